@@ -1,9 +1,8 @@
 """A privacy model as arrays, for compiled loops over rows: add one, remove one, ask.
 
-`rules_of` turns a model and the subjects of a table's rows into `Rules`. A `Scratch` is the memory for the counts of
-one QI group at a time; its user empties it, by `remove` or by `clear`, before the next one begins. The counts
-answer exactly as `streamer.privacy.models.Model`; a test compares the two. A model without subjects costs a comparison
-of numbers of rows and nothing else.
+`rules_of` makes `Rules` of a model and the subjects of a table's rows. A `Scratch` has the counts of one QI group at a
+time; its user empties it, with `remove` or `clear`, before the next one. The answers are exactly those of
+`streamer.privacy.models.Model`; a test compares them. A model without subjects costs one comparison of row counts.
 """
 
 from __future__ import annotations
@@ -19,27 +18,24 @@ from streamer.table.microdata import NULL
 
 
 class Rules(NamedTuple):
-    """A model over n rows: subjects (n, s) by row; distinct, numerator, denominator (s,): 0 and 1/1 where not asked.
-
-    uncounted (s,): the subject that counts nowhere, the null's, or -1.
-    """
+    """A model over n rows with s subjects."""
 
     rows: int
-    subjects: Ints
-    uncounted: Ints
-    distinct: Ints
-    numerator: Ints
+    subjects: Ints  # (n, s)
+    uncounted: Ints  # (s,): the code that does not count, the null's, or -1
+    distinct: Ints  # (s,): 0 if not asked
+    numerator: Ints  # (s,): 1 of 1 if not asked
     denominator: Ints
 
 
 class Scratch(NamedTuple):
-    """Counts of one group: size (1,); counts (s, codes); n_distinct, top (s,); at (s, n + 2): subjects by count."""
+    """Counts of one QI group."""
 
-    size: Ints
-    counts: Ints
-    n_distinct: Ints
-    top: Ints
-    at: Ints
+    size: Ints  # (1,)
+    counts: Ints  # (s, codes)
+    n_distinct: Ints  # (s,)
+    top: Ints  # (s,)
+    at: Ints  # (s, n + 2): subjects by count
 
 
 def rules_of(model: Model, subjects: Ints) -> Rules:
@@ -85,7 +81,7 @@ def add(rules: Rules, scratch: Scratch, row: int) -> None:
 
 @compiled
 def remove(rules: Rules, scratch: Scratch, row: int) -> None:
-    """Takes back a row that was counted."""
+    """Takes back a counted row."""
     scratch.size[0] -= 1
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
@@ -103,7 +99,7 @@ def remove(rules: Rules, scratch: Scratch, row: int) -> None:
 
 @compiled
 def holds(rules: Rules, scratch: Scratch) -> bool:
-    """Whether what is counted is a group that holds the model."""
+    """Whether the counted rows are a group that holds the model."""
     size = scratch.size[0]
     if size < rules.rows:
         return False
@@ -117,7 +113,7 @@ def holds(rules: Rules, scratch: Scratch) -> bool:
 
 @compiled
 def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:
-    """Empties the counts, into which all of `rows` and nothing else were counted."""
+    """Empties the counts, which must be those of exactly `rows`."""
     scratch.size[0] = 0
     for i in range(rules.distinct.shape[0]):
         for row in rows:
@@ -129,7 +125,7 @@ def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:
 
 @compiled
 def holds_together(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
-    """Whether the rows are together a group that holds; the counts are empty before and after."""
+    """Whether the rows as one group hold the model; the counts are empty before and after."""
     if rows.shape[0] < rules.rows:
         return False
     if rules.distinct.shape[0] == 0:

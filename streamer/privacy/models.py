@@ -5,18 +5,19 @@ The rules of this file
 * Every model is a conjunction of three kinds of *constraints* on the rows of a QI group: at least n rows; at least n
   distinct subjects; no subject with more than a share of the rows. A *subject* is what a constraint counts:
   individuals, the values of one sensitive column, or their ancestors at a level of that column's hierarchy.
-* Models compose with `&`. Of two constraints of one kind and subject the stronger stays.
+* Models compose with `&`. Of two constraints of one kind and subject, the stronger stays.
 * Shares are exact fractions: 2 of 4 rows are a share of 1/2, and no rounding decides about a person.
-* *Closed under union*: if two groups hold a model, their union does. All of them are (a share of a union lies
-  between the shares of its parts), so merging repairs and generalizing never breaks. *Growing*: a
-  group that holds still holds with any row added. Shares do not grow.
-* A null never makes a group diverse: it is not one of the l distinct values, unless table.yaml says `null_counts`
-  (then it is a value like any other). In shares it always is one. That no row of a group has a value says something
-  about all of them, so its share is bounded as theirs is; and it is among the rows, for with at most a share s of nulls
-  no value has more than s / (1 - s) of those rows that have one. To leave nulls out could only loosen a bound.
+* *Closed under union*: if two groups hold a model, their union does. This is true of every model (a share of a union
+  lies between the shares of its parts), so merging repairs a group and generalizing never breaks one.
+* *Growing*: a group that holds still holds with any row added. Models with shares are not.
+* A null never makes a group diverse: it is not one of the l distinct values, unless table.yaml says `null_counts` (then
+  it is a value like any other). In shares, a null always is a value. If no row of a group has a value, that says
+  something about all of them, so the share of nulls is bounded, too. And nulls are among the rows: with at most a share
+  s of nulls, no value has more than s / (1 - s) of the rows that have one. Leaving nulls out would only loosen the
+  bound.
 
-Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha, beta): Tong et al. 2010, definitions
-2, 3 and 4; (r, k): Gui et al. 2020, definition 4; distinct l: Machanavajjhala et al. 2006.
+Sources: k-anonymity, Samarati and Sweeney; identity-reserved k, (k, l), (alpha, beta): Tong et al. 2010, definitions 2,
+3 and 4; (r, k): Gui et al. 2020, definition 4; distinct l: Machanavajjhala et al. 2006.
 """
 
 from __future__ import annotations
@@ -99,12 +100,12 @@ class Model:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """What has to be counted, in the order of the columns that `holds_by_group` takes."""
+        """What is counted, in the order of the columns that `holds_by_group` takes."""
         return tuple(sorted({*self.distinct, *self.shares}))
 
     @property
     def rows_min(self) -> int:
-        """No group with fewer rows can hold: k, l, or the rows that a share leaves room for."""
+        """No group with fewer rows can hold: k, l, or the rows that a share requires."""
         needed = (ceil(1 / share) for share in self.shares.values())
         return max((self.rows, *self.distinct.values(), *needed))
 
@@ -114,10 +115,9 @@ class Model:
         return not self.shares
 
     def holds_by_group(self, qi_group: Ints, n_groups: int, subjects: Ints) -> Bools:
-        """Whether each QI group holds; rows of a negative group number count nowhere.
+        """Whether each QI group holds; an empty group does not. Rows with a negative group number do not count.
 
-        qi_group: int64 (n,), subjects: int64 (n, s), columns as in `subjects`, codes from 0. Returns bool (n_groups,).
-        An empty group does not hold.
+        qi_group: int64 (n,); subjects: int64 (n, s), columns as in `subjects`, codes from 0. Returns bool (n_groups,).
         """
         inside = qi_group >= 0
         if not inside.all():
@@ -139,11 +139,11 @@ class Model:
         return holds
 
     def holds(self, subjects: Ints) -> bool:
-        """Whether the rows subjects (m, s) are together a QI group that holds."""
+        """Whether the rows subjects (m, s) as one QI group hold."""
         return bool(self.holds_by_group(np.zeros(len(subjects), dtype=np.int64), 1, subjects)[0])
 
     def shortfall(self, subjects: Ints, names: Mapping[Subject, str]) -> str:
-        """The first constraint that the rows subjects (m, s) together do not satisfy, in words; "" if all hold."""
+        """The first constraint that the rows subjects (m, s) as one QI group break, in words; "" if all hold."""
         n = len(subjects)
         if n < self.rows:
             return f"{n} rows are fewer than k = {self.rows}"
@@ -194,7 +194,7 @@ def r_k(k: int, ancestors: Subject, r: Fraction) -> Model:
 
 
 def model_of(table: Table) -> Model:
-    """The model that table.yaml demands: k (of individuals if they are declared) and its diversity."""
+    """The model of table.yaml: k (of individuals, if it declares them) and its diversity."""
     demands, counted = table.diversity, table.individual is not None
     model = identity_reserved(table.k) if counted else k_anonymity(table.k)
     if demands.alpha is not None:
@@ -211,18 +211,18 @@ def model_of(table: Table) -> Model:
 
 
 def shown_by_rows(model: Model) -> Model:
-    """What published rows show of a model: all but whose they are; of that, how many rows it takes at least."""
+    """The part of a model that published rows show: all but individuals; of these, the least number of rows."""
     shown = [one for one in model.constraints if isinstance(one, AtLeastRows) or one.subject != INDIVIDUAL]
     return Model([*shown, AtLeastRows(about_individuals(model).rows_min)])
 
 
 def about_individuals(model: Model) -> Model:
-    """What only those can see who know whose rows they are."""
+    """The part of a model that only those can see who know whose rows they are."""
     return Model(one for one in model.constraints if not isinstance(one, AtLeastRows) and one.subject == INDIVIDUAL)
 
 
 def subject_names(table: Table, model: Model) -> dict[Subject, str]:
-    """What each subject is called in a message."""
+    """What messages call each subject."""
     names = {INDIVIDUAL: "individuals"}
     for subject in model.subjects:
         if subject != INDIVIDUAL:
@@ -253,14 +253,12 @@ def _percent(share: Fraction) -> str:
     return f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"
 
 
-# What a model counts of rows that come one by one, as published values, and not as columns of a whole table.
-
 NODES_MAX = 1 << 16
-"""Texts whose ancestors are remembered."""
+"""Texts with remembered ancestors."""
 
 
 def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | None]:
-    """What a subject, other than individuals, counts of a row's values: a text or the node above; None for a null."""
+    """What a subject, other than individuals, counts of a published row: a text or the node above; None for a null."""
     i, level, column = subject.column, subject.level, table.kept[subject.column]
 
     @lru_cache(NODES_MAX)
@@ -277,7 +275,7 @@ def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | 
 
 
 class SubjectCodes:
-    """Codes of rows as the methods of a `Model` take them: what is alike in one call has one code there."""
+    """Codes of published rows, as the methods of a `Model` take them; equal subjects have one code in one call."""
 
     def __init__(self, table: Table, model: Model) -> None:
         self._readers = [None if s == INDIVIDUAL else subject_of(table, s) for s in model.subjects]
@@ -285,7 +283,7 @@ class SubjectCodes:
     def of(self, values: Sequence[Values], individuals: Sequence[str | None] = ()) -> Ints:
         """Codes of n rows, int64 (n, s), columns as in `model.subjects`; NULL for a null.
 
-        individuals: of each row, where the model counts them.
+        individuals: of each row, if the model counts them.
         """
         codes = np.empty((len(values), len(self._readers)), dtype=np.int64)
         for column, reader in enumerate(self._readers):
@@ -295,20 +293,12 @@ class SubjectCodes:
         return codes
 
 
-# How far a QI group is from breaking its model: one figure for every constraint.
-#
-# What a group has to spare are rows: so many can leave it, whichever they are, before the constraint may break.
-
-
 class Margin(NamedTuple):
-    """One constraint of a model on one QI group: what is counted, what it has, what it needs, and what it can spare.
-
-    A share has at most what it needs, everything else at least.
-    """
+    """One constraint on one QI group. `spare`: so many rows, whichever they are, can leave before it may break."""
 
     what: str
     has: float
-    needs: float
+    needs: float  # at most, for a share; else at least
     spare: int
 
 
