@@ -164,7 +164,6 @@ class Model:
 
 
 def k_anonymity(k: int) -> Model:
-    """At least k rows."""
     return Model([AtLeastRows(k)])
 
 

@@ -96,7 +96,6 @@ def with_capacity(s: Shard, what: int, least: int) -> Shard:
 
 
 def with_rows(s: Shard, n: int) -> Shard:
-    """Capacity for rows with indexes below n."""
     if n <= len(s.rows.row):
         return s
     n = _more(s.rows.row, n)
@@ -104,13 +103,12 @@ def with_rows(s: Shard, n: int) -> Shard:
 
 
 def with_individuals(s: Shard, n: int) -> Shard:
-    """Capacity for individuals numbered below n."""
     seen = s.work.last_seen
     return s if n <= len(seen) else s._replace(work=s.work._replace(last_seen=_longer(seen, _more(seen, n))))
 
 
 def with_values(s: Shard, n: int, n_bytes: int) -> Shard:
-    """Capacity for values numbered below n, of n_bytes in all."""
+    """Capacity for n values of n_bytes in all."""
     values = s.values
     if n > len(values.value):
         values = values._replace(value=_longer(values.value, _more(values.value, n)))

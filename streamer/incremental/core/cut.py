@@ -27,7 +27,7 @@ import numpy as np
 
 from streamer.incremental.core.layout import HI, LO, CoreRows, Demands, Geometry, Records, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
-from streamer.incremental.core.scores import ncp_term
+from streamer.incremental.core.scores import hull_ncp
 from streamer.numba_support.jit import part
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
@@ -355,12 +355,12 @@ def _best_along(
         if at < first:
             continue
         if wider:
-            loss, wider = _ncp(space, hull), False
+            loss, wider = hull_ncp(space, hull), False
         if at * loss > least:
             break
         if marked and demands.fits[at] == 0:
             continue
-        if individuals and _torn(rows, along[at - 1], along[at]):
+        if individuals and _same_bundle(rows, along[at - 1], along[at]):
             continue
         total = at * loss + (n - at) * work.losses[at]
         if total < least or (total == least and abs(2 * at - n) < lean):
@@ -381,20 +381,11 @@ def _lose_above(space: Geometry, rows: CoreRows, work: Work, n: int, first: int,
         wider = _widen(hull, cells[along[at]]) or wider
         if at <= last:
             if wider:
-                loss, wider = _ncp(space, hull), False
+                loss, wider = hull_ncp(space, hull), False
             work.losses[at] = loss
             if (n - at) * loss > least:
                 return at + 1
     return first
-
-
-@part
-def _ncp(space: Geometry, hull: Any) -> float:
-    """NCP of the smallest box around a hull (2, d) of cells."""
-    loss = 0.0
-    for j in range(hull.shape[1]):
-        loss += ncp_term(space, j, hull[LO, j], hull[HI, j])
-    return loss
 
 
 @part
@@ -418,7 +409,7 @@ def _widen(hull: Any, cells: Any) -> bool:
 
 
 @part
-def _torn(rows: CoreRows, one: int, other: int) -> bool:
+def _same_bundle(rows: CoreRows, one: int, other: int) -> bool:
     """Whether two rows are of one bundle."""
     return bool(rows.row[one].who == rows.row[other].who) and _same_cells(rows.cells, one, other)
 

@@ -16,22 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.core.journal import journal_is_short, mark_changed, mark_gone, mark_touched, remember
-from streamer.incremental.core.layout import (
-    FREE,
-    GROUPS,
-    HI,
-    LO,
-    MEMBERS,
-    NO_GROUP_YET,
-    NODES,
-    NONE,
-    POOL,
-    TALLIES,
-    CoreGroups,
-    CoreValues,
-    Shard,
-)
+from streamer.incremental.core import journal, layout
+from streamer.incremental.core.layout import FREE, HI, LO, NO_GROUP_YET, NONE, CoreGroups, CoreValues, Shard
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
 from streamer.incremental.core.scores import box_contains, cover, ncp_term, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
@@ -208,7 +194,7 @@ def assign(s: Shard, index: int, to: int) -> None:
 def join(s: Shard, index: int, g: int) -> None:
     """Puts a pending row into a group; outside its box, the box grows to hold it (Song et al. 2009, algorithm INS)."""
     group, row, cells = s.groups.group[g], s.rows.row[index], s.rows.cells[index]
-    remember(s, g, 1)
+    journal.remember(s, g, 1)
     reserve_block(s, g, group.members + 1)
     s.groups.pool[0, group.block + group.members] = index
     s.groups.pool[1, group.block + group.members] = row.values
@@ -217,7 +203,7 @@ def join(s: Shard, index: int, g: int) -> None:
     assign(s, index, g)
     if box_contains(s.groups, g, cells):
         resized(s, g)
-        mark_changed(s, g, 0)
+        journal.mark_changed(s, g, 0)
     else:
         box = s.groups.box
         for j in range(cells.shape[0]):
@@ -231,7 +217,7 @@ def leave(s: Shard, index: int) -> None:
     row = s.rows.row[index]
     g = row.group
     group, pool = s.groups.group[g], s.groups.pool
-    remember(s, g, 1)
+    journal.remember(s, g, 1)
     last = group.members - 1
     slot = highest_slot(s, g, row.values)
     pool[1, group.block + slot] = pool[1, group.block + last]
@@ -241,7 +227,7 @@ def leave(s: Shard, index: int) -> None:
     group.members = last
     assign(s, index, NO_GROUP_YET)
     resized(s, g)
-    mark_changed(s, g, 0)
+    journal.mark_changed(s, g, 0)
 
 
 @part
@@ -254,7 +240,7 @@ def set_box(s: Shard, g: int) -> None:
     set_shape(space, s.groups, g)
     s.groups.group[g].box_event = s.state[0].event
     put(s, g)
-    mark_changed(s, g, 1)
+    journal.mark_changed(s, g, 1)
 
 
 @part
@@ -324,7 +310,7 @@ def new_group(s: Shard, number: int) -> int:
 @part
 def set_members(s: Shard, g: int, first: int, n: int) -> None:
     """Makes the n rows in `work.ints[0]` from `first` on a group's members; `finish_group` makes box and slots."""
-    remember(s, g, n)
+    journal.remember(s, g, n)
     replace_block(s, g, n)
     group, pool = s.groups.group[g], s.groups.pool
     group.members, group.raw = n, 1
@@ -335,7 +321,7 @@ def set_members(s: Shard, g: int, first: int, n: int) -> None:
         row.at = i
         if row.group != g:
             assign(s, index, g)
-            mark_touched(s, index)
+            journal.mark_touched(s, index)
 
 
 @part
@@ -346,7 +332,7 @@ def absorb(s: Shard, stays: int, goes: int) -> None:
     """
     group, pool = s.groups.group, s.groups.pool
     n = group[stays].members + group[goes].members
-    remember(s, stays, n)
+    journal.remember(s, stays, n)
     reserve_block(s, stays, n)
     block, first = group[stays].block, group[stays].members
     for i in range(group[goes].members):
@@ -354,7 +340,7 @@ def absorb(s: Shard, stays: int, goes: int) -> None:
         pool[0, block + first + i] = index
         s.rows.row[index].at = first + i
         assign(s, index, stays)
-        mark_touched(s, index)
+        journal.mark_touched(s, index)
     group[stays].members, group[stays].raw = n, 1
     remove_group(s, goes)
 
@@ -375,8 +361,8 @@ def finish_group(s: Shard, g: int) -> None:
 def remove_group(s: Shard, g: int) -> None:
     """Removes a group whose members are gone or elsewhere."""
     group = s.groups.group[g]
-    remember(s, g, 1)
-    mark_gone(s, g)
+    journal.remember(s, g, 1)
+    journal.mark_gone(s, g)
     take_out(s, g)
     free_block(s.groups, group.block, group.block_bits)
     group.alive, group.members, group.count = 0, 0, 0
@@ -388,11 +374,11 @@ def remove_group(s: Shard, g: int) -> None:
 def dissolve(s: Shard, g: int) -> None:
     """Removes a group; its rows, if any, become pending."""
     group = s.groups.group[g]
-    remember(s, g, 1)
+    journal.remember(s, g, 1)
     for i in range(group.members):
         index = s.groups.pool[0, group.block + i]
         assign(s, index, NO_GROUP_YET)
-        mark_touched(s, index)
+        journal.mark_touched(s, index)
     remove_group(s, g)
 
 
@@ -405,15 +391,15 @@ def is_short(s: Shard, rows: int, groups: int) -> bool:
     """
     state = s.state[0]
     if state.groups_used + groups > s.groups.group.shape[0]:
-        state.short, state.short_by = GROUPS, state.groups_used + groups
+        state.short, state.short_by = layout.GROUPS, state.groups_used + groups
     elif state.pool_used + 4 * rows + 64 > s.groups.pool.shape[1]:
-        state.short, state.short_by = POOL, state.pool_used + 4 * rows + 64
+        state.short, state.short_by = layout.POOL, state.pool_used + 4 * rows + 64
     elif state.nodes_used + (groups + 1) * nodes_needed(s) > s.tree.node.shape[0]:
-        state.short, state.short_by = NODES, state.nodes_used + (groups + 1) * nodes_needed(s)
+        state.short, state.short_by = layout.NODES, state.nodes_used + (groups + 1) * nodes_needed(s)
     elif rows > s.work.ints.shape[1]:
-        state.short, state.short_by = MEMBERS, rows
+        state.short, state.short_by = layout.MEMBERS, rows
     elif state.tallied and 2 * (state.tally_used + state.tallied * (rows + 1)) > s.work.tally.shape[0]:
-        state.short, state.short_by = TALLIES, 2 * (state.tally_used + state.tallied * (rows + 1))
+        state.short, state.short_by = layout.TALLIES, 2 * (state.tally_used + state.tallied * (rows + 1))
     else:
-        return journal_is_short(s, rows + 1, groups + 1)
+        return journal.journal_is_short(s, rows + 1, groups + 1)
     return True

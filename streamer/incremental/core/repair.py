@@ -60,7 +60,14 @@ from streamer.incremental.core.cut import cut, cut_together, shuffled
 from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, Shard
 from streamer.incremental.core.lists import partner
-from streamer.incremental.core.scores import box_contains, cover, cover_with_children, ncp_term, set_query_tuple
+from streamer.incremental.core.scores import (
+    box_contains,
+    cover,
+    cover_with_children,
+    hull_ncp,
+    ncp_term,
+    set_query_tuple,
+)
 from streamer.incremental.core.search import push_candidate, top
 from streamer.incremental.core.tree import precedes
 from streamer.numba_support.jit import inner, part
@@ -90,7 +97,7 @@ def republished(s: Shard, g: int, rows: int) -> int:
 
 @part
 def move_cost(s: Shard, cells: Any, h: int) -> float:
-    """What it costs that a row of cells (d,) joins group h."""
+    """What it costs group h, and in rows published again, that a row of cells (d,) joins."""
     members, grown = int(s.groups.group[h].members), 0.0
     if box_contains(s.groups, h, cells):
         return s.groups.group[h].ncp + s.state[0].price * republished(s, h, 1)
@@ -119,10 +126,10 @@ def cost_after_others(s: Shard, i: int) -> float:
             grew = widen_to_cover(s, hull, cells[rows[at]]) or grew
     if members == first:
         return float(state.cost)
-    before = hull_ncp(s, hull)
+    before = hull_ncp(s.space, hull)
     if not widen_to_cover(s, hull, own):
         return before + state.price * republished(s, h, 1)
-    loss = (members + 1) * hull_ncp(s, hull) - members * before
+    loss = (members + 1) * hull_ncp(s.space, hull) - members * before
     return loss + state.price * republished(s, h, 1 if grew else members + 1)
 
 
@@ -145,14 +152,6 @@ def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
                 lo, hi = cover(s.space, j, lo, hi)
             hull[LO, j], hull[HI, j], wider = lo, hi, True
     return wider
-
-
-@part
-def hull_ncp(s: Shard, hull: Any) -> float:
-    loss = 0.0
-    for j in range(hull.shape[1]):
-        loss += ncp_term(s.space, j, hull[LO, j], hull[HI, j])
-    return loss
 
 
 @part
@@ -325,7 +324,6 @@ def comes_first(s: Shard, index: int, other: int) -> bool:
 
 @part
 def move_row(s: Shard, index: int, to: int) -> None:
-    """Moves a row to another group."""
     moves.leave(s, index)
     moves.join(s, index, to)
     mark_touched(s, index)

@@ -103,6 +103,15 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
 
 
 @part
+def hull_ncp(space: Geometry, hull: Any) -> float:
+    """NCP of the smallest publishable box around a hull (2, d) of cells."""
+    loss = 0.0
+    for j in range(hull.shape[1]):
+        loss += ncp_term(space, j, hull[LO, j], hull[HI, j])
+    return loss
+
+
+@part
 def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
     """Sets center, half-width and NCP of a group after its box has changed."""
     box, shape, loss = groups.box, groups.shape, 0.0
@@ -121,7 +130,6 @@ def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
 
 @part
 def box_contains(groups: CoreGroups, g: int, cells: Any) -> bool:
-    """Whether a group's box contains cells (d,)."""
     for j in range(cells.shape[0]):
         if cells[j] < groups.box[g, LO, j] or cells[j] > groups.box[g, HI, j]:
             return False
@@ -135,7 +143,6 @@ MARGIN = 1.0 + 1e-12
 
 @part
 def set_query_group(s: Shard, g: int) -> None:
-    """Makes a group the query."""
     s.state[0].query = g
     for j in range(s.space.axes.shape[0]):
         if s.space.axes[j].first_leaf < 0:
@@ -166,7 +173,6 @@ def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
 
 @part
 def set_query_tuple(s: Shard, cells: Any) -> None:
-    """Makes a tuple of cells (d,) the query."""
     s.state[0].query = NONE
     for j in range(s.space.axes.shape[0]):
         s.work.query_center[j] = middle(s.space, j, cells[j])

@@ -261,7 +261,6 @@ def add_row(s: Shard, operation: Records, cells: Any) -> None:
 
 @part
 def write_row(s: Shard, operation: Records, cells: Any) -> None:
-    """Sets a row's contents."""
     index = operation.index
     row = s.rows.row[index]
     mark_touched(s, index)

@@ -70,7 +70,6 @@ def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> 
 
 @inner
 def lane_of(tree: CoreTree, node: int, child: int) -> int:
-    """The lane of a node's child."""
     i = 0
     while tree.child[node, i] != child:
         i += 1

@@ -82,7 +82,7 @@ def similar_to_row(
     total = in_order(terms)
     score = np.where(contains, np.inf, total)  # containment decides, never a sum
     order = np.lexsort((numbers, sizes, ncp, -score))
-    places = _places(order)
+    places = (order.argsort() + 1).tolist()
     wanted = [i for i in order.tolist() if numbers[i] == own] + [i for i in order.tolist() if numbers[i] != own][:count]
     return [
         Similar(int(numbers[i]), places[i], tuple(terms[i].tolist()), float(total[i]), bool(contains[i]))
@@ -120,13 +120,6 @@ def _boxes(qi_groups: Mapping[int, QIGroupState]) -> tuple[Ints, Ints, Ints]:
     numbers = np.fromiter(qi_groups, np.int64, len(qi_groups))
     box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int64)
     return numbers, box[:, 0], box[:, 1]
-
-
-def _places(order: Ints) -> list[int]:
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = np.arange(1, len(order) + 1)
-    found: list[int] = places.tolist()
-    return found
 
 
 def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], number: int, count: int) -> SimilarityList:

@@ -137,6 +137,12 @@ def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen
     values_of = cast(Callable[[int], Values], rows.values.things.__getitem__)
     key_of = rows.source_keys.__getitem__
     d = rows.d
+
+    def published_at(at: int, n: int) -> PublishedGroup:
+        hi, slots = at + d, at + 2 * d
+        values = map(values_of, numbers[slots : slots + n])
+        return PublishedGroup(tuple(numbers[at:hi]), tuple(numbers[hi:slots]), tuple(values))
+
     qi_groups: Changed = {}
     published: list[Seen] = []
     formed: dict[int, How] = {}
@@ -146,21 +152,12 @@ def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen
         at += 5
         before = after = None
         if seen and n_before:
-            slots, box_end = at + 2 * d, at + d
-            end = slots + n_before
-            before = PublishedGroup(
-                tuple(numbers[at:box_end]), tuple(numbers[box_end:slots]), tuple(map(values_of, numbers[slots:end]))
-            )
-            at = end
+            before, at = published_at(at, n_before), at + 2 * d + n_before
         if n_now:
-            slots, box_end = at + 2 * d, at + d
-            members = slots + n_now
-            end = members + n_now
-            after = PublishedGroup(
-                tuple(numbers[at:box_end]), tuple(numbers[box_end:slots]), tuple(map(values_of, numbers[slots:members]))
-            )
-            qi_groups[number] = QIGroupState(after.lo, after.hi, tuple(map(key_of, numbers[members:end])), after.slots)
-            at = end
+            after, at = published_at(at, n_now), at + 2 * d + n_now
+            members = tuple(map(key_of, numbers[at : at + n_now]))
+            qi_groups[number] = QIGroupState(after.lo, after.hi, members, after.slots)
+            at += n_now
             if origin:
                 formed[number] = HOW[origin - 1]
         elif n_before:

@@ -33,6 +33,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -75,10 +76,6 @@ class RegionGroups:
     def loss(self) -> float:
         """NCP times rows, summed."""
         return float((self.sizes * self.ncp).sum())
-
-
-def same_box(old: RegionGroups, i: int, new: RegionGroups, j: int) -> bool:
-    return bool((old.lo[i] == new.lo[j]).all() and (old.hi[i] == new.hi[j]).all())
 
 
 def successors(old: RegionGroups, new: RegionGroups) -> tuple[dict[int, int], set[int]]:
@@ -235,10 +232,8 @@ class _Now:
 
     def __init__(self, rows: Rows, core: CoreArrays, numbers: Sequence[int]) -> None:
         s = core.arrays
-        group = s.groups.group.view(np.ndarray)[: core.field("groups_used")]
-        alive = np.flatnonzero(group["alive"])
-        wanted = alive[np.isin(group["number"][alive], np.array(numbers, dtype=np.int64))]
-        self.indexes: Ints = wanted[np.argsort(group["number"][wanted])]
+        group, living = _living(core)
+        self.indexes: Ints = living[np.isin(group["number"][living], np.array(numbers, dtype=np.int64))]
         self.numbers: Ints = group["number"][self.indexes]
         sizes = group["members"][self.indexes].astype(np.int64)
         of_row = np.repeat(np.arange(len(sizes)), sizes)
@@ -256,13 +251,17 @@ class _Now:
         return found
 
 
+def _living(core: CoreArrays) -> tuple[Any, Ints]:
+    """The core's records of QI groups, and the indexes of those that are there, by number."""
+    group = core.arrays.groups.group.view(np.ndarray)[: core.field("groups_used")]
+    alive = np.flatnonzero(group["alive"])
+    return group, alive[np.argsort(group["number"][alive])]
+
+
 def boxes_of(core: CoreArrays) -> tuple[Ints, Ints, Ints, Ints]:
     """All QI groups by number: numbers (g,), boxes (g, d) and (g, d) in cells, rows (g,); int64."""
-    s = core.arrays
-    group = s.groups.group.view(np.ndarray)[: core.field("groups_used")]
-    alive = np.flatnonzero(group["alive"])
-    indexes = alive[np.argsort(group["number"][alive])]
-    lo, hi = (s.groups.box[indexes, side].astype(np.int64) for side in (LO, HI))
+    group, indexes = _living(core)
+    lo, hi = (core.arrays.groups.box[indexes, side].astype(np.int64) for side in (LO, HI))
     return group["number"][indexes], lo, hi, group["members"][indexes].astype(np.int64)
 
 
@@ -374,7 +373,7 @@ class _Plan:
         if i is None:
             self._again += n
             return [_operations(n, layout.GATHER, rows), _operations(1, layout.FORM, NONE)]
-        if not same_box(self._old, i, self._new, j):
+        if self._old.box(i) != self._new.box(j):
             self._again += n
             return [_operations(n, layout.GATHER, rows), _operations(1, layout.REFORM, self._now.indexes[i])]
         before = self._now.slots(i)
