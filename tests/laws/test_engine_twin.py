@@ -35,7 +35,7 @@ def test_every_row_is_in_the_group_that_a_scan_of_all_groups_finds(small: Table,
 @of_every_table
 @given(data=st.data())
 def test_batches_and_restarts_leave_no_trace_in_the_state(small: Table, data: st.DataObject) -> None:
-    """One engine drains after every change; one drains, and is loaded anew from what it kept, at random indexes."""
+    """One engine drains after every change; one drains, and is now and then loaded from what was stored."""
     secret = data.draw(SECRETS)
     steady, folded_steady = Engine(small, secret=secret), FoldedTable()
     jumpy, folded_jumpy = Engine(small, secret=secret), FoldedTable()

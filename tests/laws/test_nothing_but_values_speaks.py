@@ -156,7 +156,7 @@ ORDERS: dict[str, Callable[[random.Random], list[int]]] = {
 def age_kept_less_age_given(ages: list[int], secret: bytes) -> list[float]:
     """Of every cut: the mean age of those who keep the number, less that of those who get a new one."""
     engine, before = Engine(ONE_BOX, secret=secret), dict[str, int]()
-    told = []
+    differences = []
     age_of = {f"{number:03}": age for number, age in enumerate(ages)}
     for source_key, age in age_of.items():
         engine.apply(Insert(source_key, Row((age,), (b'"flu"',))))
@@ -166,20 +166,20 @@ def age_kept_less_age_given(ages: list[int], secret: bytes) -> list[float]:
             given = [age_of[key] for key, number in now.items() if number == fresh]
             was = next(before[key] for key, number in now.items() if number == fresh and key in before)
             kept = [age_of[key] for key, number in now.items() if number == was]
-            told.append(float(np.mean(kept) - np.mean(given)))
+            differences.append(float(np.mean(kept) - np.mean(given)))
         before = now
-    return told
+    return differences
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_of_two_groups_of_one_box_the_newer_number_says_nothing_of_ages(order: str) -> None:
     """660 cuts of groups that all publish [0, 49]: in half of them the older number keeps the older people."""
-    told = [
+    differences = [
         difference
         for run in range(30)
         for difference in age_kept_less_age_given(ORDERS[order](random.Random(run)), b"run %d of these" % run)
     ]
-    signs = np.sign(told)
+    signs = np.sign(differences)
     assert np.count_nonzero(signs) > 600
     assert abs(signs.sum()) < 4 * np.sqrt(np.count_nonzero(signs))
 

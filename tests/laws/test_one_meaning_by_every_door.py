@@ -61,7 +61,7 @@ def of(kind: str, na: tuple[str, ...] = (), written: str | None = None) -> Table
 
 
 Case = tuple[Table, str, Any, tuple[Any, ...], object]
-"""A table; a CSV cell; what a message says in its index; the same as typed values; what it must mean."""
+"""A table; a CSV cell; what a message says in its place; the same as typed values; what it must mean."""
 
 SERIES = pd.Series
 CASES: dict[str, Case] = {

@@ -2,7 +2,7 @@
 
 Every form by every algorithm is published twice: from one table, and from the same table with its rows in another
 order, its people under other names and every value somewhere else in its cell. With one seed the bytes are the same.
-With another seed the numbers of QI groups that share a box may change indexes, and nothing else.
+With another seed the numbers of QI groups that share a box may change places, and nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The same messages give the same table for ever: streams are replayed, and held against hashes recorded before.
 
 recorded_streams.json says what an earlier engine published and stored, commit by commit, for streams of all kinds of
-messages over all kinds of tables; `worlds.recording` says how it is written anew, and when that is honest. Nothing here
-knows how an engine works: messages go in, records and a stored shard come out.
+messages over all kinds of tables; `worlds.recording` says how it is recorded again, and when that is honest. Nothing
+here knows how an engine works: messages go in, records and a stored shard come out.
 """
 
 from __future__ import annotations

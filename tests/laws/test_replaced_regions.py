@@ -1,6 +1,6 @@
 """Regions replaced between changes: the engine goes on as its brute-force twin does with the same QI groups.
 
-A replacement is one event between others: where batches end, and whether the engine was loaded anew before or after,
+A replacement is one event between others: where batches end, and whether the engine was loaded before or after,
 makes no difference.
 """
 

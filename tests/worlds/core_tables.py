@@ -30,7 +30,7 @@ Operation = tuple[int, int, int, str, int]
 
 
 class CoreTable:
-    """A shard without source keys; a row's tie_hash is its index."""
+    """A shard without source keys; a row's tie hash is its index."""
 
     def __init__(self, small: Table = OF_TWO) -> None:
         self.core = CoreArrays(small)

@@ -43,7 +43,7 @@ class TwinGroup:
 
 
 def shuffled(tie_hash: int, number: int, next_number: int) -> int:
-    """A tie_hash for the cut of the QI group `number`, as a signed number of 64 bits."""
+    """A tie hash for the cut of the QI group `number`, as a signed number of 64 bits."""
     word, tie_hash = 2**64 - 1, tie_hash % 2**64
     for salt in (number, next_number):
         tie_hash = (tie_hash + salt * 0x9E3779B97F4A7C15) & word
@@ -432,7 +432,7 @@ class Twin:
         return self.cut_of(self.groups[number].members, number)
 
     def cut_of(self, members: list[str], number: int) -> tuple[list[str], list[str]] | None:
-        """The same of any rows, their tie_hashes shuffled as for a group."""
+        """The same of any rows, their tie hashes shuffled as for a group."""
         tie_hashes = {key: self.lot_in_cut(key, number) for key in members}
         n, found = len(members), []
         for j in range(len(self.table.attributes)):

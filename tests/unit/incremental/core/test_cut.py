@@ -30,7 +30,7 @@ from worlds.cut_groups import NEXT, NUMBER, expected, halves, shard_like, shard_
 from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
 from worlds.twin import shuffled as shuffled_by_the_twin
 
-# Sorting indexes by tie_hashes and by cells: few and many rows, few and many cells.
+# Sorting indexes by tie hashes and by cells: few and many rows, few and many cells.
 
 ROWS = [1, 2, 3, FEW_TO_SORT - 1, FEW_TO_SORT, FEW_TO_SORT + 1, 64, 500]
 
@@ -89,7 +89,7 @@ def compiled_cut(s: Shard, g: int) -> tuple[int, bool]:
 
 
 def by_lots(cells: list[list[int]]) -> tuple[Ints, Ints]:
-    """Cells, and tie_hashes for which a row's shuffled tie_hash grows with its index."""
+    """Cells, and tie hashes for which a row's shuffled tie hash grows with its index."""
     tie_hashes = np.arange(len(cells))
     return np.array(cells), tie_hashes[
         np.argsort([shuffled(tie_hash, NUMBER, NEXT) for tie_hash in tie_hashes.tolist()])
@@ -192,7 +192,9 @@ def test_an_individual_with_rows_in_several_cells_may_stand_on_both_sides() -> N
 
 
 @given(tie_hash=st.integers(-(2**63), 2**63 - 1), number=st.integers(1, 2**40), fresh=st.integers(1, 2**40))
-def test_lots_are_shuffled_as_by_the_twin_and_ordered_as_signed_numbers(tie_hash: int, number: int, fresh: int) -> None:
+def test_tie_hashes_are_shuffled_as_by_the_twin_and_ordered_as_signed_numbers(
+    tie_hash: int, number: int, fresh: int
+) -> None:
     assert shuffled(tie_hash, number, fresh) == shuffled_by_the_twin(tie_hash, number, fresh) + 2**63
 
 
@@ -242,7 +244,7 @@ def test_2k_individuals_can_always_be_cut_however_their_rows_lie(data: st.DataOb
 
 
 def crowd(small: Table, n: int, seed: int, cells_at_most: int = 1 << 30) -> tuple[Ints, Ints, Ints]:
-    """Cells, tie_hashes and individuals (one in three has several rows) of n rows."""
+    """Cells, tie hashes and individuals (one in three has several rows) of n rows."""
     chance = np.random.default_rng(seed)
     cells = np.stack([chance.integers(0, min(int(m), cells_at_most), n) for m in small.space.n_cells], axis=1)
     return cells, chance.integers(-(2**63), 2**63 - 1, n), chance.integers(0, max(1, n // 2), n)

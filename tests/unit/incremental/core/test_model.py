@@ -1,4 +1,4 @@
-"""What the model asks beyond k: counted with every row, kept by every move, and mended where an event breaks it."""
+"""What the model asks beyond k: counted with every row, kept by every move, and repaired if an event breaks it."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_a_cut_is_that_of_the_plain_twin_and_what_counts_rule_out_there_is_none_
         assert (lower if lower_stays else set(members_of(s, 0)) - lower) == set(map(int, halves[0]))
 
 
-# What the counts say of a QI group with one row less or one more is what its rows say, counted anew.
+# What the counts say of a QI group with one row less or one more is what its rows say, counted from the start.
 
 Person = tuple[str, int]
 """What the row publishes, and whose it is."""

@@ -55,7 +55,7 @@ def values_of(numbered: list[Texts]) -> CoreValues:
 
 
 def shard_of(numbered: list[Texts], slots: list[int]) -> Shard:
-    """A shard whose QI group 0 has these slots from BLOCK on; before and behind stand others' slots."""
+    """A shard whose QI group 0 has these slots from BLOCK on; others' slots are before and after them."""
     shard = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
     pool = np.zeros((2, BLOCK + len(slots) + 1), np.int32)
     pool[1, BLOCK:-1], pool[1, :BLOCK], pool[1, -1] = slots, -5, -6
@@ -139,9 +139,9 @@ def contents(g: int, n: int) -> list[list[int]]:
     return [[1000 * g + i for i in range(n)], [-1000 * g - i for i in range(n)]]
 
 
-@pytest.mark.parametrize(("n", "room"), [(0, 3), (1, 3), (8, 3), (9, 4), (16, 4), (17, 5), (1 << 20, 20)])
-def test_a_block_has_the_power_of_two_that_holds_its_rows(n: int, room: int) -> None:
-    assert block_bits_for(n) == room >= LEAST_BLOCK_BITS
+@pytest.mark.parametrize(("n", "bits"), [(0, 3), (1, 3), (8, 3), (9, 4), (16, 4), (17, 5), (1 << 20, 20)])
+def test_a_block_has_the_power_of_two_that_holds_its_rows(n: int, bits: int) -> None:
+    assert block_bits_for(n) == bits >= LEAST_BLOCK_BITS
 
 
 def test_a_block_that_was_given_back_is_the_next_of_its_size() -> None:

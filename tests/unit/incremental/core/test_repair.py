@@ -199,7 +199,7 @@ def test_a_touched_group_evicts_the_row_that_makes_it_wide() -> None:
 
 @pytest.mark.parametrize("years", [(1, 4, 9), (9, 4, 1)])
 def test_of_two_rows_that_gain_the_same_the_one_of_lower_cells_goes(years: tuple[int, ...]) -> None:
-    """Both could join a group that is published anew anyway, and loses nothing by it."""
+    """Both could join a group that is published again anyway, and loses nothing by it."""
     world = local_repair_table_of(years, (0, 1), (8, 9))
     world.run(*[(REWRITE, index, year, "flu", NONE) for index, year in ((1, 5), (3, 1), (5, 9))])
     assert world.cells_by_number() == {1: [5, 9], 2: [1, 1, 1], 3: [9, 9]}

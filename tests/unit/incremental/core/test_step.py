@@ -1,4 +1,4 @@
-"""Operations one after the other: cut into calls anywhere, and stopped for want of room anywhere, they do the same."""
+"""Operations do the same however they are cut into calls, and wherever they stop for lack of capacity."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from worlds.core_tables import CoreTable, Operation
 from worlds.shard_tables import OF_PEOPLE, OF_TWO
 from worlds.small_tables import AGE, CITY, table
 
-# The net effect of a batch as numbers: read by its own rules it says what changed; it never needs more room.
+# The net effect of a batch as numbers: read by its own rules it says what changed; it never takes more numbers than
+# expected.
 
 
 class Seen(NamedTuple):
@@ -82,30 +83,30 @@ def shard_of(*years: int) -> CoreShard:
     return shard
 
 
-def test_a_new_group_is_told_with_its_rows() -> None:
+def test_a_new_group_is_exported_with_its_rows() -> None:
     shard = CoreShard(2)
     shard.do(insert(0, 4, 2), insert(1, 1, 0))
-    told = read(shard.drain())
-    assert told.rows == [(0, 2, -1, 1), (1, 0, -1, 1)]
-    assert told.groups == {1: Seen(1, None, ([1, 4], [0, 2], [0, 1]))}
-    assert told.lists == {1: []}
+    exported = read(shard.drain())
+    assert exported.rows == [(0, 2, -1, 1), (1, 0, -1, 1)]
+    assert exported.groups == {1: Seen(1, None, ([1, 4], [0, 2], [0, 1]))}
+    assert exported.lists == {1: []}
 
 
-def test_a_group_that_changed_is_told_as_it_was_and_as_it_is() -> None:
+def test_a_group_that_changed_is_exported_as_it_was_and_as_it_is() -> None:
     shard = shard_of(1, 4)
     shard.do(insert(2, 9, 5))
-    told = read(shard.drain())
-    assert told.rows == [(2, 5, -1, 1)]
-    assert told.groups == {1: Seen(1, ([1, 4], [0, 1]), ([1, 9], [0, 1, 5], [0, 1, 2]))}
+    exported = read(shard.drain())
+    assert exported.rows == [(2, 5, -1, 1)]
+    assert exported.groups == {1: Seen(1, ([1, 4], [0, 1]), ([1, 9], [0, 1, 5], [0, 1, 2]))}
 
 
-def test_a_group_that_is_gone_is_told_as_it_was_and_rows_that_are_gone_are_not() -> None:
+def test_a_group_that_is_gone_is_exported_as_it_was_and_rows_that_are_gone_are_not() -> None:
     shard = shard_of(1, 4)
     shard.do(take(0))
-    told = read(shard.drain())
-    assert told.rows == [(1, 1, -1, 0)]
-    assert told.groups == {1: Seen(1, ([1, 4], [0, 1]), None)}
-    assert told.lists == {1: None}
+    exported = read(shard.drain())
+    assert exported.rows == [(1, 1, -1, 0)]
+    assert exported.groups == {1: Seen(1, ([1, 4], [0, 1]), None)}
+    assert exported.lists == {1: None}
 
 
 def test_what_was_undone_within_the_batch_is_seen_by_nobody() -> None:
@@ -136,10 +137,10 @@ def test_no_batch_needs_more_than_was_asked_for(seed: int) -> None:
                     there.remove(index)
                 else:
                     shard.do(rewrite(index, int(random.integers(10)), int(random.integers(26))))
-        told = shard.drain()
-        assert len(told) <= numbers_needed(shard.s)
+        exported = shard.drain()
+        assert len(exported) <= numbers_needed(shard.s)
         assert int(shard.s.state.n_scores[0]) <= numbers_needed(shard.s)
-        read(told)
+        read(exported)
 
 
 Described = dict[int, tuple[tuple[int, int], list[int], list[str]]]

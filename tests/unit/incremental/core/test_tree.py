@@ -1,4 +1,4 @@
-"""The tree of boxes keeps its nodes right while groups come, change and go, and takes no more room than it says."""
+"""The tree of boxes keeps its nodes right while groups come, change and go, and takes no more nodes than it says."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
 
 
 def full_leaf(name: str, seed: int) -> tuple[ShardBoxes, int]:
-    """A tree of one leaf that has no room for one more."""
+    """A tree of one leaf that is full."""
     space, random = SPACES[name], np.random.default_rng(seed)
     world = ShardBoxes(space)
     for number in range(1, FAN + 1):
@@ -127,9 +127,9 @@ def test_a_put_takes_no_more_nodes_than_it_says(name: str) -> None:
     world, random = ShardBoxes(SPACES[name]), np.random.default_rng(4)
     state = world.s.state[0]
     for number in range(1, 300):
-        room = state.nodes_used + nodes_needed(world.s)
+        most = state.nodes_used + nodes_needed(world.s)
         world.put(number, *some_box(world, random), 2)
-        assert state.nodes_used <= room
+        assert state.nodes_used <= most
     world.check_tree()
 
 

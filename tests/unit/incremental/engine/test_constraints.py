@@ -1,4 +1,4 @@
-"""Values and individuals by number: equal ones have one, what nobody has is taken back, texts stand where told."""
+"""Values and individuals by number: equal ones have one, unused ones are taken back, texts are in the core."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ BYTES = st.binary(max_size=12).map(lambda text: text.replace(b"\0", b"x"))
 
 
 @given(st.lists(st.lists(st.tuples(BYTES, BYTES), max_size=8), max_size=5), st.data())
-def test_the_core_orders_values_as_tuples_whatever_was_taken_back_meanwhile(
+def test_the_core_orders_values_as_tuples_whatever_was_taken_back(
     batches: list[list[tuple[bytes, bytes]]], data: st.DataObject
 ) -> None:
     values, s, known = ValueTexts(), shard(), dict[tuple[bytes, bytes], int]()
@@ -129,7 +129,7 @@ def test_the_core_orders_values_as_tuples_whatever_was_taken_back_meanwhile(
             ]
 
 
-def test_values_that_begin_alike_are_told_apart_behind_their_first_eight_bytes() -> None:
+def test_values_that_begin_alike_are_told_apart_after_their_first_eight_bytes() -> None:
     values = ValueTexts()
     texts = [b'"influenza A"', b'"influenza"', b'"influen', b'"influenza B"']
     numbers = [values.give((text,)) for text in texts]
@@ -146,7 +146,7 @@ def test_rows_without_published_values_have_one_number() -> None:
     assert (text_of(s, 0), text_precedes(s.values, 0, 0)) == (b"", False)
 
 
-def test_many_values_have_room_and_a_text_is_told_once() -> None:
+def test_many_values_fit_and_a_text_is_written_once() -> None:
     values, s = ValueTexts(), shard()
     for number in range(3000):
         values.give((b'"note %d"' % number,))
@@ -155,7 +155,7 @@ def test_many_values_have_room_and_a_text_is_told_once() -> None:
     assert values.write_to(s) is s
 
 
-def test_texts_do_not_grow_for_ever_where_values_come_and_go() -> None:
+def test_texts_do_not_keep_growing_if_values_come_and_go() -> None:
     values, s = ValueTexts(), shard()
     for batch in range(200):
         used = [values.give((b'"%d of %d"' % (i, batch),)) for i in range(20)]
@@ -176,7 +176,7 @@ def demands(small: Table) -> list[tuple[int, ...]]:
     return [tuple(map(int, demand)) for demand in demands_of(small)]
 
 
-def told(small: Table, *values: Values) -> Shard:
+def counted(small: Table, *values: Values) -> Shard:
     return SubjectNumbers(small).write_to(CoreArrays(small).arrays, list(enumerate(values)))
 
 
@@ -200,7 +200,7 @@ def test_without_individuals_a_share_of_one_asks_for_rows() -> None:
 
 
 def test_values_are_counted_by_themselves_or_by_what_is_above_them() -> None:
-    by_value, by_node = told(asking(YEARS, l=2, r="0.5", level=1), FLU, COUGH, ULCER).demands.code[:3].T.tolist()
+    by_value, by_node = counted(asking(YEARS, l=2, r="0.5", level=1), FLU, COUGH, ULCER).demands.code[:3].T.tolist()
     assert len(set(by_value)) == 3
     assert by_node[0] == by_node[1] != by_node[2]
     assert not {*by_value} & {*by_node}
@@ -208,9 +208,9 @@ def test_values_are_counted_by_themselves_or_by_what_is_above_them() -> None:
 
 def test_a_null_is_counted_where_it_counts() -> None:
     small = asking(YEARS, l=2, beta="0.5")
-    (of_distinct, of_shares), _ = told(small, NULL, FLU).demands.code[:2].tolist()
+    (of_distinct, of_shares), _ = counted(small, NULL, FLU).demands.code[:2].tolist()
     assert (of_distinct, of_shares < NONE) == (NONE, True)
-    ((both,), _) = told(asking(YEARS, l=2, beta="0.5", null_counts=True), NULL, FLU).demands.code[:2].tolist()
+    ((both,), _) = counted(asking(YEARS, l=2, beta="0.5", null_counts=True), NULL, FLU).demands.code[:2].tolist()
     assert both < NONE
 
 

@@ -1,4 +1,4 @@
-"""The one door to a shard's table: what changes do to QI groups, and how a table is begun or gone on with."""
+"""The only way to change a shard's table: what changes do to QI groups, and how a table is loaded."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def queue_of(rows: Rows) -> OperationQueue:
     return OperationQueue(rows, rows._core, b"")
 
 
-def test_what_waits_is_run_once(rows: Rows) -> None:
+def test_the_queue_is_run_once(rows: Rows) -> None:
     queue = queue_of(rows)
     assert not queue.run()
     row = row_of(3)
@@ -87,7 +87,7 @@ def test_what_waits_is_run_once(rows: Rows) -> None:
     assert not queue.run()
 
 
-def test_a_change_without_operations_ends_nothing_anew(rows: Rows) -> None:
+def test_a_change_without_operations_ends_nothing(rows: Rows) -> None:
     queue = queue_of(rows)
     queue.end()
     for key in "ab":
@@ -99,7 +99,7 @@ def test_a_change_without_operations_ends_nothing_anew(rows: Rows) -> None:
     assert (rows._core.field("n_groups"), len(queue)) == (1, 0)
 
 
-def test_source_keys_are_told_to_one_batch(rows: Rows) -> None:
+def test_source_keys_belong_to_one_batch(rows: Rows) -> None:
     queue = queue_of(rows)
     row = row_of(3)
     queue.add(INSERT, rows.add("a", row), row)
@@ -493,7 +493,7 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
 
 
 @pytest.mark.parametrize(("load", "said"), DAMAGED.values(), ids=DAMAGED.keys())
-def test_what_does_not_belong_together_is_refused_and_what_mends_it_is_said(
+def test_what_does_not_belong_together_is_refused_and_the_remedy_is_named(
     load: Callable[[], Engine], said: str
 ) -> None:
     with pytest.raises(ShardRefused, match=f"the store is damaged: .*{said}.*; to reload <table> from") as refusal:
@@ -510,7 +510,7 @@ def test_a_stored_group_that_breaks_the_model_is_refused(small: Table) -> None:
 
 
 @pytest.mark.parametrize("value", [b'"a cold"', b"12", b'{"a":1}', b"[", b"", b"\xff"])
-def test_a_stored_value_that_no_model_can_count_is_refused_and_not_told(value: bytes) -> None:
+def test_a_stored_value_that_no_model_can_count_is_refused_and_not_named(value: bytes) -> None:
     with pytest.raises(ShardRefused, match=r"the store is damaged: .* a value that its column cannot have") as refusal:
         loaded({"a": Record(Row((1,), (value,)), PENDING)}, {}, {}, small=asking(YEARS, r="0.5", level=1))
     assert refusal.value.__cause__ is None
@@ -561,7 +561,7 @@ def initial(engine: Engine, years: Sequence[int], groups: Sequence[Sequence[int]
     engine.load_initial(keys, rows, np.array(years)[:, None], [np.array(members) for members in groups])
 
 
-def test_what_an_initial_table_publishes_is_said_before_it_is_drained() -> None:
+def test_what_an_initial_table_publishes_is_bounded_before_it_is_drained() -> None:
     engine = Engine(OF_TWO)
     initial(engine, [0, 9, 1, 8, 5], [[0, 2], [1, 3]])
     assert engine.rows_published_max >= 4
@@ -703,7 +703,7 @@ def test_source_rows_are_all_rows_with_their_codes() -> None:
     assert dict(zip(keys, codes[:, 0].tolist(), strict=True)) == FOUR
 
 
-def test_what_a_drain_publishes_is_never_more_than_was_said() -> None:
+def test_what_a_drain_publishes_is_never_more_than_its_bound() -> None:
     engine = engine_with(FOUR)
     changes = deque[Change]([Insert("e", row_of(4)), Delete("a"), Modify("b", {0: 9}), Truncate()])
     while changes:

@@ -24,10 +24,10 @@ from worlds.small_tables import TABLES, YEARS, changes, table
 # Which cells readers of a lossy join have seen of every QI group, against a count of all rows.
 
 
-def cells_by_group(kept: FoldedTable, per_cell: list[int]) -> dict[int, tuple[tuple[int, ...], ...]]:
+def cells_by_group(stored: FoldedTable, per_cell: list[int]) -> dict[int, tuple[tuple[int, ...], ...]]:
     """The distinct cells of every QI group, row by row."""
     found: dict[int, set[tuple[int, ...]]] = {}
-    for record in kept.records.values():
+    for record in stored.records.values():
         cells = tuple(code // codes for code, codes in zip(record.row.codes, per_cell, strict=True))
         if record.qi_group != PENDING:
             found.setdefault(record.qi_group, set()).add(cells)
@@ -123,7 +123,7 @@ def test_a_group_at_k_has_its_neighbours_written_down_and_a_larger_one_has_not()
 
 def test_of_a_group_that_was_formed_anew_it_is_told_how_and_of_one_that_took_or_lost_a_row_nothing() -> None:
     engine = Engine(OF_TWO)
-    told: list[dict[int, How]] = []
+    formed: list[dict[int, How]] = []
     for change in (
         Insert("a", row_of(1)),
         Insert("b", row_of(1)),
@@ -135,8 +135,8 @@ def test_of_a_group_that_was_formed_anew_it_is_told_how_and_of_one_that_took_or_
         Truncate(),
     ):
         engine.apply(change)
-        told.append(engine.drain().formed)
-    assert told == [{}, {1: "formed"}, {}, {1: "split", 2: "split"}, {}, {}, {min(told[6]): "merged"}, {}]
+        formed.append(engine.drain().formed)
+    assert formed == [{}, {1: "formed"}, {}, {1: "split", 2: "split"}, {}, {}, {min(formed[6]): "merged"}, {}]
 
 
 def test_the_last_time_that_a_group_was_formed_in_a_batch_counts() -> None:
@@ -173,7 +173,7 @@ def test_two_groups_that_local_repair_cuts_together_are_cut_afresh() -> None:
 @pytest.mark.parametrize("small", TABLES.values(), ids=TABLES.keys())
 @given(data=st.data())
 def test_of_every_group_that_is_there_it_is_known_how_it_was_formed(small: Table, data: st.DataObject) -> None:
-    """And whoever is not with the same rows as before, but for one change, was formed anew."""
+    """A group whose rows differ by more than one change was formed again."""
     engine, known, before = Engine(small), dict[int, How](), dict[int, set[str]]()
     for change in data.draw(st.lists(changes(small), max_size=20)):
         try:

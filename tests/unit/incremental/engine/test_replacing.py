@@ -387,7 +387,7 @@ def test_rows_that_look_alike_change_places_without_a_trace_for_readers(engine: 
     assert drained.records  # the index table knows
 
 
-MEANWHILE: dict[str, tuple[Callable[[Engine], object], bool]] = {
+CHANGES: dict[str, tuple[Callable[[Engine], object], bool]] = {
     "a row comes": (lambda e: e.apply(Insert("p8", Row((5,), (b'"flu"',)))), True),
     "a row goes and comes back as it was": (
         lambda e: (e.apply(Delete("p0")), e.apply(Insert("p0", Row((0,), (b'"cough"',))))),
@@ -402,10 +402,12 @@ MEANWHILE: dict[str, tuple[Callable[[Engine], object], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("meanwhile", "changed"), MEANWHILE.values(), ids=MEANWHILE.keys())
-def test_changed_meanwhile_is_exact(engine: Engine, meanwhile: Callable[[Engine], object], changed: bool) -> None:
+@pytest.mark.parametrize(("change", "changed"), CHANGES.values(), ids=CHANGES.keys())
+def test_whether_a_region_has_changed_is_exact(
+    engine: Engine, change: Callable[[Engine], object], changed: bool
+) -> None:
     region = engine.region(engine.regions(0)[0])
-    meanwhile(engine)
+    change(engine)
     assert (engine.replace(region, by_key(region, "01", "2345")) is None) is changed
 
 

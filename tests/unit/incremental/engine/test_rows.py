@@ -30,13 +30,13 @@ TEXTS = st.one_of(
 
 
 @pytest.fixture
-def from_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def from_little_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "FIRST_CAPACITY", 4)
     monkeypatch.setattr(rows, "KEYS_AT_ONCE", 3)
 
 
 class OneAfterTheOther(RuleBasedStateMachine):
-    """Rows come and go; a dictionary and a list are told the same."""
+    """Rows come and go; a dictionary and a list say what must be there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,34 +81,34 @@ class OneAfterTheOther(RuleBasedStateMachine):
         assert all(self.keys[text] == index and self.keys.texts[index] == text for text, index in self.index_of.items())
 
 
-@pytest.mark.usefixtures("from_little_room")
+@pytest.mark.usefixtures("from_little_capacity")
 def test_it_says_what_a_dictionary_and_a_list_would_say() -> None:
     run_state_machine_as_test(OneAfterTheOther)
 
 
-@pytest.mark.usefixtures("from_little_room")
-def test_it_says_so_where_all_keys_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("from_little_capacity")
+def test_it_says_so_if_all_keys_collide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "HASH_BITS", 1)
     run_state_machine_as_test(OneAfterTheOther)
 
 
-@pytest.mark.usefixtures("from_little_room")
+@pytest.mark.usefixtures("from_little_capacity")
 @given(texts=st.lists(TEXTS, unique=True, min_size=1), data=st.data())
-def test_a_key_that_two_rows_have_is_refused_and_not_told(texts: list[str], data: st.DataObject) -> None:
+def test_a_key_that_two_rows_have_is_refused_and_not_named(texts: list[str], data: st.DataObject) -> None:
     keys, twice = SourceKeys(), data.draw(st.sampled_from(texts))
     keys.write(0, data.draw(st.permutations([*texts, twice])))
     with pytest.raises(ValueError, match=r"^two rows have one source key$"):
         keys.found_up_to(len(texts) + 1)
 
 
-@pytest.mark.usefixtures("from_little_room")
-def test_a_key_that_is_not_there_is_not_told_either() -> None:
+@pytest.mark.usefixtures("from_little_capacity")
+def test_a_key_that_is_not_there_is_not_named_either() -> None:
     with pytest.raises(KeyError) as refusal:
         SourceKeys()["ann"]
     assert "ann" not in str(refusal.value)
 
 
-@pytest.mark.usefixtures("from_little_room")
+@pytest.mark.usefixtures("from_little_capacity")
 def test_no_more_than_two_thirds_of_the_slots_are_ever_used() -> None:
     keys = SourceKeys()
     for index in range(200):
@@ -126,7 +126,7 @@ def test_a_row_can_be_read_before_anything_was_run() -> None:
     assert engine.rows.row(engine.rows.index_of["a"]) == row_of(4, "cough")
 
 
-def test_a_place_is_used_again_only_when_its_row_is_gone_from_the_core() -> None:
+def test_an_index_is_used_again_only_when_its_row_is_gone_from_the_core() -> None:
     engine = engine_with({"a": 1, "b": 2, "c": 3})
     freed = engine.rows.index_of["b"]
     engine.apply(Delete("b"))
@@ -143,7 +143,7 @@ def test_a_place_is_used_again_only_when_its_row_is_gone_from_the_core() -> None
 
 
 @pytest.mark.parametrize("run_between", [False, True])
-def test_a_key_that_goes_and_comes_back_in_one_batch_is_told_as_it_is_now(run_between: bool) -> None:
+def test_a_key_that_goes_and_comes_back_in_one_batch_is_stored_as_it_is_now(run_between: bool) -> None:
     engine = engine_with({"a": 1, "b": 2, "c": 3})
     for change in (Delete("b"), Insert("b", row_of(7)), Remove("b"), Upsert("b", row_of(8, "cough"))):
         engine.apply(change)
@@ -223,11 +223,11 @@ def test_beside_its_cells_a_row_keeps_only_what_they_do_not_say_of_its_codes(
     assert engine.rows.view().codes[:, 0].tolist() == [last, 0, 3, last - 1]
 
 
-@pytest.mark.parametrize("place_in_cell", [0, 1, 10**17 - 1])
-def test_a_cell_may_hold_more_codes_than_32_bits_count(place_in_cell: int) -> None:
+@pytest.mark.parametrize("offset_in_cell", [0, 1, 10**17 - 1])
+def test_a_cell_may_hold_more_codes_than_32_bits_count(offset_in_cell: int) -> None:
     wide = NumericAttribute("wide", (Decimal(-(10**17)), Decimal(10**18)), Decimal(10**17), Decimal(1), Decimal(10**17))
     engine = Engine(table(wide))
-    row = Row((3 * 10**17 + place_in_cell,), (b'"flu"',))
+    row = Row((3 * 10**17 + offset_in_cell,), (b'"flu"',))
     engine.apply(Insert("a", row))
     assert engine.drain().records == {"a": Record(row, PENDING)}
     engine.apply(ModifyWhere(CodeIs(0, row.codes[0], row.codes[0]), Shifted(0, 1, 11 * 10**17)))

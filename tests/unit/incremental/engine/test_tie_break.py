@@ -21,7 +21,7 @@ def test_the_lots_of_many_rows_are_those_of_each(secret: bytes, source_keys: lis
 
 
 def test_they_do_not_change_from_one_version_to_the_next() -> None:
-    """Else a restart would cut otherwise than the run before: whoever changes this raises ENGINE_VERSION."""
+    """Else a restart would cut differently: a change of this raises ENGINE_VERSION."""
     assert tie_hashes(b"a secret", ["1", "ann", "\u00e9"]).tolist() == GOLDEN
     assert seed(b"a secret") == GOLDEN_SEED
 
@@ -34,12 +34,12 @@ def test_under_another_secret_they_are_others() -> None:
 
 
 def test_they_say_nothing_of_the_order_of_the_keys() -> None:
-    """Ranks of 1,000 tie_hashes beside the keys' own order: a correlation of more than 0.1 comes once in 600 secrets."""
+    """Tie hashes and the order of keys: 1,000 ranks correlate above 0.1 with one secret in 600."""
     ranks = tie_hashes(b"secret", [f"{i:04}" for i in range(1000)]).argsort().argsort()
     assert abs(np.corrcoef(ranks, np.arange(1000))[0, 1]) < 0.1
 
 
-def test_a_seed_is_of_the_secret_and_no_row_s_lot() -> None:
+def test_a_seed_is_of_the_secret_and_no_row_s_tie_hash() -> None:
     assert seed(b"one") != seed(b"other")
     assert 0 <= seed(b"one") < 2**64
     assert seed(b"one") % 2**64 != tie_hash(b"one", "") % 2**64
