@@ -83,6 +83,19 @@ class CoreTable:
         self.run((LOAD, index, cell, value, who), ends=False)
         return index
 
+    @classmethod
+    def of(cls, small: Table, *groups: tuple[int, ...]) -> CoreTable:
+        """QI groups of these cells, numbered from 1, whose rows have indexes in this order; drained."""
+        world = cls(small)
+        for cells in groups:
+            world.form(*cells)
+        world.drain()
+        return world
+
+    def drain(self) -> None:
+        self.core.drain()
+        self.core.mark_read()
+
     def form(self, *cells: int, values: tuple[str, ...] = ()) -> list[int]:
         """A QI group of new rows; returns their indexes."""
         indexes = [self.load(cell, value) for cell, value in zip(cells, values or ("flu",) * len(cells), strict=True)]

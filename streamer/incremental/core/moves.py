@@ -73,7 +73,7 @@ def _insert(values: CoreValues, slots: Any, begin: int, end: int) -> None:
 
 @part
 def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, end: int) -> None:
-    """Merges two sorted runs of slots that stand side by side."""
+    """Merges two sorted runs of slots, side by side."""
     for at in range(begin, middle):
         spare[at] = slots[at]
     left, right, to = begin, middle, begin
@@ -261,7 +261,7 @@ def box_of_members(s: Shard, g: int, box: Any) -> None:
 def shrink(s: Shard, g: int, at_any_price: bool) -> None:
     """Computes the box from the members again.
 
-    If published rows have a price, this is done only where it saves more than that, unless `at_any_price`.
+    If published rows have a price, only if that saves more than it costs, unless `at_any_price`.
     """
     box, now, loss, same = s.groups.box, s.work.hull[0], 0.0, True
     group, state = s.groups.group[g], s.state[0]

@@ -359,7 +359,7 @@ def form_group(s: Shard, g: int, slots_named: bool) -> bool:
         for i in range(state.n_gathered):
             s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[TREE_SLOT, i]
     state.n_gathered = 0
-    state.event += 1  # what was there at first is not published anew
+    state.event += 1  # boxes of an initial table count as set by an earlier event
     return True
 
 

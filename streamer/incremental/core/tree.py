@@ -239,7 +239,7 @@ def new_node(s: Shard, leaf: int) -> int:
     record.n, record.parent, record.leaf = 0, NONE, leaf
     for j in range(s.space.axes.shape[0]):
         for i in range(FAN):
-            s.tree.lane[node, j, HALF, i] = 1.0  # nothing is divided by zero behind the last child
+            s.tree.lane[node, j, HALF, i] = 1.0  # after the last child nothing is divided by zero
     return node
 
 

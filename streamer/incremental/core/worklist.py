@@ -1,7 +1,7 @@
 """Heaps of QI groups by number, for work that is done lowest number first.
 
 An entry names a group, or, in FREED, the journal's entry of a freed number. Entries are never searched for: a flag of
-the group says whether its entry still counts, and whoever pops an entry looks at the flag.
+the group says whether its entry still counts, and is read when the entry is popped.
 """
 
 from __future__ import annotations

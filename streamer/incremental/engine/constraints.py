@@ -25,10 +25,10 @@ from streamer.table.schema import Table
 T = TypeVar("T", bound=Hashable)
 
 SPARE_VALUES = 10_000
-"""Numbers without a row, beside one per row, before any are taken back."""
+"""Unused numbers, beyond one per row, before any are taken back."""
 
 SPARE_BYTES = 16_000_000
-"""Bytes of unused texts, beside as many as were in use then, before any are taken back."""
+"""Bytes of unused texts, beyond as many as were in use at the last time, before any are taken back."""
 
 
 class Numbers(Generic[T]):

@@ -26,7 +26,7 @@ AT = {name: i for i, name in enumerate(STATE.names or ())}
 
 
 class CoreArrays:
-    """The arrays of a shard. Every call may replace `arrays`, so nobody keeps one of them."""
+    """The arrays of a shard. Every call may replace `arrays`: read the attribute again after each."""
 
     def __init__(self, table: Table) -> None:
         self._k = counted_by_k(table)

@@ -84,7 +84,7 @@ def successors(old: RegionGroups, new: RegionGroups) -> tuple[dict[int, int], se
     Also the new groups that are old ones to the row, in the same box; they take these groups' numbers.
     """
     pairs, shared = np.unique(old.of_row * max(1, len(new.sizes)) + new.of_row, return_counts=True)
-    best = np.lexsort((pairs, -shared))  # by old group, then new, where as many rows are shared
+    best = np.lexsort((pairs, -shared))  # by rows shared, then by old group, then by new
     one, other = divmod(pairs[best], max(1, len(new.sizes)))
     same = (shared[best] == old.sizes[one]) & (shared[best] == new.sizes[other])
     same &= (old.lo[one] == new.lo[other]).all(axis=1) & (old.hi[one] == new.hi[other]).all(axis=1)
@@ -179,7 +179,7 @@ def _cut_along(lo: Ints, hi: Ints, sizes: Ints, share: float) -> tuple[int, int,
     """The best cut along one attribute: rows whose boxes cross it, groups below it, order of all groups (g,)."""
     order = np.argsort(lo + hi, kind="stable")
     twice = (lo + hi)[order]
-    border = twice[:-1] + twice[1:]  # four times where it lies, so that all is in whole numbers
+    border = twice[:-1] + twice[1:]  # four times its position, a whole number
     over = _rows_until(4 * lo, sizes, border + 1) - _rows_until(4 * hi, sizes, border)
     below = np.cumsum(sizes[order])[:-1]
     off = np.abs(below - share * sizes.sum())

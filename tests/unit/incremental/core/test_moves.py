@@ -31,7 +31,7 @@ from streamer.numba_support.jit import entry
 from streamer.table.row import Values as Texts
 from worlds.checked_arrays import check_blocks
 from worlds.core_tables import CoreTable
-from worlds.shard_tables import OF_PEOPLE
+from worlds.shard_tables import OF_PEOPLE, OF_TWO
 from worlds.small_tables import YEARS, table
 
 # The slots of a QI group: sorted by the texts of the published values, and found from the end.
@@ -191,22 +191,14 @@ def test_a_group_that_fits_stays_where_it_is() -> None:
     assert (s.groups.group[0].block, int(s.state.pool_used[0])) == (0, 8)
 
 
-def table_of(*groups: tuple[int, ...]) -> CoreTable:
-    """QI groups of these years, numbered from 1."""
-    world = CoreTable()
-    for years in groups:
-        world.form(*years)
-    return world
-
-
 def test_a_row_joins_a_group_and_the_box_grows_to_hold_it() -> None:
-    world = table_of((0, 1), (7, 8))
+    world = CoreTable.of(OF_TWO, (0, 1), (7, 8))
     join(world.s, world.load(5), world.group(2))
     assert (world.box(2), world.cells(2)) == ((5, 8), [5, 7, 8])
 
 
 def test_a_row_that_leaves_is_pending_and_leaves_the_box_as_it_was() -> None:
-    world = table_of((0, 1, 4))
+    world = CoreTable.of(OF_TWO, (0, 1, 4))
     leave(world.s, 2)
     assert (world.box(1), world.cells(1)) == ((0, 4), [0, 1])
     assert (world.s.rows.row[2].group, world.core.field("n_pending")) == (NO_GROUP_YET, 1)
@@ -268,7 +260,7 @@ def test_who_is_in_a_group_twice_is_counted_once_and_until_the_last_row_goes() -
 
 
 def test_rows_of_a_dissolved_group_are_pending() -> None:
-    world = table_of((0, 1), (8, 9))
+    world = CoreTable.of(OF_TWO, (0, 1), (8, 9))
     dissolve(world.s, world.group(1))
     assert world.numbers() == [2]
     assert [int(world.s.rows.row[index].group) for index in (0, 1)] == [NO_GROUP_YET, NO_GROUP_YET]
@@ -277,7 +269,7 @@ def test_rows_of_a_dissolved_group_are_pending() -> None:
 
 @pytest.mark.parametrize(("rows", "groups"), [(10**6, 1), (1, 10**6)])
 def test_a_move_without_room_says_what_is_short_and_by_how_much(rows: int, groups: int) -> None:
-    world = table_of((0, 1))
+    world = CoreTable.of(OF_TWO, (0, 1))
     assert not is_short(world.s, 2, 1)
     assert is_short(world.s, rows, groups)
     assert world.core.field("short") != NONE
@@ -287,7 +279,7 @@ def test_a_move_without_room_says_what_is_short_and_by_how_much(rows: int, group
 @pytest.mark.parametrize("groups", [1, 2, 65])
 def test_there_is_room_in_the_tree_for_every_box_that_a_move_changes(groups: int) -> None:
     """A group that dissolves changes the boxes of as many others as it has rows: each may be put elsewhere."""
-    world = table_of((0, 1), (7, 8))
+    world = CoreTable.of(OF_TWO, (0, 1), (7, 8))
     state, most = world.s.state, len(world.s.tree.node)
     state.nodes_used = most - (groups + 1) * nodes_needed(world.s)
     assert not is_short(world.s, groups, groups)

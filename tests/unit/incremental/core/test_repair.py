@@ -71,7 +71,7 @@ def test_the_least_expense_is_found(seed: int, name: str, n_groups: int) -> None
         )
         best, least = best_of_scan(world, cells, but)
         world.s.rows.cells[ROW], world.s.rows.row[ROW].group = cells, but
-        assert (cheapest_group(world.s, ROW, inf), world.s.state[0].expense) == (best, least)
+        assert (cheapest_group(world.s, ROW, inf), world.s.state[0].cost) == (best, least)
         assert cheapest_group(world.s, ROW, least) == best
         assert cheapest_group(world.s, ROW, np.nextafter(least, -inf)) == NONE
 
@@ -90,18 +90,13 @@ def test_ncp_without_a_row_is_that_of_the_others(years: tuple[int, ...]) -> None
 # A QI group and a neighbour across which it lies are cut afresh, where that saves more than its price.
 
 
-def table_of(*groups: tuple[int, ...], price: float = 0.05) -> CoreTable:
-    """QI groups of these years, numbered from 1, whose rows have indexes in this order; k = 2."""
-    world = CoreTable(table(YEARS, k=2, repair=price))
-    for years in groups:
-        world.form(*years)
-    world.core.drain()
-    world.core.mark_read()
-    return world
+def repaired(*groups: tuple[int, ...], price: float = 0.05, k: int = 2) -> CoreTable:
+    """QI groups of these years, numbered from 1, under local repair."""
+    return CoreTable.of(table(YEARS, k=k, repair=price), *groups)
 
 
 def test_groups_that_lie_across_each_other_are_cut_afresh() -> None:
-    world = table_of((0, 9), (1, 8))
+    world = repaired((0, 9), (1, 8))
     world.rewrite(0, 1)
     assert sorted(world.cells_by_number().values()) == [[1, 1], [8, 9]]
     assert sorted((world.box(1), world.box(2))) == [(1, 1), (8, 9)]
@@ -114,26 +109,26 @@ def test_groups_that_lie_across_each_other_are_cut_afresh() -> None:
 def test_the_larger_half_goes_by_the_number_of_the_larger_group(
     others: tuple[int, ...], halves: dict[int, list[int]]
 ) -> None:
-    world = table_of((0, 9), others)
+    world = repaired((0, 9), others)
     world.rewrite(0, 1)
     assert world.cells_by_number() == halves
 
 
 def test_they_stay_where_what_it_saves_is_not_worth_what_is_published_again() -> None:
-    world = table_of((0, 9), (1, 8), price=1)
+    world = repaired((0, 9), (1, 8), price=1)
     world.rewrite(0, 1)
     assert world.cells_by_number() == {1: [1, 9], 2: [1, 8]}
 
 
 def test_of_the_neighbours_that_with_which_most_is_saved_is_taken_and_not_the_nearest() -> None:
-    world = table_of((1, 9), (4, 6), (0, 8))
+    world = repaired((1, 9), (4, 6), (0, 8))
     world.rewrite(0, 2)
     assert world.cells(2) == [4, 6]
     assert sorted(world.cells_by_number().values()) == [[0, 2], [4, 6], [8, 9]]
 
 
 def test_a_half_of_2k_is_cut_again() -> None:
-    world = table_of((4, 9), (0, 0, 1, 2, 9))
+    world = repaired((4, 9), (0, 0, 1, 2, 9))
     world.rewrite(0, 3)
     assert sorted(world.cells_by_number().values()) == [[0, 0, 1], [2, 3], [9, 9]]
     assert world.core.field("splits") == 1
@@ -142,7 +137,7 @@ def test_a_half_of_2k_is_cut_again() -> None:
 @pytest.mark.parametrize(("rows", "groups"), [(ROWS_TOGETHER, 3), (ROWS_TOGETHER + 1, 2)])
 def test_groups_that_have_too_many_rows_together_are_left_alone(rows: int, groups: int) -> None:
     """Cut afresh, the larger half is cut up."""
-    world = table_of((0, 9), (1, 8) * ((rows - 2) // 2) + (8,) * (rows % 2))
+    world = repaired((0, 9), (1, 8) * ((rows - 2) // 2) + (8,) * (rows % 2))
     world.rewrite(0, 1)
     assert (len(world.numbers()) >= groups) is True
     assert (world.cells(1) == [1, 9]) is (groups == 2)
@@ -153,18 +148,8 @@ def test_groups_that_have_too_many_rows_together_are_left_alone(rows: int, group
 TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")
 
 
-def local_repair_table_of(*groups: tuple[int, ...], price: float = 0.05, k: int = 2) -> CoreTable:
-    """QI groups of these years, numbered from 1, whose rows have indexes in this order."""
-    world = CoreTable(table(YEARS, k=k, repair=price))
-    for years in groups:
-        world.form(*years)
-    world.core.drain()
-    world.core.mark_read()
-    return world
-
-
 def test_a_group_one_short_of_k_takes_the_row_that_costs_least_from_a_group_that_can_lose_one() -> None:
-    world = local_repair_table_of((0, 1), (2, 8, 9), (5, 5))
+    world = repaired((0, 1), (2, 8, 9), (5, 5))
     world.take(0)
     assert world.cells_by_number() == {1: [1, 2], 2: [8, 9], 3: [5, 5]}
     assert (world.box(1), world.box(2)) == ((1, 2), (8, 9))
@@ -172,26 +157,26 @@ def test_a_group_one_short_of_k_takes_the_row_that_costs_least_from_a_group_that
 
 
 def test_where_no_group_can_lose_a_row_it_merges() -> None:
-    world = local_repair_table_of((0, 1), (8, 9))
+    world = repaired((0, 1), (8, 9))
     world.take(0)
     assert (world.cells_by_number(), world.core.field("merges")) == ({2: [1, 8, 9]}, 1)
 
 
 def test_a_group_that_is_short_of_more_than_one_merges() -> None:
-    world = local_repair_table_of((0, 1, 1), (3, 4, 5, 5), k=3)
+    world = repaired((0, 1, 1), (3, 4, 5, 5), k=3)
     world.take(0, 1)
     assert (world.cells_by_number(), world.core.field("merges")) == ({2: [1, 3, 4, 5, 5]}, 1)
 
 
 def test_a_box_that_lost_a_row_shrinks_only_where_that_is_worth_its_price() -> None:
     for price, box in ((0.2, (0, 2)), (0.05, (1, 2))):
-        world = local_repair_table_of((0, 1, 2), price=price)
+        world = repaired((0, 1, 2), price=price)
         world.take(0)
         assert world.box(1) == box
 
 
 def test_a_touched_group_evicts_the_row_that_makes_it_wide() -> None:
-    world = local_repair_table_of((0, 1, 9), (8, 8))
+    world = repaired((0, 1, 9), (8, 8))
     world.rewrite(1, 0)
     assert world.cells_by_number() == {1: [0, 0], 2: [8, 8, 9]}
     assert (world.box(1), world.box(2)) == ((0, 0), (8, 9))
@@ -200,37 +185,37 @@ def test_a_touched_group_evicts_the_row_that_makes_it_wide() -> None:
 @pytest.mark.parametrize("years", [(1, 4, 9), (9, 4, 1)])
 def test_of_two_rows_that_gain_the_same_the_one_of_lower_cells_goes(years: tuple[int, ...]) -> None:
     """Both could join a group that is published again anyway, and loses nothing by it."""
-    world = local_repair_table_of(years, (0, 1), (8, 9))
+    world = repaired(years, (0, 1), (8, 9))
     world.run(*[(REWRITE, index, year, "flu", NONE) for index, year in ((1, 5), (3, 1), (5, 9))])
     assert world.cells_by_number() == {1: [5, 9], 2: [1, 1, 1], 3: [9, 9]}
 
 
 def test_nobody_is_evicted_from_a_group_of_k() -> None:
-    world = local_repair_table_of((0, 9), (8, 8, 8), price=100)
+    world = repaired((0, 9), (8, 8, 8), price=100)
     world.rewrite(0, 1)
     assert world.cells_by_number() == {1: [1, 9], 2: [8, 8, 8]}
 
 
 def test_a_row_stays_where_what_it_saves_is_not_worth_what_is_published_again() -> None:
-    world = local_repair_table_of((0, 1, 9), (8, 8), price=1)
+    world = repaired((0, 1, 9), (8, 8), price=1)
     world.rewrite(1, 0)
     assert world.cells_by_number() == {1: [0, 0, 9], 2: [8, 8]}
 
 
 def test_groups_that_the_event_has_not_touched_are_left_alone() -> None:
-    world = local_repair_table_of((0, 1, 9), (8, 8), (3, 4, 4))
+    world = repaired((0, 1, 9), (8, 8), (3, 4, 4))
     world.rewrite(6, 4)
     assert world.cells(1) == [0, 1, 9]
 
 
 def test_a_group_dissolves_where_its_rows_are_better_off_elsewhere_and_its_number_is_gone() -> None:
-    world = local_repair_table_of((0, 0), (9, 9), (1, 9))
+    world = repaired((0, 0), (9, 9), (1, 9))
     world.rewrite(4, 2)
     assert world.cells_by_number() == {1: [0, 0, 2], 2: [9, 9, 9]}
 
 
 def test_a_group_of_2k_that_came_of_it_is_cut_with_the_number_that_was_freed() -> None:
-    world = local_repair_table_of((0, 0, 0), (9, 9), (1, 9))
+    world = repaired((0, 0, 0), (9, 9), (1, 9))
     world.rewrite(5, 2)
     assert sorted(world.cells_by_number().items()) == [(1, [0, 0]), (2, [9, 9, 9]), (3, [0, 2])] or (
         world.cells_by_number() == {1: [0, 2], 2: [9, 9, 9], 3: [0, 0]}
@@ -238,7 +223,7 @@ def test_a_group_of_2k_that_came_of_it_is_cut_with_the_number_that_was_freed() -
 
 
 def test_an_event_that_has_published_enough_repairs_no_more() -> None:
-    world = local_repair_table_of((0, 1, 9), (8, 8))
+    world = repaired((0, 1, 9), (8, 8))
     world.s.state[0].spent = SPENT_PER_K * 2
     world.rewrite(1, 0)
     assert world.cells(1) == [0, 0, 9]
@@ -248,7 +233,7 @@ def test_an_event_that_has_published_enough_repairs_no_more() -> None:
 
 
 def test_without_a_price_nothing_is_repaired() -> None:
-    world = local_repair_table_of((0, 1, 9), (8, 8), price=0)
+    world = repaired((0, 1, 9), (8, 8), price=0)
     world.rewrite(1, 0)
     assert world.cells_by_number() == {1: [0, 0, 9], 2: [8, 8]}
 
@@ -261,8 +246,7 @@ def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
     world = CoreTable(replace(small, repair=0.01))
     for group in groups:
         world.form(*(year for year, _ in group), values=tuple(value for _, value in group))
-    world.core.drain()
-    world.core.mark_read()
+    world.drain()
     return world
 
 
@@ -341,23 +325,13 @@ def test_another_value_in_the_same_cell_lets_a_row_go_that_its_group_needed_unti
 NO_RECUT = table(YEARS, k=2, recut=False)
 
 
-def repair_table_of(*groups: tuple[int, ...], small: Table = OF_TWO) -> CoreTable:
-    """QI groups of these years, numbered from 1, whose rows have indexes in this order."""
-    world = CoreTable(small)
-    for years in groups:
-        world.form(*years)
-    world.core.drain()
-    world.core.mark_read()
-    return world
-
-
 def halves_in(world: CoreTable, *numbers: int) -> list[list[int]]:
     """The years of these groups, whichever of them has which number."""
     return sorted(world.cells(number) for number in numbers)
 
 
 def test_a_group_below_k_merges_with_the_nearest_and_is_cut_again_with_the_number_that_was_freed() -> None:
-    world = repair_table_of((0, 1), (4, 5, 5), (9, 9))
+    world = CoreTable.of(OF_TWO, (0, 1), (4, 5, 5), (9, 9))
     world.take(0)
     assert halves_in(world, 1, 2) == [[1, 4], [5, 5]]
     assert world.cells(3) == [9, 9]
@@ -365,19 +339,19 @@ def test_a_group_below_k_merges_with_the_nearest_and_is_cut_again_with_the_numbe
 
 
 def test_merged_groups_stay_whole_where_the_table_says_so_and_the_larger_one_keeps_its_number() -> None:
-    world = repair_table_of((0, 1), (4, 5, 5), (9, 9), small=NO_RECUT)
+    world = CoreTable.of(NO_RECUT, (0, 1), (4, 5, 5), (9, 9))
     world.take(0)
     assert world.cells_by_number() == {2: [1, 4, 5, 5], 3: [9, 9]}
 
 
 def test_of_two_groups_of_one_size_the_lower_number_stays() -> None:
-    world = repair_table_of((0, 1), (3, 4), (9, 9), small=NO_RECUT)
+    world = CoreTable.of(NO_RECUT, (0, 1), (3, 4), (9, 9))
     world.take(0, 3)
     assert world.cells_by_number() == {1: [1, 3], 3: [9, 9]}
 
 
 def test_the_last_group_below_k_is_dissolved_and_its_number_never_comes_back() -> None:
-    world = repair_table_of((0, 1))
+    world = CoreTable.of(OF_TWO, (0, 1))
     world.take(0)
     assert (world.numbers(), world.core.field("n_pending")) == ([], 1)
     world.insert(9)
@@ -385,26 +359,26 @@ def test_the_last_group_below_k_is_dissolved_and_its_number_never_comes_back() -
 
 
 def test_a_group_that_lost_all_its_rows_goes_without_a_merge() -> None:
-    world = repair_table_of((0, 1), (8, 9))
+    world = CoreTable.of(OF_TWO, (0, 1), (8, 9))
     world.take(0, 1)
     assert (world.cells_by_number(), world.core.field("merges")) == ({2: [8, 9]}, 0)
 
 
 def test_a_group_of_2k_is_cut_where_it_costs_least_and_both_boxes_are_small() -> None:
-    world = repair_table_of((0, 1, 8))
+    world = CoreTable.of(OF_TWO, (0, 1, 8))
     world.insert(9)
     assert halves_in(world, 1, 2) == [[0, 1], [8, 9]]
     assert sorted(world.box(number) for number in (1, 2)) == [(0, 1), (8, 9)]
 
 
 def test_the_larger_half_keeps_the_number() -> None:
-    world = repair_table_of((0, 1, 2, 8))
+    world = CoreTable.of(OF_TWO, (0, 1, 2, 8))
     world.insert(9)
     assert world.cells_by_number() == {1: [0, 1, 2], 2: [8, 9]}
 
 
 def test_of_equal_halves_the_one_with_the_smallest_lot_keeps_the_number() -> None:
-    world = repair_table_of((0, 1, 8))
+    world = CoreTable.of(OF_TWO, (0, 1, 8))
     world.insert(9)
     smallest = min(range(4), key=lambda tie_hash: shuffled(tie_hash, number=1, next_number=2))
     assert smallest in world.members(1)
@@ -449,7 +423,7 @@ def test_a_group_that_should_have_a_partner_and_has_none_is_a_violated_law() -> 
 
 
 def test_a_group_is_named_for_repair_once() -> None:
-    world = repair_table_of((0, 1), (8, 9))
+    world = CoreTable.of(OF_TWO, (0, 1), (8, 9))
     queue_merge(world.s, world.group(1))
     before = world.s.work.heap_size.tolist()
     queue_merge(world.s, world.group(1))
