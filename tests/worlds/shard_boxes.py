@@ -31,7 +31,7 @@ from streamer.incremental.core.tree import floor_changed, resized
 from streamer.numba_support.jit import entry
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Space
-from worlds.scanned_boxes import Twin
+from worlds.scanned_boxes import SPACES, Box, Twin, random_box
 
 LOCATE, NEAREST, TOP, PUT, TAKE_OUT, RESIZED, FLOOR_CHANGED, BEGIN_AFFECTED, NEXT_AFFECTED = range(9)
 
@@ -244,3 +244,16 @@ class ShardBoxes:
         assert record.ncp == known.group[record.first].ncp
         assert known.group[record.lowest].number == min(numbers)
         assert record.floor == min(self.floors.get(number, np.inf) for number in numbers)
+
+
+def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
+    lo, hi = random_box(random, world.space)
+    return lo.tolist(), hi.tolist()
+
+
+def grown(name: str, n_groups: int, seed: int) -> tuple[ShardBoxes, np.random.Generator]:
+    """Groups of two members with random boxes, numbered from 1; and the chance that made them."""
+    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(seed)
+    for number in range(1, n_groups + 1):
+        world.put(number, *some_box(world, random), 2)
+    return world, random

@@ -1,4 +1,4 @@
-"""Arrays that begin as small as can be and grow when they run short, in the middle of whatever: it leaves no trace."""
+"""Arrays that begin as small as can be grow in the middle of any operation, without a trace."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SHORT = {
 
 
 @pytest.mark.parametrize("what", ["GROUPS", "POOL", "NODES", "LISTS", "MEMBERS", "TALLIES"])
-def test_room_for_so_many_is_made_where_there_is_less_and_only_there(what: str) -> None:
+def test_capacity_for_so_many_is_made_where_there_is_less_and_only_there(what: str) -> None:
     small = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
-    before = room_of(small)[what]
+    before = lengths_of(small)[what][0]
     assert capacity.with_capacity(small, SHORT[what], before) is small
     larger = capacity.with_capacity(small, SHORT[what], 3 * before)
-    assert room_of(larger)[what] == 3 * before
+    assert lengths_of(larger)[what][0] == 3 * before
     assert larger.state.short == 0
 
 
@@ -60,25 +60,12 @@ def test_an_array_in_pages_of_its_own_is_an_array_as_any_other(monkeypatch: pyte
         assert one.tolist() == other.tolist()
 
 
-def room_of(s: Shard) -> dict[str, int]:
-    return {
-        "GROUPS": len(s.groups.group),
-        "POOL": s.groups.pool.shape[1],
-        "NODES": len(s.tree.node),
-        "LISTS": len(s.lists.one),
-        "MEMBERS": s.work.ints.shape[1],
-        "TALLIES": len(s.work.tally),
-    }
-
-
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("batch", [1, 500])
-def test_a_shard_without_room_publishes_what_one_with_plenty_does(
+def test_a_shard_without_capacity_publishes_what_one_with_plenty_does(
     name: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        capacity, "OWN_PAGES_FROM", 5_000
-    )  # of the arrays that grow, some then stand in pages of their own
+    monkeypatch.setattr(capacity, "OWN_PAGES_FROM", 5_000)  # some of the arrays that grow then have pages of their own
     grow, shortages = capacity.grow, set()
 
     def noted(s: Shard) -> Shard:
@@ -92,13 +79,7 @@ def test_a_shard_without_room_publishes_what_one_with_plenty_does(
     tight = Replay(stream, batch)
     assert tight.of_any_batch() == plenty.of_any_batch()
     assert tight.of_this_batch() == plenty.of_this_batch()
-    assert shortages >= {
-        layout.GROUPS,
-        layout.POOL,
-        layout.NODES,
-        layout.MEMBERS,
-        layout.EXPORT,
-    }
+    assert shortages >= {layout.GROUPS, layout.POOL, layout.NODES, layout.MEMBERS, layout.EXPORT}
     assert (layout.TALLIES in shortages) == (stream.table.individual is not None)
 
 
@@ -136,7 +117,7 @@ def columns_of(array: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("what", sorted(set(SHORT) - {"TALLIES", "EXPORT"}))
-def test_what_was_held_keeps_its_place_and_the_rest_is_zero(tight: Shard, what: str) -> None:
+def test_contents_keep_their_indexes_and_the_rest_is_zero(tight: Shard, what: str) -> None:
     random = np.random.default_rng(1)
     for part in (tight.groups, tight.tree, tight.lists, tight.journal):
         for array in part:
@@ -162,8 +143,11 @@ def test_what_was_held_keeps_its_place_and_the_rest_is_zero(tight: Shard, what: 
 @pytest.mark.parametrize("what", sorted(SHORT))
 def test_there_is_as_much_as_was_asked_for(tight: Shard, what: str) -> None:
     tight.state.short, tight.state.short_by = SHORT[what], 1000
-    s = capacity.grow(tight)
-    lengths = {
+    assert min(lengths_of(capacity.grow(tight))[what]) >= 1000
+
+
+def lengths_of(s: Shard) -> dict[str, list[int]]:
+    return {
         "GROUPS": [*map(len, s.groups[:3]), s.work.heap.shape[1] // 2],
         "POOL": [s.groups.pool.shape[1]],
         "NODES": [*map(len, s.tree)],
@@ -177,7 +161,6 @@ def test_there_is_as_much_as_was_asked_for(tight: Shard, what: str) -> None:
         "TALLIES": [len(s.work.tally)],
         "EXPORT": [len(s.export.numbers), len(s.export.scores)],
     }
-    assert min(lengths[what]) >= 1000
 
 
 def test_a_tally_that_grows_still_knows_how_many_rows_everyone_has(tight: Shard) -> None:
@@ -190,26 +173,26 @@ def test_a_tally_that_grows_still_knows_how_many_rows_everyone_has(tight: Shard)
     assert (found, int(s.state.tally_used[0])) == ([3, 1, 0], 2)
 
 
-def test_whoever_does_not_say_what_is_short_is_told(tight: Shard) -> None:
+def test_a_stop_that_does_not_say_what_is_short_breaks_a_law(tight: Shard) -> None:
     tight.state.short = 99
     with pytest.raises(LawViolated, match="did not say of what"):
         capacity.grow(tight)
 
 
-def test_room_that_is_there_is_left_as_it_is(tight: Shard) -> None:
+def test_enough_capacity_is_left_as_it_is(tight: Shard) -> None:
     assert capacity.with_rows(tight, 3) is tight
     assert capacity.with_individuals(tight, 3) is tight
     assert capacity.with_values(tight, 3, 48).values is tight.values
 
 
-def test_places_individuals_and_values_get_room(tight: Shard) -> None:
+def test_rows_individuals_and_values_get_capacity(tight: Shard) -> None:
     s = capacity.with_values(capacity.with_individuals(capacity.with_rows(tight, 10), 11), 12, 130)
     assert (len(s.rows.row), len(s.rows.cells)) == (10, 10)
     assert (len(s.work.last_seen), len(s.values.value), len(s.values.text)) == (11, 12, 130)
 
 
 @pytest.mark.parametrize("individual", [None, "ssn"])
-def test_under_a_steady_load_nothing_grows_for_ever(individual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_a_steady_load_nothing_keeps_growing(individual: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every value is new, every other row a new individual; what is used stays within what 100 rows need."""
     monkeypatch.setattr(constraints, "SPARE_VALUES", 50)
     monkeypatch.setattr(layout, "FIRST_CAPACITY", 8)

@@ -20,7 +20,7 @@ from streamer.incremental.core.cut import (
     sort_by_tie_hash,
 )
 from streamer.incremental.core.layout import Shard
-from streamer.incremental.engine.tie_break import tie_hashes as lots_of
+from streamer.incremental.engine.tie_break import tie_hashes
 from streamer.numba_support.jit import entry
 from streamer.table.arrays import Ints
 from streamer.table.attributes import NumericAttribute
@@ -36,12 +36,12 @@ ROWS = [1, 2, 3, FEW_TO_SORT - 1, FEW_TO_SORT, FEW_TO_SORT + 1, 64, 500]
 
 
 def scratch(n: int) -> tuple[Ints, Ints]:
-    """Two arrays (n,) with whatever stood there before."""
+    """Two arrays (n,) with leftovers."""
     return np.full(n, 77, np.int32), np.full(n, -3, np.int32)
 
 
 @pytest.mark.parametrize("n", ROWS)
-def test_places_are_sorted_by_lots_and_the_lots_with_them(n: int) -> None:
+def test_rows_are_sorted_by_tie_hashes_and_the_hashes_with_them(n: int) -> None:
     chance = np.random.default_rng(n)
     tie_hashes, indexes = chance.integers(0, 2**64, (2, n), dtype=np.uint64), chance.permutation(n).astype(np.int32)
     drawn, before = tie_hashes[0].copy(), indexes.copy()
@@ -51,7 +51,7 @@ def test_places_are_sorted_by_lots_and_the_lots_with_them(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", ROWS)
-def test_lots_that_are_not_spread_at_all_are_sorted_too(n: int) -> None:
+def test_tie_hashes_that_are_not_spread_at_all_are_sorted_too(n: int) -> None:
     tie_hashes, indexes = np.zeros((2, n), np.uint64), np.arange(n, dtype=np.int32)
     tie_hashes[0] = np.arange(n)[::-1]
     sort_by_tie_hash(indexes, tie_hashes, *scratch(n), n)
@@ -60,12 +60,12 @@ def test_lots_that_are_not_spread_at_all_are_sorted_too(n: int) -> None:
 
 @pytest.mark.parametrize("n", ROWS)
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (5, 9), (0, 300), (7, 2**31 - 1)])
-def test_places_are_sorted_stably_by_their_cells(n: int, low: int, high: int) -> None:
+def test_rows_are_sorted_stably_by_their_cells(n: int, low: int, high: int) -> None:
     chance = np.random.default_rng(n)
     column, indexes = chance.integers(low, high, n, endpoint=True).astype(np.int32), chance.permutation(n)
-    sorted_places = indexes.astype(np.int32)
-    sort_by_cells(column, low, high, sorted_places, *scratch(n), n)
-    assert sorted_places.tolist() == sorted(indexes.tolist(), key=lambda index: column[index])
+    found = indexes.astype(np.int32)
+    sort_by_cells(column, low, high, found, *scratch(n), n)
+    assert found.tolist() == sorted(indexes.tolist(), key=lambda index: column[index])
 
 
 @given(n=st.integers(1, 2**40))
@@ -88,7 +88,7 @@ def compiled_cut(s: Shard, g: int) -> tuple[int, bool]:
     return cut(s, g)
 
 
-def by_lots(cells: list[list[int]]) -> tuple[Ints, Ints]:
+def in_order(cells: list[list[int]]) -> tuple[Ints, Ints]:
     """Cells, and tie hashes for which a row's shuffled tie hash grows with its index."""
     tie_hashes = np.arange(len(cells))
     return np.array(cells), tie_hashes[
@@ -118,7 +118,7 @@ def test_fewer_than_2k_are_not_cut() -> None:
     assert halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [9]]), np.arange(3))) is None
 
 
-def test_of_equal_halves_the_one_that_holds_the_smallest_shuffled_lot_keeps_the_number() -> None:
+def test_of_equal_halves_the_one_that_holds_the_smallest_shuffled_tie_hash_keeps_the_number() -> None:
     tie_hashes = np.array([5, -7, 2**62, -(2**63)])
     first = int(np.argmin([shuffled_by_the_twin(tie_hash, NUMBER, NEXT) for tie_hash in tie_hashes.tolist()]))
     found = halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [8], [9]]), tie_hashes))
@@ -143,7 +143,7 @@ def test_a_half_that_alone_loses_as_much_as_the_least_so_far_may_still_be_nearer
     assert halves(shard_of(table(YEARS, YEARS, k=2), cells, np.arange(7))) == ([3, 4, 5, 6], [0, 1, 2])
 
 
-def test_individuals_are_counted_anew_along_each_attribute() -> None:
+def test_individuals_are_counted_again_along_each_attribute() -> None:
     """Who is among the last along the first attribute counts among the first along the second."""
     cells = np.array([[0, 0], [9, 0], [5, 9], [5, 9], [5, 9]])
     small = table(YEARS, YEARS, k=2, individual="ssn")
@@ -179,12 +179,12 @@ def test_where_one_individual_fills_the_middle_half_all_positions_are_looked_at(
 
 def test_a_bundle_of_one_individual_in_the_same_cells_is_not_torn() -> None:
     who = np.array([0, 1, 0, 2, 1, 3])
-    cells, tie_hashes = by_lots([[1]] * 6)
+    cells, tie_hashes = in_order([[1]] * 6)
     found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, tie_hashes, who))
     assert found == ([0, 1, 2, 4], [3, 5])
 
 
-def test_an_individual_with_rows_in_several_cells_may_stand_on_both_sides() -> None:
+def test_an_individual_with_rows_in_several_cells_may_be_on_both_sides() -> None:
     cells, who = np.array([[0], [9], [0], [9], [9], [0]]), np.array([0, 0, 1, 1, 2, 3])
     found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, np.arange(6), who))
     assert found is not None
@@ -198,8 +198,8 @@ def test_tie_hashes_are_shuffled_as_by_the_twin_and_ordered_as_signed_numbers(
     assert shuffled(tie_hash, number, fresh) == shuffled_by_the_twin(tie_hash, number, fresh) + 2**63
 
 
-def test_every_cut_shuffles_the_lots_anew_and_loses_none() -> None:
-    drawn = lots_of(b"secret", map(str, range(1000))).tolist()
+def test_every_cut_shuffles_the_tie_hashes_again_and_loses_none() -> None:
+    drawn = tie_hashes(b"secret", map(str, range(1000))).tolist()
     cuts = [[shuffled(tie_hash, number, fresh) for tie_hash in drawn] for number, fresh in ((1, 2), (1, 3), (2, 3))]
     assert all(len(set(one)) == 1000 for one in cuts)
     ranks = [np.argsort(np.argsort(one)) for one in (drawn, *cuts)]
@@ -211,20 +211,14 @@ def test_every_cut_shuffles_the_lots_anew_and_loses_none() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("few_kinds", [False, True])
 @given(data=st.data())
-def test_a_cut_is_that_of_the_plain_twin(name: str, data: st.DataObject) -> None:
+def test_a_cut_is_that_of_the_plain_twin(name: str, few_kinds: bool, data: st.DataObject) -> None:
+    """Few kinds of rows: ties, identical rows, bundles."""
     small = TABLES[name]
-    twin = twin_of(small, data.draw(st.lists(rows(small), min_size=1, max_size=5 * small.k + 4)))
-    assert halves(shard_like(twin)) == expected(twin)
-
-
-@pytest.mark.parametrize("name", TABLES)
-@given(data=st.data())
-def test_among_few_kinds_of_rows_a_cut_is_that_of_the_plain_twin(name: str, data: st.DataObject) -> None:
-    """Ties, identical rows, bundles."""
-    small = TABLES[name]
-    kinds = data.draw(st.lists(rows(small), min_size=1, max_size=4))
-    twin = twin_of(small, data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=20)))
+    kinds = st.sampled_from(data.draw(st.lists(rows(small), min_size=1, max_size=4))) if few_kinds else rows(small)
+    most = 20 if few_kinds else 5 * small.k + 4
+    twin = twin_of(small, data.draw(st.lists(kinds, min_size=1, max_size=most)))
     assert halves(shard_like(twin)) == expected(twin)
 
 
@@ -235,7 +229,7 @@ def test_2k_individuals_can_always_be_cut_however_their_rows_lie(data: st.DataOb
     lying = data.draw(st.lists(st.tuples(person, st.integers(0, 2), st.integers(0, 2)), max_size=30))
     lying += [(one, 0, 0) for one in range(2 * k)]
     who, cells = np.array([one for one, *_ in lying]), np.array([one[1:] for one in lying])
-    found = halves(shard_of(small, cells, lots_of(b"secret", map(str, range(len(lying)))), who))
+    found = halves(shard_of(small, cells, tie_hashes(b"secret", map(str, range(len(lying)))), who))
     assert found is not None
     assert all(len(set(who[half].tolist())) >= k for half in found)
 
@@ -302,7 +296,7 @@ def test_two_groups_are_cut_together_as_one_of_all_their_rows(name: str, n: int,
 
 
 @pytest.mark.parametrize("name", ["individuals", "individuals, each alone"])
-def test_a_cut_leaves_nothing_behind_that_the_next_one_would_see(name: str) -> None:
+def test_a_cut_leaves_nothing_that_the_next_one_would_see(name: str) -> None:
     small = TABLES[name]
     cells, tie_hashes, who = crowd(small, 60, 7, cells_at_most=2)
     shard = shard_of(small, cells, tie_hashes, who)

@@ -19,8 +19,7 @@ def one_group() -> tuple[CoreTable, int]:
     """A QI group of two rows, and an empty journal."""
     world = CoreTable()
     world.form(1, 2, values=("flu", "cough"))
-    world.core.drain()
-    world.core.mark_read()
+    world.drain()
     clear_batch(world.s)
     return world, world.group(1)
 
@@ -87,7 +86,7 @@ def test_a_row_is_touched_once() -> None:
     assert world.s.journal.touched[: world.core.field("n_touched")].tolist() == [1, 0]
 
 
-def test_where_there_is_no_room_it_says_of_what() -> None:
+def test_where_capacity_lacks_it_says_of_what() -> None:
     world, _ = one_group()
     assert not journal_is_short(world.s, 10, 10)
     assert journal_is_short(world.s, 10**6, 1)

@@ -1,4 +1,4 @@
-"""What keeps QI groups at k after a change: merge below k, cut at 2k, wait where there is no other group."""
+"""Repairs after a change: groups below k merge, groups of 2k are cut, rows change groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from streamer.incremental.core.repair import (
     set_edges,
 )
 from streamer.incremental.core.tree import precedes, take_out
-from streamer.incremental.core.worklist import queue_merge
 from streamer.table.schema import Table
 from worlds.core_tables import CoreTable
 from worlds.model_tables import asking
@@ -32,7 +31,7 @@ from worlds.shard_tables import OF_PEOPLE, OF_TWO
 from worlds.small_tables import AGE, YEARS, table
 from worlds.twin import shuffled
 
-# The QI group that takes a row at least expense is that of a scan, to the last bit; and only edges are missed.
+# The QI group that takes a row at least cost is that of a scan, to the last bit; and only edges are missed.
 
 ROW = 0
 """The index of the row that is asked about."""
@@ -61,7 +60,7 @@ def best_of_scan(world: ShardBoxes, cells: np.ndarray, but: int) -> tuple[int, f
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(SPACES)), n_groups=st.integers(2, 60))
-def test_the_least_expense_is_found(seed: int, name: str, n_groups: int) -> None:
+def test_the_least_cost_is_found(seed: int, name: str, n_groups: int) -> None:
     random = np.random.default_rng(seed)
     world = world_of(name, n_groups, random)
     for _ in range(5):
@@ -377,7 +376,7 @@ def test_the_larger_half_keeps_the_number() -> None:
     assert world.cells_by_number() == {1: [0, 1, 2], 2: [8, 9]}
 
 
-def test_of_equal_halves_the_one_with_the_smallest_lot_keeps_the_number() -> None:
+def test_of_equal_halves_the_one_with_the_smallest_tie_hash_keeps_the_number() -> None:
     world = CoreTable.of(OF_TWO, (0, 1, 8))
     world.insert(9)
     smallest = min(range(4), key=lambda tie_hash: shuffled(tie_hash, number=1, next_number=2))
@@ -420,11 +419,3 @@ def test_a_group_that_should_have_a_partner_and_has_none_is_a_violated_law() -> 
     assert repair_event(world.s), "nothing is broken yet"
     with pytest.raises(LawViolated, match="QI group 1 has nothing to merge with"):
         world.take(0)
-
-
-def test_a_group_is_named_for_repair_once() -> None:
-    world = CoreTable.of(OF_TWO, (0, 1), (8, 9))
-    queue_merge(world.s, world.group(1))
-    before = world.s.work.heap_size.tolist()
-    queue_merge(world.s, world.group(1))
-    assert world.s.work.heap_size.tolist() == before

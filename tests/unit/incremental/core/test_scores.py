@@ -14,7 +14,7 @@ from streamer.numba_support.jit import entry
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
 from worlds.scanned_boxes import SPACES, Box, random_box, random_cells, tree_axis
-from worlds.shard_boxes import ShardBoxes
+from worlds.shard_boxes import ShardBoxes, grown
 
 # The core's figures over boxes are those of the space and the hierarchies, to the last bit.
 
@@ -75,25 +75,18 @@ def test_shapes_and_losses_are_those_of_the_space(name: str) -> None:
 def test_compiled_shapes_are_those_of_an_uncompiled_run() -> None:
     space, random = SPACES["mixed"], np.random.default_rng(3)
     plain, fast = (empty_shard(space, k=2, recut=True, shrink=True, individuals=False) for _ in range(2))
-    take = entry(scores.set_shape)
+    compiled = entry(scores.set_shape)
     for g in range(100):
         lo, hi = random_box(random, space)
         for s in (plain, fast):
             s.groups.box[g, LO], s.groups.box[g, HI] = lo, hi
         scores.set_shape(plain.space, plain.groups, g)
-        take(fast.space, fast.groups, g)
+        compiled(fast.space, fast.groups, g)
     assert fast.groups.shape.tolist() == plain.groups.shape.tolist()
     assert fast.groups.group.ncp.tolist() == plain.groups.group.ncp.tolist()
 
 
-SCORES_EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
-
-
-def grow(name: str, n_groups: int = 80) -> tuple[ShardBoxes, np.random.Generator]:
-    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(8)
-    for number in range(1, n_groups + 1):
-        world.put(number, *some_box(world, random), 2)
-    return world, random
+EVERY_PLAIN_SPACE = pytest.mark.parametrize("name", SPACES)
 
 
 def bounds_above(world: ShardBoxes, g: int, score: Callable[[Shard, int], None]) -> list[float]:
@@ -107,9 +100,9 @@ def bounds_above(world: ShardBoxes, g: int, score: Callable[[Shard, int], None])
     return bounds
 
 
-@SCORES_EVERY_SPACE
+@EVERY_PLAIN_SPACE
 def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
-    world, random = grow(name)
+    world, random = grown(name, 80, seed=8)
     for _ in range(8):
         cells = random_cells(random, world.space)
         scores.set_query_tuple(world.s, cells)
@@ -119,9 +112,9 @@ def test_t_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
             assert all(bound >= score for bound in bounds)
 
 
-@SCORES_EVERY_SPACE
+@EVERY_PLAIN_SPACE
 def test_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
-    world, random = grow(name)
+    world, random = grown(name, 80, seed=8)
     s = world.s
     for one in random.choice(sorted(world.indexes), 8).tolist():
         scores.set_query_group(s, world.indexes[one])
@@ -131,11 +124,6 @@ def test_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
                 assert score == world.twin.qgssd(one, other)
                 assert scores.qgssd_from(s.space, s.groups, world.indexes[one], h) == score
                 assert all(bound >= score for bound in bounds)
-
-
-def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
-    lo, hi = random_box(random, world.space)
-    return lo.tolist(), hi.tolist()
 
 
 # -- by hand: the golden numbers, and where the paper is silent -------------------------------------------------------

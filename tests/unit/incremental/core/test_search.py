@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import FAN
-from streamer.incremental.core.scores import qgssd_from
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
-from worlds.scanned_boxes import SPACES, Box, number_axis, random_box, random_cells, tree_axis
-from worlds.shard_boxes import BEGIN_AFFECTED, NEXT_AFFECTED, ShardBoxes
+from worlds.scanned_boxes import SPACES, number_axis, random_cells, tree_axis
+from worlds.shard_boxes import BEGIN_AFFECTED, NEXT_AFFECTED, ShardBoxes, grown, some_box
 
 EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
 
@@ -67,11 +66,6 @@ def change(world: ShardBoxes, number: int, random: np.random.Generator) -> None:
         world.take_out(other)
 
 
-def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
-    lo, hi = random_box(random, world.space)
-    return lo.tolist(), hi.tolist()
-
-
 def question(world: ShardBoxes, random: np.random.Generator) -> None:
     """All questions about one QI group and one tuple, against the scan."""
     number, *seeds = [int(one) for one in random.permutation(sorted(world.indexes))[: int(random.integers(1, FAN + 1))]]
@@ -95,11 +89,9 @@ def test_of_many_equal_boxes_the_one_that_wins_ties_is_found() -> None:
     assert world.locate([1]) == 4
 
 
-def test_other_searches_may_be_made_while_the_entered_lists_are_asked_for() -> None:
-    world = ShardBoxes(SPACES["numbers"])
-    random = np.random.default_rng(2)
-    for number in range(1, 80):
-        world.put(number, *some_box(world, random), 2)
+def test_other_searches_may_be_made_while_the_affected_lists_are_searched() -> None:
+    world, _ = grown("numbers", 79, seed=2)
+    for number in world.indexes:
         world.set_floor(number, 0.5)
     found = world.entered_by_scan(1)
     world.ask(BEGIN_AFFECTED, 1)
@@ -109,17 +101,6 @@ def test_other_searches_may_be_made_while_the_entered_lists_are_asked_for() -> N
         assert world.top(other, 3) == world.ranked(other)[:3]
         world.set_floor(other, 3.0)
     assert given_ == set(found)
-
-
-def test_qgssd_is_that_of_the_paper() -> None:
-    world = ShardBoxes(SPACES["mixed"])
-    random = np.random.default_rng(1)
-    for number in range(1, 9):
-        world.put(number, *some_box(world, random), 2)
-    for one in range(1, 9):
-        for other in set(range(1, 9)) - {one}:
-            score = qgssd_from(world.s.space, world.s.groups, world.indexes[one], world.indexes[other])
-            assert score == world.twin.qgssd(one, other)
 
 
 def test_ties_go_to_the_smaller_box_then_to_fewer_members_then_to_the_lower_number() -> None:

@@ -180,8 +180,7 @@ def after(small: Table, changes: list[list[Operation]], drained_every: int) -> l
     for i, change in enumerate(changes, start=1):
         world.run(*change)
         if i % drained_every == 0:
-            world.core.drain()
-            world.core.mark_read()
+            world.drain()
             seen.append(described(world))
     return seen
 
@@ -194,13 +193,13 @@ def test_where_batches_end_makes_no_difference(small: Table) -> None:
 
 
 @pytest.mark.parametrize("small", [OF_TWO, OF_PEOPLE], ids=["rows", "individuals"])
-@pytest.mark.parametrize("first_room", [1, 3, 8])
-def test_stopping_for_want_of_room_makes_no_difference(
-    small: Table, first_room: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("first_capacity", [1, 3, 8])
+def test_stopping_for_lack_of_capacity_makes_no_difference(
+    small: Table, first_capacity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = history(2, 200, small.individual is not None)
     expected = after(small, changes, 5)
-    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_room)
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_capacity)
     assert after(small, changes, 5) == expected
 
 
@@ -221,20 +220,19 @@ def regrouped(world: CoreTable, chance: np.random.Generator) -> list[Operation]:
     return operations + [(RETIRE, world.group(number), 0, "a", NONE) for number in there[len(pairs) :]]
 
 
-@pytest.mark.parametrize("first_room", [1, 3, 8, 1024])
-def test_groups_are_replaced_by_others_of_the_same_rows_wherever_room_runs_out(
-    first_room: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("first_capacity", [1, 3, 8, 1024])
+def test_groups_are_replaced_by_others_of_the_same_rows_wherever_capacity_runs_out(
+    first_capacity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Boxes are those of the members, slots stand by values, counts are right: the drain checks."""
-    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_room)
+    """Boxes are those of the members, slots follow the values, counts are right: the drain checks."""
+    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_capacity)
     world, chance = CoreTable(OF_TWO), np.random.default_rng(3)
     values = ["abc"[i % 3] for i in range(40)] + ["b"] * 12
     for i in range(40):
         world.insert(i * 7 % 10, values[i])
     for turn in range(12):
         world.run(*regrouped(world, chance))
-        world.core.drain()
-        world.core.mark_read()
+        world.drain()
         assert sorted(index for number in world.numbers() for index in world.members(number)) == list(range(40 + turn))
         for number in world.numbers():
             assert world.box(number) == (world.cells(number)[0], world.cells(number)[-1])
@@ -252,11 +250,7 @@ def test_a_whole_run_of_changes_is_one_call() -> None:
 
 
 def test_all_rows_of_a_change_leave_before_anything_is_repaired() -> None:
-    world = CoreTable()
-    for years in ((0, 1), (4, 5), (8, 9)):
-        world.form(*years)
-    world.core.drain()
-    world.core.mark_read()
+    world = CoreTable.of(OF_TWO, (0, 1), (4, 5), (8, 9))
     world.take(0, 1, 2, 3)
     assert (world.cells_by_number(), world.core.field("merges")) == ({3: [8, 9]}, 0)
 

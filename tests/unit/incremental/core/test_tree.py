@@ -9,21 +9,14 @@ import pytest
 
 from streamer.incremental.core.layout import FAN, NONE
 from streamer.incremental.core.tree import FEW, cut, drop_lane, list_floor, nodes_needed, precedes
-from worlds.scanned_boxes import SPACES, Box, random_box
-from worlds.shard_boxes import ShardBoxes
+from worlds.scanned_boxes import SPACES
+from worlds.shard_boxes import ShardBoxes, grown, some_box
 
 # What a node knows of the groups below it follows each of their changes at once.
 
 
-def grow(n_groups: int) -> ShardBoxes:
-    world, random = ShardBoxes(SPACES["mixed"]), np.random.default_rng(6)
-    for number in range(1, n_groups + 1):
-        world.put(number, *some_box(world, random), 2)
-    return world
-
-
 def test_ties_go_to_the_least_loss_then_to_the_fewest_members_then_to_the_lowest_number() -> None:
-    world = grow(30)
+    world, _ = grown("mixed", 30, seed=6)
     for number in range(1, 31, 3):
         world.resize(number, 1)
     for one, g in world.indexes.items():
@@ -32,7 +25,7 @@ def test_ties_go_to_the_least_loss_then_to_the_fewest_members_then_to_the_lowest
 
 
 def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
-    world = grow(60)
+    world, _ = grown("mixed", 60, seed=6)
     root = world.s.state[0].root
     for number in (3, 3, 17, 42, 59):
         for members in (1, 9, 2):
@@ -43,7 +36,7 @@ def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
 
 
 def test_the_lowest_floor_rises_and_falls_with_the_lists() -> None:
-    world = grow(60)
+    world, _ = grown("mixed", 60, seed=6)
     root = world.s.tree.node[world.s.state[0].root]
     assert root.floor == inf
     world.set_floor(20, 3.0)
@@ -59,21 +52,12 @@ def test_the_lowest_floor_rises_and_falls_with_the_lists() -> None:
     world.check_tree()
 
 
-def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:
-    lo, hi = random_box(random, world.space)
-    return lo.tolist(), hi.tolist()
-
-
 # A full node is cut in two: nobody is lost, neither half is small, and what is far apart is parted.
 
 
 def full_leaf(name: str, seed: int) -> tuple[ShardBoxes, int]:
     """A tree of one leaf that is full."""
-    space, random = SPACES[name], np.random.default_rng(seed)
-    world = ShardBoxes(space)
-    for number in range(1, FAN + 1):
-        lo, hi = (ends.tolist() for ends in random_box(random, space))
-        world.put(number, lo, hi, 2)
+    world, _ = grown(name, FAN, seed)
     return world, int(world.s.state[0].root)
 
 
@@ -115,13 +99,6 @@ def test_groups_far_from_one_another_do_not_share_a_leaf_after_a_cut() -> None:
     assert not leaves[0] & leaves[1]
 
 
-def tree_grown(name: str, n_groups: int) -> tuple[ShardBoxes, np.random.Generator]:
-    world, random = ShardBoxes(SPACES[name]), np.random.default_rng(4)
-    for number in range(1, n_groups + 1):
-        world.put(number, *some_box(world, random), 2)
-    return world, random
-
-
 @pytest.mark.parametrize("name", ["one number", "mixed"])
 def test_a_put_takes_no_more_nodes_than_it_says(name: str) -> None:
     world, random = ShardBoxes(SPACES[name]), np.random.default_rng(4)
@@ -135,7 +112,7 @@ def test_a_put_takes_no_more_nodes_than_it_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["one number", "mixed", "one value only"])
 def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
-    world, random = tree_grown(name, 120)
+    world, random = grown(name, 120, seed=4)
     used = int(world.s.state[0].nodes_used)
     for number in random.permutation(sorted(world.indexes)).tolist():
         world.take_out(number)
@@ -150,7 +127,7 @@ def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
 
 
 def test_a_group_that_is_taken_out_is_in_no_leaf() -> None:
-    world, _ = tree_grown("numbers", 40)
+    world, _ = grown("numbers", 40, seed=4)
     g = world.indexes[7]
     assert world.s.groups.group[g].node != NONE
     world.take_out(7)
