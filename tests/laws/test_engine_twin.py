@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streamer.incremental.engine.engine import Engine
 from streamer.table.schema import Diversity, Table
-from worlds.beside_twin import SECRETS, assert_same, refusal
+from worlds.beside_twin import SECRETS, assert_batches_leave_no_trace, assert_same, refusal
 from worlds.checked_arrays import check_arrays
 from worlds.folded_table import FoldedTable
 from worlds.model_tables import MODEL_TABLES, REPAIRED_MODELS
@@ -35,24 +35,8 @@ def test_every_row_is_in_the_group_that_a_scan_of_all_groups_finds(small: Table,
 @of_every_table
 @given(data=st.data())
 def test_batches_and_restarts_leave_no_trace_in_the_state(small: Table, data: st.DataObject) -> None:
-    """One engine drains after every change; one drains, and is now and then loaded from what was stored."""
-    secret = data.draw(SECRETS)
-    steady, folded_steady = Engine(small, secret=secret), FoldedTable()
-    jumpy, folded_jumpy = Engine(small, secret=secret), FoldedTable()
-    for change in data.draw(st.lists(changes(small), max_size=40)):
-        assert refusal(steady.apply, change) == refusal(jumpy.apply, change)
-        folded_steady.fold(steady.drain())
-        match data.draw(st.sampled_from(["go on", "go on", "drain", "restart"])):
-            case "drain":
-                folded_jumpy.fold(jumpy.drain())
-            case "restart":
-                folded_jumpy.fold(jumpy.drain())
-                jumpy = Engine.load(small, 0, 1, folded_jumpy.kept_table(), secret)
-    folded_jumpy.fold(jumpy.drain())
-    assert dict(steady.index_table()) == dict(jumpy.index_table())
-    assert folded_steady.published == folded_jumpy.published
-    assert folded_steady.records == folded_jumpy.records
-    assert folded_steady.qi_group_next == folded_jumpy.qi_group_next
+    steps = data.draw(st.lists(changes(small), max_size=40))
+    assert_batches_leave_no_trace(small, data, steps, lambda engine, change: refusal(engine.apply, change))
 
 
 @settings(max_examples=max(5, settings().max_examples // 20))  # of hundreds of changes each

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
+from streamer.errors import EventRefused
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
-from streamer.incremental.events.changes import Insert
+from streamer.incremental.events.changes import Change, Insert
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.small_tables import YEARS, table
@@ -26,6 +28,13 @@ def engine_with(years: Mapping[str, int], small: Table = OF_TWO) -> Engine:
         engine.apply(Insert(source_key, row_of(year, individual=source_key if small.individual else None)))
     engine.drain()
     return engine
+
+
+def apply_valid(engine: Engine, some: Iterable[Change]) -> None:
+    """Applies changes; those that are refused change nothing."""
+    for change in some:
+        with suppress(EventRefused):
+            engine.apply(change)
 
 
 def groups_of(engine: Engine) -> set[frozenset[str]]:

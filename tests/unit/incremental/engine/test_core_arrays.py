@@ -1,4 +1,4 @@
-"""A shard's arrays and the core: what is short grows, what is broken raises, a net effect is read before the next."""
+"""A shard's arrays and the core: they grow, a broken law raises, a net effect is read before the next batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_law_has_a_sentence_that_names_the_group_and_no_value() -> None:
     assert all("QI group 7" in sentence.format(7, 2) for sentence in BROKEN_LAWS.values())
 
 
-def test_what_the_arrays_say_is_said_by_name() -> None:
+def test_fields_of_the_state_are_read_by_name() -> None:
     core = CoreArrays(table(YEARS, k=4))
     assert (core.field("k"), core.field("qi_group_next"), core.field("root")) == (4, 1, layout.NONE)
 
@@ -45,22 +45,32 @@ def break_k(engine: Engine) -> None:
     engine.arrays.state.k = 9
 
 
+def break_members(engine: Engine) -> None:
+    engine.arrays.groups.group.members[0] = engine.arrays.groups.group["count"][0] = 1
+
+
+def break_cells(engine: Engine) -> None:
+    engine.arrays.rows.cells[engine.rows.index_of["b"]] += 1
+
+
 def break_tree(engine: Engine) -> None:
-    """Another group is said to be there, and is in no tree."""
+    """The state counts another group, which is in no tree."""
     engine.arrays.state.n_groups += 1
     for source_key in "ab":
         engine.apply(Delete(source_key))
 
 
-TO_MERGE: dict[str, tuple[Callable[[Engine], None], str]] = {
+BROKEN: dict[str, tuple[Callable[[Engine], None], str]] = {
     "count": (break_count, r"QI group 1 miscounts its rows or individuals"),
     "k": (break_k, r"QI group 1 holds fewer than the k = 2 it needs"),
     "box": (break_box, r"QI group 1 has a row outside its box"),
+    "members": (break_members, r"QI group 1 holds fewer than the k = 2 it needs"),
+    "cells": (break_cells, r"QI group 1 has a row outside its box"),
     "tree": (break_tree, r"QI group 1 has nothing to merge with, and is not the only one"),
 }
 
 
-@pytest.mark.parametrize(("break_it", "said"), TO_MERGE.values(), ids=TO_MERGE.keys())
+@pytest.mark.parametrize(("break_it", "said"), BROKEN.values(), ids=BROKEN.keys())
 def test_a_broken_law_raises_and_the_shard_is_of_no_use_any_more(break_it: Callable[[Engine], None], said: str) -> None:
     engine = engine_with({"a": 3, "b": 4})
     engine.apply(Insert("c", row_of(3)))
@@ -74,11 +84,17 @@ def test_a_broken_law_raises_and_the_shard_is_of_no_use_any_more(break_it: Calla
         engine.run()
 
 
-def test_individuals_that_are_miscounted_are_found() -> None:
+def break_who(engine: Engine) -> None:
+    row = engine.arrays.rows.row
+    row.who[1] = row.who[0]
+
+
+@pytest.mark.parametrize("break_it", [break_count, break_who])
+def test_individuals_that_are_miscounted_are_found(break_it: Callable[[Engine], None]) -> None:
     engine = engine_with({"a": 3, "b": 4}, OF_PEOPLE)
     engine.apply(Insert("c", row_of(3, individual="a")))
     engine.run()
-    break_count(engine)
+    break_it(engine)
     with pytest.raises(LawViolated, match="QI group 1 miscounts"):
         engine.drain()
 
@@ -110,7 +126,7 @@ def break_model(engine: Engine) -> None:
         (break_model, "holds k and breaks the rest of the privacy model"),
     ],
 )
-def test_a_group_that_breaks_the_model_beyond_k_is_not_let_out(break_it: Callable[[Engine], None], said: str) -> None:
+def test_a_group_that_breaks_the_model_beyond_k_is_not_drained(break_it: Callable[[Engine], None], said: str) -> None:
     engine = engine_of_two_values()
     break_it(engine)
     with pytest.raises(LawViolated, match=f"QI group 1 {said}"):

@@ -53,6 +53,7 @@ from worlds.model_tables import MODEL_TABLES, asking
 from worlds.shard_tables import (
     OF_PEOPLE,
     OF_TWO,
+    apply_valid,
     boxes_in,
     engine_with,
     groups_of,
@@ -67,28 +68,32 @@ from worlds.small_tables import BMI, CITY, TABLES, YEARS, CodeIs, Shifted, chang
 
 
 @pytest.fixture
-def rows() -> Rows:
-    return Rows(OF_TWO, CoreArrays(OF_TWO))
+def core() -> CoreArrays:
+    return CoreArrays(OF_TWO)
 
 
-def queue_of(rows: Rows) -> OperationQueue:
-    return OperationQueue(rows, rows._core, b"")
+@pytest.fixture
+def rows(core: CoreArrays) -> Rows:
+    return Rows(OF_TWO, core)
 
 
-def test_the_queue_is_run_once(rows: Rows) -> None:
-    queue = queue_of(rows)
+@pytest.fixture
+def queue(rows: Rows, core: CoreArrays) -> OperationQueue:
+    return OperationQueue(rows, core, b"")
+
+
+def test_the_queue_is_run_once(queue: OperationQueue, rows: Rows, core: CoreArrays) -> None:
     assert not queue.run()
     row = row_of(3)
     queue.add(INSERT, rows.add("a", row), row)
     queue.end()
     assert len(queue) == 1
     assert queue.run()
-    assert (len(queue), rows._core.field("n_pending")) == (0, 1)
+    assert (len(queue), core.field("n_pending")) == (0, 1)
     assert not queue.run()
 
 
-def test_a_change_without_operations_ends_nothing(rows: Rows) -> None:
-    queue = queue_of(rows)
+def test_a_change_without_operations_ends_nothing(queue: OperationQueue, rows: Rows, core: CoreArrays) -> None:
     queue.end()
     for key in "ab":
         row = row_of(3)
@@ -96,11 +101,10 @@ def test_a_change_without_operations_ends_nothing(rows: Rows) -> None:
     queue.end()
     queue.end()
     queue.run()
-    assert (rows._core.field("n_groups"), len(queue)) == (1, 0)
+    assert (core.field("n_groups"), len(queue)) == (1, 0)
 
 
-def test_source_keys_belong_to_one_batch(rows: Rows) -> None:
-    queue = queue_of(rows)
+def test_source_keys_belong_to_one_batch(queue: OperationQueue, rows: Rows) -> None:
     row = row_of(3)
     queue.add(INSERT, rows.add("a", row), row)
     queue.add(DISSOLVE)
@@ -116,10 +120,7 @@ def test_how_changes_are_cut_into_runs_leaves_no_trace_and_all_arrays_agree(smal
     at_once, in_runs = Engine(small), Engine(small)
     for change in data.draw(st.lists(changes(small), max_size=40)):
         for engine in (at_once, in_runs):
-            try:
-                engine.apply(change)
-            except EventRefused:
-                continue
+            apply_valid(engine, [change])
         if data.draw(st.booleans()):
             in_runs.run()
             check_arrays(in_runs.arrays)

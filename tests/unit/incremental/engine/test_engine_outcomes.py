@@ -1,4 +1,4 @@
-"""What the engine says became of a change: of captured ones also whether the row was there that they speak of."""
+"""Outcomes of changes: for captured ones also whether their row was there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_creations_and_snapshots_need_no_row(engine: Engine) -> None:
     assert [applied(engine, captured(op, after=ANN)) for op in "cr"] == [APPLIED, APPLIED]
 
 
-def test_an_update_of_a_row_that_is_not_there_is_applied_and_told(engine: Engine) -> None:
+def test_an_update_of_a_row_that_is_not_there_is_applied_and_reported(engine: Engine) -> None:
     update = captured("u", before={"id": 7}, after=ANN)
     assert [applied(engine, update) for _ in range(2)] == [APPLIED_TO_NOTHING, APPLIED]
 
@@ -44,7 +44,7 @@ def test_an_update_that_finds_the_row_under_its_former_key_has_found_it(engine: 
     assert applied(engine, captured("u", before={"id": 6}, after=ANN)) == APPLIED
 
 
-def test_a_deletion_of_a_row_that_is_not_there_is_told_and_the_tombstone_after_it_is_not(engine: Engine) -> None:
+def test_a_deletion_of_a_row_that_is_not_there_is_reported_and_the_tombstone_after_it_is_not(engine: Engine) -> None:
     deletion = captured("d", before={"id": 7})
     assert applied(engine, deletion) == IGNORED_DELETION
     applied(engine, captured("c", after=ANN))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import EventRefused
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.explained import (
     nearest_qi_groups,
@@ -28,6 +27,7 @@ from streamer.table.space import Space, in_order
 from worlds.folded_table import FoldedTable
 from worlds.published_groups import SONG
 from worlds.scanned_boxes import SPACES, Box, Twin, boxes, tuples
+from worlds.shard_tables import apply_valid
 from worlds.small_tables import TABLES, YEARS, changes, rows, table
 
 # The similarities attribute by attribute: the definitions' own terms, and the sums that the core decides by.
@@ -72,11 +72,7 @@ def test_a_new_row_joins_the_first_of_those_that_are_named(data: st.DataObject, 
     """What is said before an insertion is what it does; unless the group is cut at once, or a row repaired away."""
     small = TABLES[name]
     engine, kept = Engine(small), FoldedTable()
-    for change in data.draw(st.lists(changes(small), min_size=4, max_size=25)):
-        try:
-            engine.apply(change)
-        except EventRefused:
-            continue
+    apply_valid(engine, data.draw(st.lists(changes(small), min_size=4, max_size=25)))
     kept.fold(engine.drain())
     row = data.draw(rows(small))
     said = similar_to_row(small, row, PENDING, kept.qi_groups, 3)
@@ -93,11 +89,7 @@ def test_a_new_row_joins_the_first_of_those_that_are_named(data: st.DataObject, 
 def test_a_merge_takes_the_nearest_first(data: st.DataObject, name: str) -> None:
     small = TABLES[name]
     engine, kept = Engine(small), FoldedTable()
-    for change in data.draw(st.lists(changes(small), min_size=4, max_size=25)):
-        try:
-            engine.apply(change)
-        except EventRefused:
-            continue
+    apply_valid(engine, data.draw(st.lists(changes(small), min_size=4, max_size=25)))
     kept.fold(engine.drain())
     for number in kept.qi_groups:
         found = nearest_to(small, number, kept.qi_groups, 3)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import EventRefused, LawViolated
+from streamer.errors import LawViolated
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.replacing import SLACK, STRIDE, Region, RegionGroups, cut_regions, successors
 from streamer.incremental.engine.stored_state import QIGroupState
@@ -24,6 +24,7 @@ from streamer.table.row import Row
 from streamer.table.schema import Diversity, Table
 from worlds.folded_table import FoldedTable
 from worlds.replacements import drawn_groups, fewest_upserts, same_groups, seen, swapped
+from worlds.shard_tables import apply_valid
 from worlds.small_tables import TABLES, YEARS, changes, table
 
 # Which QI groups take the numbers of others: the very same, then the alike, then those of most rows in common.
@@ -165,11 +166,7 @@ SECRET = b"sixteen bytes of"
 def lived(small: Table, changed: Sequence[Change]) -> tuple[Engine, FoldedTable]:
     """An engine after some changes, and what it drained."""
     engine, folded = Engine(small, secret=SECRET), FoldedTable()
-    for change in changed:
-        try:
-            engine.apply(change)
-        except EventRefused:
-            continue
+    apply_valid(engine, changed)
     folded.fold(engine.drain())
     return engine, folded
 
@@ -260,11 +257,7 @@ def test_a_region_that_changed_meanwhile_is_left_alone(small: Table, data: st.Da
     chance = Random(data.draw(st.integers(0, 1000)))
     regions = [engine.region(numbers) for numbers in engine.regions(0, 10)]
     looks = [look(small, folded, region.numbers) for region in regions]
-    for change in data.draw(st.lists(changes(small), min_size=0, max_size=3)):
-        try:
-            engine.apply(change)
-        except EventRefused:
-            continue
+    apply_valid(engine, data.draw(st.lists(changes(small), min_size=0, max_size=3)))
     folded.fold(engine.drain())
     for region, was in zip(regions, looks, strict=True):
         changed = look(small, folded, region.numbers) != was

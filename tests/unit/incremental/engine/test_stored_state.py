@@ -11,7 +11,6 @@ from numpy.dtypes import StringDType
 from streamer.errors import ShardRefused
 from streamer.incremental.core.layout import LINKS, NONE
 from streamer.incremental.engine import stored_state
-from streamer.incremental.engine import stored_state as module
 from streamer.incremental.engine.stored_state import (
     PENDING,
     Record,
@@ -71,7 +70,7 @@ def test_some_rows_are_put_into_other_qi_groups() -> None:
     assert columns().in_groups([], np.zeros(0, np.int64)) == {}
 
 
-def test_what_columns_hold_is_not_shown() -> None:
+def test_contents_of_columns_are_not_shown() -> None:
     assert "ann" not in repr(columns("dan"))
     assert "dan" not in repr(columns("dan"))
 
@@ -81,8 +80,8 @@ def test_what_columns_hold_is_not_shown() -> None:
 NAMES = np.array([3, 5, 8, 9])
 
 
-def test_lists_come_by_the_places_of_their_qi_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LISTS_AT_ONCE", 2)
+def test_lists_come_by_the_indexes_of_their_qi_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_state, "LISTS_AT_ONCE", 2)
     lists = {
         8: SimilarityList(((3, 2.0), (9, 0.5)), 0.25),
         3: SimilarityList((), 0.0),
@@ -119,13 +118,13 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("lists", "said"), DAMAGED.values(), ids=DAMAGED.keys())
-def test_a_list_that_cannot_be_is_refused_and_what_mends_it_is_said(
+def test_a_list_that_cannot_be_is_refused_and_the_remedy_is_named(
     lists: list[tuple[int, SimilarityList]], said: str
 ) -> None:
     with pytest.raises(ShardRefused, match=f"the store is damaged: a .*{said}.*; to reload <table> from"):
         stored_lists(lists, NAMES)
 
 
-def test_a_number_that_is_not_there_has_no_place() -> None:
+def test_a_number_that_is_not_there_has_no_index() -> None:
     assert indexes_of_numbers(NAMES, [9, 1, 3, 4, 10]).tolist() == [3, NONE, 0, NONE, NONE]
     assert indexes_of_numbers(NAMES[:0], [9]).tolist() == [NONE]
