@@ -1,7 +1,6 @@
 """Local repair of the brute-force twin: every row of every group is tried against every other group.
 
-The rules are those of `streamer.incremental.core.repair` and `core.repair`, written a second time in plain
-Python.
+The rules are those of `streamer.incremental.core.repair`, written a second time in plain Python.
 """
 
 from __future__ import annotations

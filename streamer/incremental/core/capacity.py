@@ -26,6 +26,11 @@ OWN_PAGES_FROM = 1 << 20
 """Bytes of the smallest array in pages of its own."""
 
 
+JOURNAL_RUNS = {
+    layout.SLOTS_BEFORE: "slots_before", layout.TOUCHED: "touched", layout.CHANGED: "changed", layout.GONE: "gone"
+}  # fmt: skip
+
+
 def grow(s: Shard) -> Shard:
     """The shard with more of what `state.short` names, for at least `state.short_by` entries."""
     short, least = int(s.state.short[0]), int(s.state.short_by[0])
@@ -63,20 +68,11 @@ def grow(s: Shard) -> Shard:
             n = _more(s.journal.entry, least)
             journal = s.journal._replace(entry=_longer(s.journal.entry, n), box=_longer(s.journal.box, n))
             return s._replace(journal=journal)
-        case layout.SLOTS_BEFORE:
-            return _longer_journal(s, "slots_before", least)
-        case layout.TOUCHED:
-            return _longer_journal(s, "touched", least)
-        case layout.CHANGED:
-            return _longer_journal(s, "changed", least)
-        case layout.GONE:
-            return _longer_journal(s, "gone", least)
+        case _ if short in JOURNAL_RUNS:
+            name = JOURNAL_RUNS[short]
+            old = getattr(s.journal, name)
+            return s._replace(journal=s.journal._replace(**{name: _longer(old, _more(old, least))}))
     raise LawViolated(f"the core ran out of capacity and did not say of what ({short})")
-
-
-def _longer_journal(s: Shard, name: str, least: int) -> Shard:
-    old = getattr(s.journal, name)
-    return s._replace(journal=s.journal._replace(**{name: _longer(old, _more(old, least))}))
 
 
 def with_capacity(s: Shard, what: int, least: int) -> Shard:

@@ -192,7 +192,7 @@ def _read(reader: Callable[[Values], Hashable | None], values: Values) -> Hashab
     try:
         return reader(values)
     except (LookupError, TypeError, ValueError, msgspec.MsgspecError):
-        raise ValueError("a value is none that its column can have") from None
+        raise ValueError("its column cannot have this value") from None
 
 
 def count_demands(s: Shard) -> Entries:

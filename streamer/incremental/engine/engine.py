@@ -162,7 +162,7 @@ APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 ROWS_AT_ONCE, GROUPS_AT_ONCE = 10_000, 1_000
 """Stored rows, and stored QI groups with their members' source keys, that are objects at the same time."""
 
-NOT_ITS_ROWS = "a stored QI group has not the rows that name it, once each, as many as its values"
+NOT_ITS_ROWS = "a stored QI group has other members than the rows that name it, or not one value for each"
 
 
 def check_groups(table: Table, rows: Sequence[Row], groups: Sequence[Ints]) -> None:
@@ -216,7 +216,7 @@ def load_stored(rows: Rows, core: CoreArrays, queue: OperationQueue, kept: Store
     core.arrays = _with_capacity(core.arrays, len(rows), sizes)
     _groups_into(rows, core, kept.qi_groups, names, sizes)
     if not names.max(initial=0) < kept.qi_group_next < 1 << 63:
-        raise refusal("the next number of a QI group is none that is still to be given")
+        raise refusal("the next number of a QI group is not a free one")
     core.arrays.state.qi_group_next = kept.qi_group_next
     lists = stored_state.stored_lists(kept.similarity, names)
     core.arrays = capacity.with_capacity(core.arrays, layout.LISTS, len(lists.owners))
@@ -274,7 +274,7 @@ def _rows_into(rows: Rows, core: CoreArrays, secret: bytes, stored: Iterable[tup
         if rows.leave_domain(cells):
             raise refusal("a row leaves the domain of a column")
         if core.field("individuals") and (who == NONE).any():
-            raise refusal("a row says no individual, and individuals are what is counted")
+            raise refusal("a row has no individual, although k counts individuals")
         these = slice(first, first + len(some))
         written = core.arrays.rows.row[these]
         core.arrays.rows.cells[these] = cells
@@ -301,7 +301,7 @@ def _name_groups(core: CoreArrays, numbers: Ints) -> tuple[Ints, Ints]:
     n_pending = int((names == stored_state.PENDING).sum())
     names, sizes = names[n_pending:], sizes[n_pending:]
     if (names < 1).any():
-        raise refusal("a row names a QI group by a number that none has")
+        raise refusal("a row names a QI group with an impossible number")
     core.arrays.rows.row.group[: len(numbers)] = np.where(numbers == stored_state.PENDING, NO_GROUP_YET, at - n_pending)
     core.arrays.state.rows_used = len(numbers)
     return names, sizes
@@ -348,7 +348,7 @@ def _boxes_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupSta
     if rows.leave_domain(lo) or rows.leave_domain(hi):
         raise refusal("a stored QI group's box leaves the domain of a column")
     if (lo <= hi).all() and not rows.are_publishable(lo, hi):
-        raise refusal("a stored QI group's box is no node of a column's hierarchy")
+        raise refusal("a stored QI group's box is not a node of a column's hierarchy")
     s.groups.box[indexes, LO], s.groups.box[indexes, HI] = lo, hi
 
 
@@ -565,7 +565,9 @@ class Engine:
         index = self._index(change.source_key)
         row = self.rows.row(index)
         if change.individual is not None and change.individual != row.individual:
-            raise EventRefused("individual-changed", "a modify may not change the individual: delete and insert say it")
+            raise EventRefused(
+                "individual-changed", "a modify may not change the individual: delete the row and insert it again"
+            )
         codes = list(row.codes)
         for j, code in change.codes.items():
             codes[j] = code
@@ -625,7 +627,7 @@ class Engine:
 
     def _truncate(self, change: changes.Truncate) -> None:
         if change.whole_table_only and self.shards > 1:
-            raise EventRefused("truncate-one-shard", f"a truncation was said to one of {self.shards} shards only")
+            raise EventRefused("truncate-one-shard", f"the truncation reached only one of {self.shards} shards")
         if not change.spared:
             self._queue.add(layout.DISSOLVE)
         indexes = self.rows.indexes_but(change.spared) if change.spared else self.rows.indexes()

@@ -201,7 +201,7 @@ def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple
         raise refusal("a similarity list names a QI group twice, or its own")
     falls = (scores[1:] <= scores[:-1]) | (of_list[1:] != of_list[:-1])
     if not (np.isfinite(floors).all() and np.isfinite(scores).all() and falls.all()):
-        raise refusal("a similarity list holds what is no similarity, or stands in no order")
+        raise refusal("a similarity list has a score or floor that is not a finite number, or is not sorted")
     if (scores < floors[of_list]).any():
         raise refusal("a similarity list has a floor above its entries")
     return owners, floors, lengths, others, scores

@@ -406,7 +406,7 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
     "a row of an unknown group": (
         lambda: loaded({**RECORDS, "e": Record(row_of(5), 3)}), "a row names a QI group that is not stored"
     ),
-    "a row of a number that no group has": (lambda: loaded(with_record("a", -3)), "by a number that none has"),
+    "a row of a number that no group has": (lambda: loaded(with_record("a", -3)), "with an impossible number"),
     "a row of a number that no array holds": (lambda: loaded(with_record("a", 2**63)), "a number that is too large"),
     "a row with a code too many": (
         lambda: loaded({**RECORDS, "a": Record(Row((0, 0), FLU), 1)}), "too many or too few codes"
@@ -416,7 +416,7 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
         lambda: loaded({**RECORDS, "a": Record(row_of(2**63), 1)}), "a number that is too large"
     ),
     "a row of nobody where individuals count": (
-        lambda: loaded({"a": Record(row_of(1), PENDING)}, {}, {}, small=OF_PEOPLE), "a row says no individual"
+        lambda: loaded({"a": Record(row_of(1), PENDING)}, {}, {}, small=OF_PEOPLE), "a row has no individual"
     ),
     "a row with a value too many": (
         lambda: loaded({**RECORDS, "e": Record(Row((5,), FLU + COUGH), PENDING)}), "too many or too few values"
@@ -434,13 +434,13 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
         lambda: loaded({"e": Record(Row((5,), FLU), PENDING)}, {}, {}, small=table(BMI)), "too many or too few values"
     ),
     "a group that no row names": (
-        lambda: loaded(qi_groups={**QI_GROUPS, 5: QI_GROUPS[4]}), "not the rows that name it"
+        lambda: loaded(qi_groups={**QI_GROUPS, 5: QI_GROUPS[4]}), "other members than the rows"
     ),
     "a group without members": (
-        lambda: loaded(qi_groups={**QI_GROUPS, 5: QIGroupState((0,), (0,), (), ())}), "not the rows that name it"
+        lambda: loaded(qi_groups={**QI_GROUPS, 5: QIGroupState((0,), (0,), (), ())}), "other members than the rows"
     ),
     "a group of a number that no array holds": (
-        lambda: loaded(qi_groups={**QI_GROUPS, 2**64 - 1: QI_GROUPS[4]}), "not the rows that name it"
+        lambda: loaded(qi_groups={**QI_GROUPS, 2**64 - 1: QI_GROUPS[4]}), "other members than the rows"
     ),
     "a box with a side too few": (lambda: loaded(qi_groups=with_group(1, lo=())), "too many or too few sides"),
     "a box that no array holds": (lambda: loaded(qi_groups=with_group(1, hi=(2**64,))), "a number that is too large"),
@@ -449,25 +449,25 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
             {key: Record(row_of(leaf), 1) for key, leaf in (("a", 1), ("b", 2))},
             {1: QIGroupState((1,), (2,), ("a", "b"), (FLU, FLU))}, {}, 2, table(CITY),
         ),
-        "no node of a column's hierarchy",
+        "not a node of a column's hierarchy",
     ),
-    "a next number that was given": (lambda: loaded(qi_group_next=4), "none that is still to be given"),
+    "a next number that was given": (lambda: loaded(qi_group_next=4), "is not a free one"),
     "a next number that is none": (
-        lambda: loaded({}, {}, {}, qi_group_next=0), "none that is still to be given"
+        lambda: loaded({}, {}, {}, qi_group_next=0), "is not a free one"
     ),
-    "a next number that no array holds": (lambda: loaded(qi_group_next=2**63), "none that is still to be given"),
-    "a row of another group": (lambda: loaded(with_record("a", 4)), "not the rows that name it"),
-    "a row that waits": (lambda: loaded(with_record("a", PENDING)), "not the rows that name it"),
-    "a row that no group has": (lambda: loaded({**RECORDS, "e": RECORDS["a"]}), "not the rows that name it"),
+    "a next number that no array holds": (lambda: loaded(qi_group_next=2**63), "is not a free one"),
+    "a row of another group": (lambda: loaded(with_record("a", 4)), "other members than the rows"),
+    "a row that waits": (lambda: loaded(with_record("a", PENDING)), "other members than the rows"),
+    "a row that no group has": (lambda: loaded({**RECORDS, "e": RECORDS["a"]}), "other members than the rows"),
     "a member without a row": (
-        lambda: loaded(qi_groups=with_group(1, members=("a", "x"))), "not the rows that name it"
+        lambda: loaded(qi_groups=with_group(1, members=("a", "x"))), "other members than the rows"
     ),
-    "a member twice": (lambda: loaded(qi_groups=with_group(1, members=("a", "a"))), "not the rows that name it"),
+    "a member twice": (lambda: loaded(qi_groups=with_group(1, members=("a", "a"))), "other members than the rows"),
     "members exchanged": (
         lambda: loaded(qi_groups={**with_group(1, members=("a", "c")), 4: with_group(4, members=("b", "d"))[4]}),
-        "not the rows that name it",
+        "other members than the rows",
     ),
-    "a slot too many": (lambda: loaded(qi_groups=with_group(1, slots=(FLU,) * 3)), "as many as its values"),
+    "a slot too many": (lambda: loaded(qi_groups=with_group(1, slots=(FLU,) * 3)), "not one value for each"),
     "values of nobody": (
         lambda: loaded(qi_groups=with_group(4, slots=(FLU, FLU))), "other values than its rows"
     ),
