@@ -29,7 +29,7 @@ def again(twin: Twin, number: int, rows: int) -> int:
     return 0 if number in twin.box_event else rows
 
 
-def expense(twin: Twin, key: str, number: int) -> float:
+def move_cost(twin: Twin, key: str, number: int) -> float:
     """What it costs that a row joins a group."""
     group = twin.groups[number]
     n, box = len(group.members), twin.grow(group.box, twin.cells(key))
@@ -61,13 +61,13 @@ def can_take(twin: Twin, keys: list[str], number: int) -> bool:
     return twin.holds([*twin.groups[number].members, *keys])
 
 
-def cheapest(twin: Twin, key: str, number: int) -> tuple[float, int] | None:
-    """The least expense in another group that can take the row, and that group."""
+def cheapest_group(twin: Twin, key: str, number: int) -> tuple[float, int] | None:
+    """The least cost in another group that can take the row, and that group."""
     others = [other for other in twin.groups if other != number and can_take(twin, [key], other)]
     if not others:
         return None
-    best = min(others, key=lambda other: (expense(twin, key, other), *twin.tie(other)))
-    return expense(twin, key, best), best
+    best = min(others, key=lambda other: (move_cost(twin, key, other), *twin.tie(other)))
+    return move_cost(twin, key, best), best
 
 
 def order(twin: Twin, key: str, number: int) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def adopt(twin: Twin, number: int) -> int | None:
                 shrinks = price * again(twin, other, n) + (
                     (n - 1) * ncp_without(twin, key, other) - n * twin.ncp(group.box)
                 )
-                cost = min(stays, shrinks) + expense(twin, key, number)
+                cost = min(stays, shrinks) + move_cost(twin, key, number)
                 found.append((cost, index, order(twin, key, other), key, other, shrinks < stays))
     if not found:
         return None
@@ -125,7 +125,7 @@ def evict(twin: Twin, number: int) -> Move | None:
     rows = again(twin, number, n)
     for key in group.members:
         leaves = can_lose(twin, key, number) and ncp_without(twin, key, number) < ncp
-        if leaves and (taker := cheapest(twin, key, number)):
+        if leaves and (taker := cheapest_group(twin, key, number)):
             cost, to = taker
             gain = n * ncp - (n - 1) * ncp_without(twin, key, number) - price * rows - cost
             if gain > 0:
@@ -152,7 +152,7 @@ def dissolve(twin: Twin, number: int) -> Move | None:
     for key in keys:
         if gain <= 0:
             return None
-        cost, to = cheapest(twin, key, number) or (INFINITY, 0)
+        cost, to = cheapest_group(twin, key, number) or (INFINITY, 0)
         if cost > gain:
             return None
         was, n = boxes.get(to, twin.groups[to].box), len(twin.groups[to].members) + came.get(to, 0)

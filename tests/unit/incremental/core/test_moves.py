@@ -24,7 +24,6 @@ from streamer.incremental.core.moves import (
     reserve_block,
     sort_values,
     take_block,
-    text_precedes,
 )
 from streamer.incremental.core.tree import nodes_needed
 from streamer.numba_support.jit import entry
@@ -72,21 +71,6 @@ def test_slots_are_sorted_by_text_and_not_by_number() -> None:
     shard = shard_of([(b'"flu"',), (b'"cough"',), (b"null",)], [2, 0, 1, 0, 2])
     sort_values(shard, BLOCK, 5)
     assert shard.groups.pool[1].tolist() == [-5, -5, -5, 1, 0, 0, 2, 2, -6]
-
-
-def test_the_shorter_of_two_texts_that_begin_alike_comes_first() -> None:
-    values = values_of([(b"influenza A",), (b"influenza",), (b"influenza AB",)])
-    assert text_precedes(values, 1, 0)
-    assert text_precedes(values, 0, 2)
-    assert not text_precedes(values, 2, 0)
-    assert not text_precedes(values, 1, 1)
-
-
-def test_values_of_several_columns_are_ordered_as_tuples() -> None:
-    """A text that is the beginning of another comes first, whatever the next column holds."""
-    values = values_of([(b"1", b"9"), (b"10", b"0")])
-    assert text_precedes(values, 0, 1)
-    assert not text_precedes(values, 1, 0)
 
 
 @given(data=st.data(), columns=st.integers(1, 3))

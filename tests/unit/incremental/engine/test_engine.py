@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,7 +43,6 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
-from streamer.incremental.release.changelog import Changelog
 from streamer.table.row import Row
 from streamer.table.schema import Diversity, Limits, Table
 from worlds.checked_arrays import check_arrays
@@ -612,12 +610,6 @@ def test_a_group_that_falls_below_k_merges() -> None:
     assert engine.drain().merges == 1
 
 
-def test_the_last_rows_below_k_are_unpublished() -> None:
-    engine = engine_with({"a": 0, "b": 3})
-    engine.apply(Delete("a"))
-    assert (engine.n_pending, boxes_in(engine.drain())) == (1, {1: None})
-
-
 def test_a_deletion_makes_the_box_small_again_unless_the_table_says_otherwise() -> None:
     for shrink, box in ((True, (0, 1)), (False, (0, 4))):
         engine = engine_with({"a": 0, "b": 1, "c": 4}, table(YEARS, k=2, shrink=shrink))
@@ -702,13 +694,3 @@ def test_an_engine_goes_on_from_what_another_kept() -> None:
 def test_source_rows_are_all_rows_with_their_codes() -> None:
     keys, codes = engine_with(FOUR).source_rows()
     assert dict(zip(keys, codes[:, 0].tolist(), strict=True)) == FOUR
-
-
-def test_what_a_drain_publishes_is_never_more_than_its_bound() -> None:
-    engine = engine_with(FOUR)
-    changes = deque[Change]([Insert("e", row_of(4)), Delete("a"), Modify("b", {0: 9}), Truncate()])
-    while changes:
-        engine.apply(changes.popleft())
-        most = engine.rows_published_max
-        records = [record for group in engine.drain().published for record in Changelog(OF_TWO, 0).diff(*group)[0]]
-        assert 0 < len(records) <= most
