@@ -53,7 +53,7 @@ from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine import replacing, stored_state
 from streamer.incremental.engine.constraints import count_demands, groups_that_hold
 from streamer.incremental.engine.core_arrays import CoreArrays
-from streamer.incremental.engine.net_effect import CellsSeen, Drained, net_effect
+from streamer.incremental.engine.net_effect import Drained, LossyJoinCells, net_effect
 from streamer.incremental.engine.replacing import Region, Replaced
 from streamer.incremental.engine.rows import Rows, array_of
 from streamer.incremental.engine.stored_state import QIGroupState, Record, StoredTable, refusal
@@ -435,7 +435,7 @@ class Engine:
         self._values_bytes_max = values_bytes_max(table)
         self._rows_published_max = 0
         self._rows_min = model_of(table).rows_min
-        self._cells_seen = CellsSeen(table.space.d) if table.form == LOSSY_JOIN else None
+        self._lossy_join_cells = LossyJoinCells(table.space.d) if table.form == LOSSY_JOIN else None
 
     @classmethod
     def load(
@@ -445,8 +445,8 @@ class Engine:
         engine = cls(table, shard, shards, secret, gathers)
         load_stored(engine.rows, engine._core, engine._queue, kept)
         engine._remember(kept.statement_ids)
-        if engine._cells_seen is not None:
-            engine._cells_seen.begin(*engine.rows.published_cells())
+        if engine._lossy_join_cells is not None:
+            engine._lossy_join_cells.begin(*engine.rows.published_cells())
         return engine
 
     def load_initial(
@@ -728,8 +728,8 @@ class Engine:
         self.compute()
         drained = net_effect(self.rows, self._core, self._queue.take_touched(), self._new_statements)
         self._core.mark_read()
-        if self._cells_seen is not None:
-            seen = self._cells_seen.completed(drained.published, drained.qi_groups, self.rows.cells_of_keys)
+        if self._lossy_join_cells is not None:
+            seen = self._lossy_join_cells.completed(drained.published, drained.qi_groups, self.rows.cells_of_keys)
             drained = replace(drained, published=seen)
         self.rows.take_back()
         self._new_statements, self._rows_published_max = [], 0

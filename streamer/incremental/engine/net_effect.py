@@ -25,7 +25,7 @@ CellsOf: TypeAlias = Callable[[Iterable[str]], Ints]
 """The cells (n, d) of the rows with some source keys."""
 
 
-class CellsSeen:
+class LossyJoinCells:
     """The distinct cells of every published QI group, for `form: lossy-join`, which alone publishes them.
 
     The core nets boxes and values, not cells within a box. So the cells of touched groups are collected from their

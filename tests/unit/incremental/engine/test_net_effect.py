@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
 from streamer.incremental.engine.engine import Engine
-from streamer.incremental.engine.net_effect import CellsSeen, Drained
+from streamer.incremental.engine.net_effect import Drained, LossyJoinCells
 from streamer.incremental.engine.stored_state import PENDING, How, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Delete, Insert, Modify, Truncate
 from streamer.incremental.release.changelog import Changelog
@@ -52,7 +52,7 @@ def test_other_forms_publish_no_cells() -> None:
     engine, kept = Engine(TABLES["one number"]), FoldedTable()
     kept.fold(engine.drain())
     assert not kept.published
-    assert CellsSeen(1).completed([], {}, lambda keys: engine.source_rows()[1]) == []
+    assert LossyJoinCells(1).completed([], {}, lambda keys: engine.source_rows()[1]) == []
 
 
 FLU, COUGH = (b'"flu"',), (b'"cough"',)
