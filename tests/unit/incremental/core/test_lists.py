@@ -1,4 +1,4 @@
-"""Similarity lists in arrays are those that a scan of everything gives, whatever happened between two refreshes."""
+"""Similarity lists in arrays are those of a scan of everything, whatever happened between two refreshes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamer.table.space import Space
 from worlds.listed_boxes import RUNS, ListedBoxes
 from worlds.scanned_boxes import SPACES, random_box
 
-# Links of similarity lists stand in the chains of those whom they name, wherever they are moved.
+# Links of similarity lists are in the chains of the groups that they name, wherever they are moved.
 
 
 def shard_of_holes(groups: int) -> Shard:
@@ -63,7 +63,7 @@ def test_a_list_is_set_in_order_by_score_then_number_with_holes_last_and_chains_
     assert [sorted(chain(s, g)) for g in range(4)] == [[3], [1], [2], [0, LINKS]]
 
 
-# A list is remembered as it was before its first change, and is left in order, no longer than it may be.
+# A list is saved as it was before its first change, and ends sorted and not too long.
 
 
 def with_lists() -> tuple[Shard, int]:
@@ -81,7 +81,7 @@ def entries(links: np.recarray, first: int, n: int) -> list[tuple[int, float]]:
     return [(int(link.other), float(link.score)) for link in links[first : first + n]]
 
 
-def test_a_list_is_remembered_once_as_it_was_before_its_first_change() -> None:
+def test_a_list_is_saved_once_as_it_was_before_its_first_change() -> None:
     s, owner = with_lists()
     was, floor = entries(s.lists.link, 0, LENGTH), float(s.lists.one[0].floor)
     save_before(s, 0)
@@ -93,7 +93,7 @@ def test_a_list_is_remembered_once_as_it_was_before_its_first_change() -> None:
     assert entries(s.lists.links_before, 0, LENGTH) == was
 
 
-def test_that_there_was_no_list_is_remembered_too() -> None:
+def test_that_there_was_no_list_is_saved_too() -> None:
     s, owner = with_lists()
     save_none_before(s, 0)
     assert (int(s.lists.before[0].owner), int(s.lists.before[0].n)) == (owner, NO_LIST)
@@ -144,7 +144,7 @@ def something_happens(world: ListedBoxes, random: np.random.Generator, growing: 
 
 
 def check_chains(s: Shard) -> None:
-    """Every link stands in the chain of the group that it names, and nowhere else."""
+    """Every link is in the chain of the group that it names, and in no other."""
     group, linked = s.groups.group, set()
     for g in range(s.state[0].groups_used):
         at, previous = (group[g].listed, NONE) if group[g].alive else (NONE, NONE)
@@ -172,7 +172,7 @@ def test_batch_after_batch_lists_are_those_of_a_scan(space: Space, run: Run) -> 
         check_chains(world.s)
 
 
-def test_lists_go_on_from_where_another_worker_stored_them(run: Run) -> None:
+def test_lists_that_another_worker_stored_are_continued(run: Run) -> None:
     random = np.random.default_rng(6)
     world = ListedBoxes(SPACES["mixed"], run)
     for batch in range(30):

@@ -67,7 +67,7 @@ ENTRIES = st.tuples(st.sampled_from([NO_GROUP_YET, 0, 1, 7, 2**31 - 1]), st.samp
 def test_it_counts_as_a_counter_does_and_says_how_many_there_are(
     moves: list[tuple[bool, Entry]],
 ) -> None:
-    """26 indexes for at most 25 entries: the runs are as long as can be, and go over the end."""
+    """26 slots for at most 25 entries: the runs are as long as possible, and go over the end."""
     s, counter = shard_of(26), Counter[Entry]()
     for comes, one in moves:
         if comes:
@@ -119,7 +119,7 @@ def compiled_moves(s: Shard, moves: Any) -> int:
 
 
 @pytest.mark.parametrize("length", [7, 64, 1000])
-def test_compiled_or_not_the_table_is_the_same_to_the_last_place(length: int) -> None:
+def test_compiled_or_not_the_tally_is_the_same_to_the_last_entry(length: int) -> None:
     random, there, moves = np.random.default_rng(length), list[Entry](), list[tuple[int, int, int]]()
     for _ in range(600):
         if len(set(there)) < length // 2 and random.random() < 0.6:
@@ -198,7 +198,7 @@ def test_the_last_group_that_does_not_hold_is_dissolved_and_forms_again_when_all
     assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 3, 4]]
 
 
-def test_rows_that_wait_are_k_and_wait_for_another_value_still() -> None:
+def test_k_pending_rows_stay_pending_until_another_value_comes() -> None:
     world = CoreTable(TWO_KINDS)
     for year in range(5):
         world.insert(year, "flu")
@@ -315,7 +315,7 @@ def test_counts_say_which_row_a_group_can_lose_and_which_it_can_take(small: Tabl
 @pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())
 @few_examples
 @given(data=st.data())
-def test_no_row_at_all_would_do_where_the_counts_say_so(small: Table, data: st.DataObject) -> None:
+def test_no_row_at_all_suffices_if_the_counts_say_so(small: Table, data: st.DataObject) -> None:
     world, twin, ((*indexes,),) = groups_of(small, data.draw(people(small)))
     if not one_row_may_suffice(world.s, 0):
         for value in VALUES:
@@ -323,6 +323,6 @@ def test_no_row_at_all_would_do_where_the_counts_say_so(small: Table, data: st.D
             assert not twin.holds([*map(str, indexes), "newcomer"])
 
 
-def test_one_row_may_do_where_one_value_is_missing_and_not_where_two_are() -> None:
+def test_one_row_may_suffice_if_one_value_is_missing_and_not_if_two_are() -> None:
     for flu, may in (([('"flu"', NONE), ('"cough"', NONE)], True), ([('"flu"', NONE)] * 2, False)):
         assert one_row_may_suffice(groups_of(MODEL_TABLES["distinct l"], flu)[0].s, 0) is may

@@ -255,7 +255,7 @@ def test_all_rows_of_a_change_leave_before_anything_is_repaired() -> None:
     assert (world.cells_by_number(), world.core.field("merges")) == ({3: [8, 9]}, 0)
 
 
-def test_a_dissolved_table_waits_and_its_rows_can_go() -> None:
+def test_rows_of_a_dissolved_table_are_pending_and_can_go() -> None:
     world = CoreTable()
     indexes = world.form(0, 1) + world.form(8, 9)
     world.run((DISSOLVE, NONE, 0, "flu", NONE), *[(TAKE, index, 0, "flu", NONE) for index in indexes])

@@ -1,4 +1,4 @@
-"""The heaps give the lowest number first, whatever came in between, and do not know of one another."""
+"""The heaps return the lowest number first, whatever came in between, and are independent."""
 
 from __future__ import annotations
 
@@ -42,10 +42,7 @@ def test_every_entry_comes_out_once_with_what_it_names() -> None:
     assert sorted(pop(own, TO_MERGE)[1] for _ in range(3)) == [3, 5, 9]
 
 
-# Groups wait once for each thing that is to be done to them.
-
-
-def test_a_group_waits_once_for_each_thing() -> None:
+def test_a_group_is_queued_once_for_each_thing() -> None:
     world = CoreTable(table(YEARS, k=2, repair=0.1))
     world.form(0, 1)
     for _ in range(2):
@@ -56,7 +53,7 @@ def test_a_group_waits_once_for_each_thing() -> None:
     assert world.s.work.heap_size.tolist() == [1, 1, 1, 0, 1]
 
 
-def test_nobody_waits_for_local_repair_where_there_is_none() -> None:
+def test_no_group_is_queued_for_local_repair_without_a_price() -> None:
     world = CoreTable()
     world.form(0, 1)
     queue_improve(world.s, 0)

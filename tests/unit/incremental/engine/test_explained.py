@@ -97,7 +97,7 @@ def test_a_merge_takes_the_nearest_first(data: st.DataObject, name: str) -> None
         assert [one.total for one in found] == [score for _, score in scanned.neighbours]
 
 
-def test_its_own_group_comes_first_wherever_it_stands() -> None:
+def test_its_own_group_comes_first_whatever_its_place() -> None:
     groups = {
         1: QIGroupState((0,), (9,), ("a", "b", "c"), ()),
         2: QIGroupState((4,), (5,), ("d", "e"), ()),
