@@ -23,6 +23,7 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.snapshot import held_after
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.topics import DEAD_LETTERS
@@ -326,41 +327,58 @@ class Skipped:
         return f"offset {offset} is passed over: {fault.what}"
 
 
-# Where a shard stands that reads its input again, because the store lost commits that are published.
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Reading the input again, without publishing, because the store lost commits that are published."""
+
+    to: Position  # the published position, where it ends
+    truncations: tuple[Placed, ...] = ()  # of other shards; not applied again yet, in order
+
+    def is_over(self, meta: Meta) -> bool:
+        """Whether all messages, all retried messages and all truncations are applied again."""
+        retried = meta.next >= self.to.next and len(meta.retried) >= len(self.to.retried)
+        return retried and meta.truncations >= self.to.truncations
+
+    def retry_due(self, meta: Meta) -> tuple[int, int] | None:
+        """The next message to be applied late again, as in `Meta.retried`; None if there is no more."""
+        return self.to.retried[len(meta.retried)] if len(meta.retried) < len(self.to.retried) else None
+
+    def truncation_due(self, meta: Meta) -> Placed | None:
+        """The truncation to be applied again before the next message; None if none is due there."""
+        return self.truncations[0] if self.truncations and meta.next >= self.truncations[0].next else None
+
+    def stops_at(self, meta: Meta) -> int:
+        """The offset before which something has to be done between two messages, or the replay ends.
+
+        A retry comes before a truncation at the same message: after the truncation nothing that lies below it may be
+        retried (`Meta.letters_from`).
+        """
+        retry = self.retry_due(meta)
+        stops = [self.to.next, *(one.next for one in self.truncations[:1])]
+        return min(stops if retry is None else [retry[0], *stops])
+
+    def numbered(self, table: Table, shard: int, meta: Meta) -> Meta:
+        """A commit of the replay. Raises ShardRefused if the last one does not give what is published.
+
+        The last one takes over the published numbers of commit and release. Those before have numbers above the
+        published one, so that none is mistaken for another.
+        """
+        if not self.is_over(meta):
+            return replace(meta, commit=max(meta.commit, self.to.commit + 1))
+        rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, self.to))
+        if rebuilt != published:
+            raise ShardRefused(
+                f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
+                f"{self.to.commit}: the input has changed, or another version of streamer published it, or Redis had "
+                f"lost everything, and with it the secret by which the shard's chances were drawn; restore Redis from "
+                f"any former copy and start the workers, or, {remedies.begin_anew(table.name)}"
+            )
+        return replace(meta, commit=self.to.commit, release=self.to.release, outside=self.to.outside)
 
 
-def is_repeated(meta: Meta, target: Position) -> bool:
-    """Whether a replay has come to where it ends: all messages, all that was tried again, and all truncations."""
-    again = meta.next >= target.next and len(meta.retried) >= len(target.retried)
-    return again and meta.truncations >= target.truncations
-
-
-def due_again(meta: Meta, target: Position) -> tuple[int, int] | None:
-    """The next message that a replay has to try again, as in `Meta.retried`; None where there is no more."""
-    return target.retried[len(meta.retried)] if len(meta.retried) < len(target.retried) else None
-
-
-def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
-    """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
-
-    On the way it numbers its commits above the published one, so that none is taken for another.
-    """
-    if not is_repeated(meta, target):
-        return replace(meta, commit=max(meta.commit, target.commit + 1))
-    rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, target))
-    if rebuilt != published:
-        raise ShardRefused(
-            f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
-            f"{target.commit}: the input has changed, or another version of streamer published it, or Redis had lost "
-            f"everything, and with it the secret by which the shard's chances were drawn; restore Redis from any "
-            f"former copy and start the workers, or, {remedies.begin_anew(table.name)}"
-        )
-    return replace(meta, commit=target.commit, release=target.release, outside=target.outside)
-
-
-def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> str:
-    """What is said where a replay cannot apply what was tried again."""
-    return (
+def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> ShardRefused:
+    """The refusal of a replay that cannot apply again what was retried."""
+    return ShardRefused(
         f"shard {shard} of {table.name}: offset {offset} was a dead letter that was tried again and applied, and "
         f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or, "
         f"{remedies.begin_anew(table.name)}"

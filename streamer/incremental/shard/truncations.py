@@ -220,7 +220,9 @@ def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> 
     return last
 
 
-def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]) -> list[Placed]:
+def to_repeat(
+    name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]
+) -> tuple[Placed, ...]:
     """The truncations that were placed behind what a store holds, up to the published position, in order.
 
     placed: what the shard has said of all. Raises ShardRefused if that is not there any more.
@@ -232,7 +234,7 @@ def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed
             f"{name}: the store has lost commits, and the control topic does not say any more where truncations took "
             f"effect, so reading the input again cannot repeat it; {remedies.begin_anew(table_name)}"
         )
-    return [known[number] for number in missing]
+    return tuple(known[number] for number in missing)
 
 
 def run_behind(source: SourcePosition, batches: Iterable[Sequence[Message]], place_of: PlaceOf = position_of) -> Run:
