@@ -566,7 +566,7 @@ class _KeepUnchanged:
             group = len(self._rows)
             self._rows[group], self._losses[group] = self._stands[one], self._stands_loss[one]
             self._take(group, self._stands[one])
-        self._back |= together
+        self._back.update(together)
 
     def _together(self, number: int) -> set[int] | None:
         """The groups that are to be put back with one, so that all others hold the model; None: too many, or none."""

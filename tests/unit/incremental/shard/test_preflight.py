@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -13,21 +11,22 @@ from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.records import OutboxEntry, Outgoing, PublishedGroup
+from streamer.incremental.release.records import OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import (
     Consistency,
-    Digested,
     beside_rows,
+    checked,
     compare,
     first_meta,
-    look,
     to_say_again,
     whole_table,
     with_topics,
 )
-from streamer.incremental.store.base import UNFINISHED, Commit, Meta, Store
+from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
+from streamer.incremental.store.base import UNFINISHED, Commit, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
 from worlds.small_tables import CITY, YEARS, table
@@ -244,35 +243,14 @@ LOOK_INPUT = InputState(LOOK_IDS, shards=2, earliest=0, end=100)
 LOOK_AT_FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=LOOK_IDS)
 
 
-@dataclass
-class OnlyRead:
-    """A store and an outlet in one, which must not be written to; its owner commits while the position is read."""
-
-    metas: list[Meta | None]
-    published: Position | None
-
-    def meta(self) -> Meta | None:
-        return self.metas.pop(0) if len(self.metas) > 1 else self.metas[0]
-
-    def position(self) -> Position | None:
-        return self.published
-
-    def take_over(self, again: bool = False) -> str:
-        raise AssertionError("the owner was shut out")
-
-    def fence(self) -> None:
-        raise AssertionError("the owner was shut out")
-
-    def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
-        raise AssertionError("something was written")
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        raise AssertionError("something was published")
-
-
 def looked(*metas: Meta | None, position: Position | None, found: InputState = LOOK_INPUT) -> None:
-    both = OnlyRead(list(metas), position)
-    look(PEOPLE, 0, cast(Store, both), both, found)
+    """metas: what the store says before and after the position is read; its owner may commit in between."""
+    machine = Machine(PEOPLE, 0, b"")
+    machine.handle(Assigned())
+    asked = machine.handle(Inspected(metas[0], position, metas[-1], found))
+    if asked.stop is not None:
+        raise asked.stop
+    assert asked == Ready(read=TakeFence(again=False))
 
 
 def test_a_shard_that_fits_together_may_be_taken_over() -> None:
@@ -414,9 +392,7 @@ def meta_of(groups: dict[int, QIGroupState]) -> Meta:
 
 
 def check(groups: dict[int, QIGroupState], meta: Meta) -> None:
-    handed_out = Digested(iter(groups.items()))
-    assert dict(handed_out) == groups
-    handed_out.check("people", 3, meta)
+    assert dict(checked(iter(groups.items()), PEOPLE, 3, meta)) == groups
 
 
 def test_what_was_published_is_handed_on_in_any_order() -> None:
