@@ -45,7 +45,7 @@ from streamer.table.schema import Table
 # finds the message there.
 
 REFUSED, PARTIAL = "refused", "partial"
-"""Kinds: nothing of the message was applied; a statement was, but some rows keep values, as the new ones are invalid."""
+"""Kinds: nothing of the message was applied; a statement was, except to rows that it would have made invalid."""
 
 RETRIED, SUPERSEDED, REFUSED_AGAIN = "retried", "superseded", "refused-again"
 """Kinds of letters about a refused message that an operator has retried (`streamer.incremental.shard.answers`)."""

@@ -16,9 +16,9 @@ The rules of this file
 * A recreated control topic lacks what some shard may not have heard: every shard says there again what it knows.
 * The latest truncation says all. A shard that knows it ignores earlier ones, and its repetitions.
 * Between which two messages a shard hears of a truncation is chance. So the shard says where that was in its own
-  partition of the control topic, in the same transaction, and counts in `Meta` and `Position` how often it did. A replay
-  applies the truncation there again. Messages, these records and the shard's secret decide the state, and nothing else
-  does: such a release is not `outside`.
+  partition of the control topic, in the same transaction, and counts in `Meta` and `Position` how often it did. There a
+  replay applies the truncation again. Messages, these records and the shard's secret decide the state, and nothing
+  else does: such a release is not `outside`.
 * Truncations of two logs have no order: a shard that knows one and meets the other is refused.
 * The shard is refused, because no one could say who is in the table, if a truncation has no position, or rows have
   none, or the input has expired, or positions and dates contradict each other.
