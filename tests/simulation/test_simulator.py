@@ -15,6 +15,7 @@ from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_ru
 from streamer.errors import Fenced, ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import LIVE, POSITIONS
@@ -229,7 +230,7 @@ def test_a_batch_is_cut_between_events_where_it_would_publish_too_much() -> None
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Publishers with an engine that some rows break."""
-    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", FragileEngine)
+    monkeypatch.setattr(machine, "Engine", FragileEngine)
     yield
     FragileEngine.chances = 0
 

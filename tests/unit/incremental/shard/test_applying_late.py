@@ -20,7 +20,7 @@ def test_a_message_that_breaks_the_engine_stays_refused_and_the_others_are_appli
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world, kafka, apply = RebuiltShard(), Kafka(), Engine.apply
-    messages = [world._one() for _ in range(8)]
+    messages = [world.one_more() for _ in range(8)]
 
     def fragile(engine: Engine, change: Change) -> Outcome:
         outcome = apply(engine, change)

@@ -28,6 +28,7 @@ from streamer.incremental.shard.preflight import (
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
 from streamer.incremental.store.base import UNFINISHED, Commit, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
+from streamer.table import schema
 from streamer.table.schema import Table
 from worlds.small_tables import CITY, YEARS, table
 
@@ -136,10 +137,10 @@ def test_a_grown_input_is_refused_and_the_table_begins_anew_from_a_file() -> Non
 
 def test_a_state_of_another_engine_is_refused_by_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before: the message said that table.yaml had changed, and it had not."""
-    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 1000)
+    monkeypatch.setattr(schema, "ENGINE_VERSION", 1000)
     former = kept_by(replace(PEOPLE))
     also_changed = kept_by(replace(PEOPLE, k=9, recut=False))
-    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 1001)
+    monkeypatch.setattr(schema, "ENGINE_VERSION", 1001)
     ours = replace(PEOPLE)
     for meta, also in (
         (former, "another table by it; run"),

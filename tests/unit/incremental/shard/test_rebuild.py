@@ -16,6 +16,7 @@ from msgspec.structs import replace as changed
 
 from streamer.errors import UsageError
 from streamer.incremental.engine.replacing import NOWHERE, Region, Replaced
+from streamer.incremental.shard import rebuild
 from streamer.incremental.shard.rebuild import (
     CHANGED_LEAST,
     CLOCK,
@@ -369,7 +370,7 @@ def test_where_hardly_anybody_is_left_there_is_one_group_at_most(people: dict[st
 
 
 def test_where_too_much_has_changed_nothing_is_fitted_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.incremental.shard.rebuild.FITTED_MOST", 1)
+    monkeypatch.setattr(rebuild, "FITTED_MOST", 1)
     assert adapted(K2, WAS, GROUPS, region({"a": (0,), "b": (0,), "x": (3,)})) is not None
     assert adapted(K2, WAS, GROUPS, region({"a": (0,), "b": (0,), "x": (3,), "y": (3,)})) is None
 
