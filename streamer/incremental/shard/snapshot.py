@@ -1,20 +1,18 @@
-"""A first load that comes as a snapshot is held back until it is whole: when that begins, when it is over, as values.
+"""A first load that comes as a snapshot is held back until it is whole: when it begins and when it is over, as values.
 
 The rules of this file
 ----------------------
-* It begins with a row that a snapshot has read, in a shard that has never formed a QI group: nothing of it is published
-  then, and whatever rows it has are pending. Everywhere else such rows are upserts, like any other.
-* Whatever comes meanwhile is applied to the rows that are held back, in its order: rows that are read again replace
-  themselves by key, changes, deletions and statements wait and are in the first release. Rows that are refused become
-  dead letters at once, and every message is counted.
-* A snapshot of whole tables is read before any change. So a captured change ends it, in the very partition in which
-  both lie, and is the first message after the release. Where none comes, the last row of the table ends it, in whatever
-  partition that lies: but other partitions, and connectors that read in chunks, may be late, so it must be quiet for
-  SETTLED_SECONDS where the input ends.
-* A snapshot between changes has no last row and is ended by no change: only by QUIET_SECONDS without a row of it.
-* An operator can end it at any time (`streamer end-snapshot`), and what comes later is upserts. So whatever ended it
-  too early costs width of intervals, and nothing else; and nothing but these ends it, so `status` says what is waited
-  for.
+* It begins with a row that a snapshot has read, in a shard that has never formed a QI group: nothing is published then,
+  and whatever rows the shard has are pending. In all other shards such rows are upserts, like any other. * Other
+  messages are applied to the rows that are held back, in order: rows that are read again replace themselves by key;
+  changes, deletions and statements are in the first release. Refused rows become dead letters at once, and every
+  message is counted. * A snapshot of whole tables is read before any change. So a captured change in the same partition
+  ends it, and is the first message after the release. Without one, the last row of the table ends it, in whatever
+  partition that lies. Other partitions, and connectors that read in chunks, may be late, so it must be quiet for
+  SETTLED_SECONDS at the end of the input. * A snapshot between changes has no last row, and no change ends it: it ends
+  after QUIET_SECONDS without a row of it. * An operator can end it at any time (`streamer end-snapshot`). What comes
+  later is upserts: to end too early widens intervals, and does nothing else. Nothing but these ends it, so `status`
+  says what is waited for.
 """
 
 from __future__ import annotations
@@ -37,10 +35,10 @@ from streamer.incremental.store.base import (
 )
 
 SETTLED_SECONDS = 5.0
-"""How much later than its last row a snapshot's others may come: a connector's producer sends to partitions in turn."""
+"""How long other rows may come after the last row: a connector's producer sends to partitions in turn."""
 
 QUIET_SECONDS = 30.0
-"""How long the connector may take for a chunk of a snapshot between changes: it reads and writes some a second."""
+"""How long a chunk of a snapshot between changes may take: a connector reads and writes some per second."""
 
 
 def holds_back(meta: Meta) -> bool:
@@ -54,7 +52,7 @@ def looks_for_marks(meta: Meta) -> bool:
 
 
 def turned(meta: Meta, mark: Mark, offset: int) -> Snapshot | None:
-    """The snapshot that begins, or ends, right before the message at `offset`; None where nothing turns."""
+    """The snapshot that begins or ends right before the message at `offset`; None if none does."""
     snapshot = meta.snapshot
     if snapshot is None or not snapshot.holds:
         if mark not in READS or meta.qi_group_next > 1:
@@ -66,7 +64,7 @@ def turned(meta: Meta, mark: Mark, offset: int) -> Snapshot | None:
 
 
 def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot | None:
-    """A snapshot that is held back after messages with these marks."""
+    """The snapshot after messages with these marks."""
     if snapshot is None or not snapshot.holds:
         return snapshot
     reads = snapshot.reads + sum(marks.get(mark, 0) for mark in READS)
@@ -74,7 +72,7 @@ def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot
 
 
 def has_seen_the_end(meta: Meta | None) -> bool:
-    """Whether a shard knows by itself that the snapshot is over, so that all others may believe it."""
+    """Whether a shard has seen the end of the snapshot itself, so that all others may rely on it."""
     return meta is not None and meta.snapshot is not None and bool(meta.snapshot.seen)
 
 
