@@ -142,11 +142,11 @@ class Retrial:
         if not wanted:
             self._see_later(message.offset, Nothing() if overtaken else change)
         elif overtaken:
-            self._judged[message.offset] = Judged(message.offset, message, _refused(SUPERSEDED))
+            self._judged[message.offset] = Judged(message.offset, message, _truncated())
         elif message.offset < self._letters_from:
-            self._judged[message.offset] = Judged(message.offset, message, _refused("before-a-truncation"))
+            self._judged[message.offset] = Judged(message.offset, message, _before_placed())
         elif self._may_be_overtaken(change, message):
-            self._judged[message.offset] = Judged(message.offset, message, _refused("no-place"))
+            self._judged[message.offset] = Judged(message.offset, message, _no_place())
         else:
             self._see_wanted(message, change)
 
@@ -176,7 +176,7 @@ class Retrial:
         elif isinstance(change, Nothing):
             self._judged[message.offset] = Judged(message.offset, message, None)
         else:
-            self._judged[message.offset] = Judged(message.offset, message, _refused("statement"))
+            self._judged[message.offset] = Judged(message.offset, message, _statement())
 
     def _see_later(self, offset: int, change: Change) -> None:
         if isinstance(change, ROW_CHANGES):
@@ -201,7 +201,7 @@ class Retrial:
     def _judge(self, offset: int) -> Judged:
         message = self._messages.get(offset)
         if message is None:
-            return Judged(offset, None, _refused("message-gone"))
+            return Judged(offset, None, _gone())
         later = self._later[offset]
         if not later:
             return Judged(offset, message, None)
@@ -232,22 +232,30 @@ def _out_of_reach(offset: int, meta: Meta) -> Judged | None:
     return None
 
 
-DETAILS = {
-    "message-gone": "the input does not hold it any more: send the row again",
-    "statement": "statements and truncations speak of the rows as they were then: send it again",
-    "before-a-truncation": (
-        "a truncation that another shard read took effect behind it: where the source has the row, send it again"
-    ),
-    "no-place": (
-        "it does not say whether it came before the last truncation: where the source has the row, send it again"
-    ),
-    SUPERSEDED: "the source has truncated the table since: the truncation stands",
-}
-"""What letters say of a message that is not retried, by reason."""
+def _gone() -> EventRefused:
+    return EventRefused("message-gone", "the input does not hold it any more: send the row again")
 
 
-def _refused(reason: str) -> EventRefused:
-    return EventRefused(reason, DETAILS[reason])
+def _statement() -> EventRefused:
+    return EventRefused("statement", "statements and truncations speak of the rows as they were then: send it again")
+
+
+def _truncated() -> EventRefused:
+    return EventRefused(SUPERSEDED, "the source has truncated the table since: the truncation stands")
+
+
+def _before_placed() -> EventRefused:
+    return EventRefused(
+        "before-a-truncation",
+        "a truncation that another shard read took effect behind it: where the source has the row, send it again",
+    )
+
+
+def _no_place() -> EventRefused:
+    return EventRefused(
+        "no-place",
+        "it does not say whether it came before the last truncation: where the source has the row, send it again",
+    )
 
 
 def _superseded(by: int) -> EventRefused:
