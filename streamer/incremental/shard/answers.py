@@ -44,18 +44,9 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import ROW_CHANGES, RowChange
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.source_position import OrderLost, position_of
+from streamer.incremental.shard import requests
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.requests import (
-    RETRIES_MAX,
-    CancelRebuild,
-    EndSnapshot,
-    FullRebuild,
-    Placed,
-    Retry,
-    Skip,
-    Truncation,
-    read_request,
-)
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, FullRebuild, Retry, Truncation
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.shard.steps import SUPERSEDED, Unforeseen
 from streamer.incremental.store.base import Meta
@@ -79,10 +70,11 @@ def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str
         return "its first snapshot is held back: wait until it is published"
     if topic_id != meta.topic_ids.get(CHANGES, ""):
         return "the input was made anew since, and its offsets mean other messages now"
-    if len(meta.retried) + len(offsets) > RETRIES_MAX:
+    if len(meta.retried) + len(offsets) > requests.RETRIES_MAX:
         return (
             f"{len(meta.retried):,} messages were tried again and applied so far, and with {len(offsets):,} more they "
-            f"could be more than {RETRIES_MAX:,}: `streamer reload --from-source topic` reads all of them again"
+            f"could be more than {requests.RETRIES_MAX:,}: `streamer reload --from-source topic` reads all of them "
+            "again"
         )
     return ""
 
@@ -289,8 +281,8 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
 
     written_at, now: seconds since 1970.
     """
-    request = read_request(value)
-    if isinstance(request, Skip | Placed):
+    request = requests.read_request(value)
+    if isinstance(request, requests.Skip | requests.Placed):
         return None  # read at the next take-over
     if isinstance(request, Truncation):
         return request if request.shard == shard and offset >= meta.control_next else None

@@ -39,10 +39,10 @@ import msgspec
 from streamer.errors import LawViolated
 from streamer.incremental.release.records import OutboxEntry, outgoing
 from streamer.incremental.shard.commit import perform
-from streamer.incremental.shard.first_commits import FoundShard, Prepared, commits, has_rows
+from streamer.incremental.shard.first_commits import FoundShard, Prepared, beside_rows, commits, has_rows
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Outlet, Position
-from streamer.incremental.shard.preflight import beside_rows, with_topics
+from streamer.incremental.shard.preflight import with_topics
 from streamer.incremental.shard.ready import Publication, Ready, Unwritable
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import CONTROL, LIVE, output_id
@@ -123,6 +123,10 @@ def reload(
     return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
 
 
+def by_slot(entry: OutboxEntry) -> tuple[str, int, bytes]:
+    return entry.topic, len(entry.key), entry.key  # keys write slots without leading zeros
+
+
 def find(
     records: Iterable[PublishedRecord], position: Position | None, meta: Meta | None, input_state: InputState
 ) -> FoundShard:
@@ -146,14 +150,9 @@ def find(
         commit=max((known.commit for known in said), default=0),
         release=release,
         qi_group_next=max([highest + 1, *(known.qi_group_next for known in said)]),
-        tombstones={number: sorted(entries, key=_in_order) for number, entries in sorted(by_group.items())},
+        tombstones={number: sorted(entries, key=by_slot) for number, entries in sorted(by_group.items())},
         truncations=max((known.truncations for known in said), default=0),
     )
-
-
-def _in_order(entry: OutboxEntry) -> tuple[str, int, bytes]:
-    """Sorts by topic and slot; keys write slots without leading zeros."""
-    return entry.topic, len(entry.key), entry.key
 
 
 def not_fitting(meta: Meta, position: Position | None, found: FoundShard) -> Position:

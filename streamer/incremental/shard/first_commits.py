@@ -49,7 +49,8 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.store.base import UNFINISHED, Commit, Meta, Snapshot, State
+from streamer.incremental.shard.preflight import checked, with_topics
+from streamer.incremental.store.base import UNFINISHED, Commit, Meta, State
 from streamer.incremental.topics import OUTPUTS, outputs_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -185,18 +186,21 @@ def commits(
 def _last(commit: Commit, table: Table, prepared: Prepared, found: FoundShard, shift: int) -> Commit:
     """With what belongs to the table as a whole: from the last commit on it is one."""
     known = set(found.statement_ids)
+    records = commit.records
+    if prepared.n_pending:
+        all_of_them = prepared.records.items()
+        records = {**records, **{key: one for key, one in all_of_them if one and one.qi_group == PENDING}}
+    similarity = {
+        number + shift: SimilarityList(tuple((other + shift, degree) for other, degree in one.neighbours), one.floor)
+        for number, one in prepared.similarity.items()
+    }
     return replace(
         commit,
         meta=replace(commit.meta, fingerprint=table.fingerprint, release=max(commit.meta.release, 0)),
-        records={**commit.records, **_pending(prepared)} if prepared.n_pending else commit.records,
-        similarity={number + shift: _shifted(similar, shift) for number, similar in prepared.similarity.items()},
+        records=records,
+        similarity=similarity,
         statement_ids=[said for said in prepared.first.statement_ids if said not in known],
     )
-
-
-def _pending(prepared: Prepared) -> dict[str, Record]:
-    """The index table's lines of the pending rows."""
-    return {key: record for key, record in prepared.records.items() if record and record.qi_group == PENDING}
 
 
 class NewGroup(NamedTuple):
@@ -207,6 +211,20 @@ class NewGroup(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.state.slots)
+
+
+def _upserts(
+    changelog: Changelog, groups: Iterable[tuple[int, QIGroupState, Sequence[Cells]]]
+) -> tuple[list[OutboxEntry], int]:
+    """QI groups as upserts, and their digest; groups: number, state, and cells if the form publishes them."""
+    rows: list[OutboxEntry] = []
+    digest = 0
+    for number, state, cells in groups:
+        published = PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells))
+        records, change = changelog.diff(number, None, published)
+        rows += records
+        digest += change
+    return rows, digest
 
 
 @dataclass(frozen=True)
@@ -226,16 +244,11 @@ class _NewGroups:
 
     def commit(self, meta: Meta, groups: Sequence[NewGroup], tombstones: Iterable[OutboxEntry] = ()) -> Commit:
         """The commit after `meta` with some of the QI groups; tombstones: what it removes besides."""
-        changelog, digest, number = Changelog(self.table, self.shard), meta.digest, meta.commit + 1
-        outbox: list[OutboxEntry] = []
-        for of, state in groups:
-            published = PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(self._cells.get(of, ())))
-            records, change = changelog.diff(of + self.shift, None, published)
-            outbox += records
-            digest += change
+        number, shown = meta.commit + 1, [(of + self.shift, state, self._cells.get(of, ())) for of, state in groups]
+        outbox, change = _upserts(Changelog(self.table, self.shard), shown)
         outbox += tombstones
-        release = meta.release + has_rows(outbox)
-        following = replace(meta, commit=number, outside=number, release=release, digest=digest & DIGEST_MASK)
+        release, digest = meta.release + has_rows(outbox), (meta.digest + change) & DIGEST_MASK
+        following = replace(meta, commit=number, outside=number, release=release, digest=digest)
         states = {of + self.shift: state for of, state in groups}
         origins = dict.fromkeys(states, Origin("loaded", number))
         return Commit(following, self._lines(groups), states, outbox=outbox, origins=origins)
@@ -246,10 +259,6 @@ class _NewGroups:
         members = list(chain.from_iterable([state.members for _, state in groups]))
         sizes = [len(state.members) for _, state in groups]
         return self.prepared.records.in_groups(members, np.repeat(numbers, sizes))
-
-
-def _shifted(similar: SimilarityList, shift: int) -> SimilarityList:
-    return SimilarityList(tuple((number + shift, degree) for number, degree in similar.neighbours), similar.floor)
 
 
 def cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
@@ -310,13 +319,9 @@ def release_commits(
             commit.meta,
             release=max(commit.meta.release, 0),
             qi_group_next=prepared.qi_group_next,
-            snapshot=_after(snapshot, ended, done + 1, n),
+            snapshot=msgspec.structs.replace(snapshot, ended=ended, released=done + 1, of=n),
         )
         yield replace(commit, meta=meta, similarity=prepared.similarity if done == n - 1 else {})
-
-
-def _after(snapshot: Snapshot, ended: str, released: int, of: int) -> Snapshot:
-    return msgspec.structs.replace(snapshot, ended=ended, released=released, of=of)
 
 
 def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapping[int, QIGroupState]) -> None:
@@ -326,3 +331,45 @@ def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapp
             f"shard {shard} of {table.name}: the release of its snapshot was begun with other QI groups than this "
             f"streamer makes of the same rows; run the version that began it, or, {remedies.begin_anew(table.name)}"
         )
+
+
+# The whole published table as one release, for an output that was recreated and is empty.
+#
+# * One release, one commit, one transaction, however large the table: a reader sees all of it or nothing. It is release
+#   1, because a new changelog obeys all laws from its first record on. A table of 200,000 rows takes 10 s on two busy
+#   cores; how long Kafka lets a transaction last bounds it.
+# * It holds the rows of the last commit, too, published or not. What that commit says beside rows (dead letters) goes
+#   out before, with its position: else a crash in between would leave the output two commits behind the store.
+# * If readers find records in the new topic already, tombstones for the rows that the last commit removed go with it: a
+#   worker has published there before anyone saw that the topic was new.
+# * It is marked as `outside`, because it did not come from the input. The new topics' ids are part of it, so that an
+#   unfinished one is known as such.
+
+
+def beside_rows(waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
+    """What a commit publishes beside rows. waiting: what the outbox holds of it."""
+    return [entry for entry in waiting if entry.topic not in OUTPUTS]
+
+
+def whole_table(
+    table: Table,
+    shard: int,
+    meta: Meta,
+    input_state: InputState,
+    qi_groups: Mapping[int, QIGroupState],
+    waiting: Sequence[OutboxEntry],
+    records: Iterable[tuple[str, Record]] = (),
+) -> Commit:
+    """The commit after `meta` that publishes all rows of a shard. waiting: what the outbox holds of `meta`'s commit.
+
+    records: the source rows, for a form that publishes their cells. Raises ShardRefused if the QI groups are not
+    those that `meta` was written with.
+    """
+    cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))
+    groups = checked(sorted(qi_groups.items()), table, shard, meta)
+    outbox, _ = _upserts(Changelog(table, shard), ((n, state, cells.get(n, ())) for n, state in groups))
+    if input_state.live_begun:
+        there = {row.key for row in outbox}
+        outbox += [e for e in waiting if e.topic in OUTPUTS and e.value is None and e.key not in there]
+    number, now = meta.commit + 1, with_topics(meta, input_state)
+    return Commit(replace(now, commit=number, release=int(bool(outbox)), outside=number), outbox=outbox)

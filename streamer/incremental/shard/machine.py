@@ -211,13 +211,13 @@ class Machine:
         return Ready(read=ready.ReadOutbox(self._fence, self.meta.commit))
 
     def _republish(self, event: ready.Outboxed) -> Ready:
-        """Gives a recreated output the whole table: see `preflight.whole_table`."""
+        """Gives a recreated output the whole table: see `first_commits.whole_table`."""
         state, owned = self._work.release.stored, self._taken.owned
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
         whole = (self.table, self.shard, self.meta, owned.input, groups, event.entries, records)
-        self._work = replace(self._work, release=Release(commits=iter([preflight.whole_table(*whole)])))
+        self._work = replace(self._work, release=Release(commits=iter([first_commits.whole_table(*whole)])))
         if owned.position != Position.of(self.meta):
-            return Ready(publish=Publication.of(preflight.beside_rows(event.entries), self.meta))
+            return Ready(publish=Publication.of(first_commits.beside_rows(event.entries), self.meta))
         return self._next_of_release() or self._restore()
 
     def _republished(self, event: ready.Performed) -> Ready:

@@ -20,20 +20,18 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
 
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
-from streamer.incremental.engine.stored_state import QIGroupState, Record
-from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup, group_hash
+from streamer.incremental.engine.stored_state import QIGroupState
+from streamer.incremental.release.records import DIGEST_MASK, PublishedGroup, group_hash
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.store.base import UNFINISHED, Commit, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, OUTPUTS, POSITIONS, output_id, outputs_of
-from streamer.table.published.groups import Cells, cells_by_group, distinct_cells
+from streamer.incremental.store.base import UNFINISHED, Meta
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, output_id, outputs_of
 from streamer.table.schema import Table, differences
 
 
@@ -75,8 +73,10 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
             f"{remedies.publish_again(table.name, table.form)}"
         )
     _check_repeatable(name, table, meta, position)
+    live_id = output_id(input_state.topic_ids)
     if position is not None and (reached > meta.next or (not begun_anew and _lacks(meta, position))):
-        return _behind(name, table, meta, position, emptied or _is_of_another_live(position, input_state))
+        # an emptied store cannot tell that the table of the position is in a `live` that is gone
+        return _behind(name, table, meta, position, emptied or live_id not in ("", position.live_id))
     published = position.commit if position else 0
     if meta.commit not in (published, published + 1):
         raise ShardRefused(
@@ -117,12 +117,6 @@ def to_say_again(meta: Meta, input_state: InputState) -> str:
 def _lacks(meta: Meta, position: Position) -> bool:
     """Whether more messages were retried, or more truncations applied, than the store knows."""
     return position.truncations > meta.truncations or len(position.retried) > len(meta.retried)
-
-
-def _is_of_another_live(position: Position, input_state: InputState) -> bool:
-    """Whether the table of a position is in a `live` that is gone; the store cannot tell if it was emptied."""
-    known = output_id(input_state.topic_ids)
-    return bool(known) and known != position.live_id
 
 
 def check_written_for(table: Table, shard: int, meta: Meta) -> None:
@@ -205,72 +199,6 @@ def first_meta(table: Table, input_state: InputState) -> Meta:
     return Meta(shards=input_state.shards, fingerprint=table.fingerprint, topic_ids=dict(input_state.topic_ids))
 
 
-# The whole published table as one release, for an output that was recreated and is empty.
-#
-# * One release, one commit, one transaction, however large the table: a reader sees all of it or nothing. It is release
-#   1, because a new changelog obeys all laws from its first record on. A table of 200,000 rows takes 10 s on two busy
-#   cores; how long Kafka lets a transaction last bounds it.
-# * It holds the rows of the last commit, too, published or not. What that commit says beside rows (dead letters) goes
-#   out before, with its position: else a crash in between would leave the output two commits behind the store.
-# * If readers find records in the new topic already, tombstones for the rows that the last commit removed go with it: a
-#   worker has published there before anyone saw that the topic was new.
-# * It is marked as `outside`, because it did not come from the input. The new topics' ids are part of it, so that an
-#   unfinished one is known as such.
-
-
-def beside_rows(waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
-    """What a commit publishes beside rows. waiting: what the outbox holds of it."""
-    return [entry for entry in waiting if entry.topic not in OUTPUTS]
-
-
-def whole_table(
-    table: Table,
-    shard: int,
-    meta: Meta,
-    input_state: InputState,
-    qi_groups: Mapping[int, QIGroupState],
-    waiting: Sequence[OutboxEntry],
-    records: Iterable[tuple[str, Record]] = (),
-) -> Commit:
-    """The commit after `meta` that publishes all rows of a shard. waiting: what the outbox holds of `meta`'s commit.
-
-    records: the source rows, for a form that publishes their cells. Raises ShardRefused if the QI groups are not
-    those that `meta` was written with.
-    """
-    cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))
-    rows, digest = _rows(Changelog(table, shard), qi_groups, cells)
-    if digest != meta.digest:
-        raise _other_groups(table, shard, meta)
-    number = meta.commit + 1
-    outbox = [*rows, *(_removed(rows, waiting) if input_state.live_begun else ())]
-    release = int(bool(outbox))
-    now = with_topics(meta, input_state)
-    return Commit(replace(now, commit=number, release=release, outside=number), outbox=outbox)
-
-
-def _rows(
-    changelog: Changelog, qi_groups: Mapping[int, QIGroupState], cells: Mapping[int, list[Cells]]
-) -> tuple[list[OutboxEntry], int]:
-    """All rows as upserts, by QI group and slot, and their digest."""
-    rows: list[OutboxEntry] = []
-    digest = 0
-    for number, state in sorted(qi_groups.items()):
-        records, change = changelog.diff(number, None, _published(state, cells.get(number, ())))
-        rows += records
-        digest += change
-    return rows, digest & DIGEST_MASK
-
-
-def _published(state: QIGroupState, cells: Sequence[Cells]) -> PublishedGroup:
-    return PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells))
-
-
-def _removed(rows: Iterable[OutboxEntry], waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
-    """The tombstones among what waits, except those of rows that are there again."""
-    there = {row.key for row in rows}
-    return [e for e in waiting if e.topic in OUTPUTS and e.value is None and e.key not in there]
-
-
 def checked(
     qi_groups: Iterable[tuple[int, QIGroupState]], table: Table, shard: int, meta: Meta
 ) -> Iterator[tuple[int, QIGroupState]]:
@@ -284,11 +212,7 @@ def checked(
         digest += group_hash(number, PublishedGroup(state.lo, state.hi, state.slots))
         yield number, state
     if digest & DIGEST_MASK != meta.digest:
-        raise _other_groups(table, shard, meta)
-
-
-def _other_groups(table: Table, shard: int, meta: Meta) -> ShardRefused:
-    return ShardRefused(
-        f"shard {shard} of {table.name}: the QI groups in the store are not those of commit {meta.commit}; "
-        f"{remedies.begin_anew(table.name)}"
-    )
+        raise ShardRefused(
+            f"shard {shard} of {table.name}: the QI groups in the store are not those of commit {meta.commit}; "
+            f"{remedies.begin_anew(table.name)}"
+        )

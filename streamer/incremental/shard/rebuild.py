@@ -18,18 +18,8 @@ from msgspec.structs import replace
 
 from streamer.errors import UsageError
 from streamer.incremental.engine.replacing import NOWHERE, Region
-from streamer.incremental.store.base import (
-    ANSWERED,
-    CANCELLED,
-    DONE,
-    FAILED,
-    REFUSED,
-    RUNNING,
-    STOPPED,
-    Meta,
-    Progress,
-    Rebuild,
-)
+from streamer.incremental.store import base
+from streamer.incremental.store.base import Meta, Progress, Rebuild
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -133,19 +123,19 @@ def how_it_ended(meta: Meta, id_: str) -> Progress | None:
     if meta.rebuild is not None and meta.rebuild.rebuild.id == id_:
         return None
     last = next((one for one in reversed(meta.rebuilds) if one.rebuild.id == id_), None)
-    if last is not None and last.state == STOPPED and attempts(meta, id_) <= RESTARTS_MAX:
+    if last is not None and last.state == base.STOPPED and attempts(meta, id_) <= RESTARTS_MAX:
         return None
     return last
 
 
 def told(progress: Progress) -> str:
     """A rebuild, or the answer to a request, in words."""
-    if progress.state == ANSWERED:
+    if progress.state == base.ANSWERED:
         return progress.said
-    if progress.state == REFUSED:
+    if progress.state == base.REFUSED:
         return f"refused: {progress.said}"
-    if progress.state in (RUNNING, DONE):
-        far = f"{progress.done} of {progress.total} regions" if progress.state == RUNNING else "done"
+    if progress.state in (base.RUNNING, base.DONE):
+        far = f"{progress.done} of {progress.total} regions" if progress.state == base.RUNNING else "done"
         left = f", {progress.left} regions were too busy and stay as they were" if progress.left else ""
         return f"{far}, {_gained(progress)}{left}"
     far = f"{progress.state} with {progress.done} of {progress.total} regions done"
@@ -217,12 +207,12 @@ class Rebuilding:
         self._waiting = deque(regions)
         self._secret = secret
         self._tries = 0
-        self._ended = DONE
+        self._ended = base.DONE
 
     @property
     def task(self) -> RegionTask | None:
         """What is to be done now; None if nothing is left, or the rebuild was ended."""
-        if self._ended != DONE or not self._waiting:
+        if self._ended != base.DONE or not self._waiting:
             return None
         numbers = self._waiting[0]
         return RegionTask(numbers, region_seed(self._secret, self.progress.rebuild.seed, numbers), self._tries)
@@ -246,11 +236,11 @@ class Rebuilding:
 
     def cancel(self) -> None:
         """No further region is begun."""
-        self._end(CANCELLED)
+        self._end(base.CANCELLED)
 
     def fail(self) -> None:
         """The same, because a region could not be anonymized."""
-        self._end(FAILED)
+        self._end(base.FAILED)
 
     def _end(self, state: str) -> None:
         if self._waiting:
@@ -275,7 +265,7 @@ def next_rebuild(meta: Meta, id_: str, algorithm: str, seed: int) -> Rebuild:
 
 def stopped(progress: Progress) -> Progress:
     """What is remembered of a rebuild whose worker went away."""
-    return replace(progress, state=STOPPED)
+    return replace(progress, state=base.STOPPED)
 
 
 # Merging changes into a region. While an algorithm is at a region, the shard's changes go on. To start again after each

@@ -22,17 +22,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from streamer.incremental.events.snapshot_marks import READS, Mark
-from streamer.incremental.store.base import (
-    CHANGE,
-    ELSEWHERE,
-    INCREMENTAL,
-    LAST,
-    OPERATOR,
-    QUIET,
-    TABLES,
-    Meta,
-    Snapshot,
-)
+from streamer.incremental.store import base
+from streamer.incremental.store.base import Meta, Snapshot
 
 SETTLED_SECONDS = 5.0
 """How long other rows may come after the last row: a connector's producer sends to partitions in turn."""
@@ -57,10 +48,10 @@ def turned(meta: Meta, mark: Mark, offset: int) -> Snapshot | None:
     if snapshot is None or not snapshot.holds:
         if mark not in READS or meta.qi_group_next > 1:
             return None
-        return Snapshot(offset, INCREMENTAL if mark is Mark.INCREMENTAL else TABLES)
-    if snapshot.ended or snapshot.kind != TABLES or mark not in (Mark.CHANGE, Mark.INCREMENTAL):
+        return Snapshot(offset, base.INCREMENTAL if mark is Mark.INCREMENTAL else base.TABLES)
+    if snapshot.ended or snapshot.kind != base.TABLES or mark not in (Mark.CHANGE, Mark.INCREMENTAL):
         return None
-    return replace(snapshot, seen=CHANGE, ended=CHANGE)
+    return replace(snapshot, seen=base.CHANGE, ended=base.CHANGE)
 
 
 def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot | None:
@@ -68,7 +59,7 @@ def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot
     if snapshot is None or not snapshot.holds:
         return snapshot
     reads = snapshot.reads + sum(marks.get(mark, 0) for mark in READS)
-    return replace(snapshot, reads=reads, seen=LAST if marks.get(Mark.LAST) else snapshot.seen)
+    return replace(snapshot, reads=reads, seen=base.LAST if marks.get(Mark.LAST) else snapshot.seen)
 
 
 def has_seen_the_end(meta: Meta | None) -> bool:
@@ -83,10 +74,10 @@ def ended_by(snapshot: Snapshot, quiet_seconds: float, idle: bool, seen_elsewher
     asked: the snapshot whose end an operator wants, by its first offset.
     """
     if snapshot.ended or asked == snapshot.since:
-        return snapshot.ended or OPERATOR
+        return snapshot.ended or base.OPERATOR
     if idle and quiet_seconds >= SETTLED_SECONDS and (snapshot.seen or seen_elsewhere):
-        return snapshot.seen or ELSEWHERE
-    return QUIET if snapshot.kind == INCREMENTAL and quiet_seconds >= QUIET_SECONDS else ""
+        return snapshot.seen or base.ELSEWHERE
+    return base.QUIET if snapshot.kind == base.INCREMENTAL and quiet_seconds >= QUIET_SECONDS else ""
 
 
 def waits_for(snapshot: Snapshot) -> str:
@@ -94,7 +85,7 @@ def waits_for(snapshot: Snapshot) -> str:
     if snapshot.ended:
         done = f", {snapshot.released} of {snapshot.of} releases done" if snapshot.released else ""
         return f"its first release is under way{done}"
-    if snapshot.kind == INCREMENTAL:
+    if snapshot.kind == base.INCREMENTAL:
         return f"waits for {QUIET_SECONDS:.0f} s without a row of the snapshot"
     if snapshot.seen:
         return f"the snapshot's last row has come; waits for {SETTLED_SECONDS:.0f} s without another, or for a change"
