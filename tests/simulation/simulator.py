@@ -292,7 +292,7 @@ class World:
         self.placed = self.repeated = 0
         """Truncations of other shards that took effect, and did so once more after a loss."""
         self.topic.meanwhile = self._meanwhile
-        self._arrivals = arrivals
+        self.arrivals = arrivals
         self._idle = 0
         self._owner: Worker | None = None
 
@@ -333,9 +333,9 @@ class World:
     @property
     def there(self) -> list[Message]:
         """The messages that have been written up to now."""
-        if not self._arrivals:
+        if not self.arrivals:
             return self.messages[: self.written]
-        return self.messages[: 1 + int((self.steps + self._idle) * self._arrivals)]
+        return self.messages[: 1 + int((self.steps + self._idle) * self.arrivals)]
 
     @property
     def end(self) -> int:

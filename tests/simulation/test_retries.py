@@ -123,7 +123,7 @@ def test_one_fault_at_every_numbered_step(fault: Fault) -> None:
 def test_a_store_that_loses_commits_tries_the_same_again_at_the_same_places(seed: int) -> None:
     rng = random.Random(seed)
     world = story(seed)
-    world._arrivals = 0
+    world.arrivals = 0
     for written in (1, 12, 25):
         world.written = written
         world.run(batch=rng.choice([1, 4, 9]))

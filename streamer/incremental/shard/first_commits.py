@@ -177,7 +177,7 @@ def commits(
     removed = cut(list(found.tombstones.values()), n)
     new = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     for i in range(n):
-        commit = new_groups.commit(meta, new[i], [entry for tombstones in removed[i] for entry in tombstones])
+        commit = new_groups.next_commit(meta, new[i], [entry for tombstones in removed[i] for entry in tombstones])
         meta, outbox = commit.meta, [*commit.outbox, *(letter for (letter,) in letters[i])]
         commit = replace(commit, outbox=outbox, replaces=i == 0)
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
@@ -242,7 +242,7 @@ class _NewGroups:
         records = (record for _, record in self.prepared.records.items() if record)
         return cells_by_group(self.table, ((record.qi_group, record.row.codes) for record in records))
 
-    def commit(self, meta: Meta, groups: Sequence[NewGroup], tombstones: Iterable[OutboxEntry] = ()) -> Commit:
+    def next_commit(self, meta: Meta, groups: Sequence[NewGroup], tombstones: Iterable[OutboxEntry] = ()) -> Commit:
         """The commit after `meta` with some of the QI groups; tombstones: what it removes besides."""
         number, shown = meta.commit + 1, [(of + self.shift, state, self._cells.get(of, ())) for of, state in groups]
         outbox, change = _upserts(Changelog(self.table, self.shard), shown)
@@ -314,7 +314,7 @@ def release_commits(
     if not snapshot.released and not meta.release:
         meta = replace(meta, release=-1)  # nothing was ever published: the first release is 0
     for done in range(snapshot.released, n):
-        commit = new_groups.commit(meta, runs[done])
+        commit = new_groups.next_commit(meta, runs[done])
         meta = replace(
             commit.meta,
             release=max(commit.meta.release, 0),
