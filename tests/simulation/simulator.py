@@ -398,6 +398,14 @@ class World:
                 worker, dirty = self.worker(), True
         raise AssertionError("the shard made no progress")
 
+    def run_in_parts(self, parts: Iterable[int], batch: Callable[[], int]) -> None:
+        """Runs until so many messages are read, keeps what the store holds then, and so on; at last runs to the end."""
+        for self.written in parts:
+            self.run(batch())
+            self.snapshot()
+        self.written = None
+        self.run(batch())
+
     def other_worker_takes_over(self, batch: int = 1) -> Worker:
         """A second worker that runs undisturbed, and reads on by one batch."""
         plan, self.plan = self.plan, {}
