@@ -36,6 +36,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
@@ -47,10 +48,10 @@ from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard.answers import Retrial, answer
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick, Truncated
-from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild
 from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
 from streamer.incremental.shard.states import Holding, Phase
-from streamer.incremental.store.base import Meta
+from streamer.incremental.store.base import STOPPED, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
@@ -132,7 +133,7 @@ class Worker(Driven):
         next_ = self.meta.next
         self._job, self._heard = None, self.meta.control_next
         if self.meta.rebuild is not None and self.replays_to is None and self._world.between is None:
-            self.end_rebuild(stopped(self.meta.rebuild))
+            self.end_rebuild(replace(self.meta.rebuild, state=STOPPED))
         return next_
 
     def read_on(self, after: int, batch: int) -> int:

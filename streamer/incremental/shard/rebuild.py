@@ -263,11 +263,6 @@ def next_rebuild(meta: Meta, id_: str, algorithm: str, seed: int) -> Rebuild:
     return Rebuild(id_, algorithm, seed, turn=max(turns, default=-1) + 1)
 
 
-def stopped(progress: Progress) -> Progress:
-    """What is remembered of a rebuild whose worker went away."""
-    return replace(progress, state=base.STOPPED)
-
-
 # Merging changes into a region. While an algorithm is at a region, the shard's changes go on. To start again after each
 # would never end, and to let them wait would stop the stream. So the algorithm's answer is kept for all rows that are
 # still in their cells, and the others are fitted in as an insertion would be:

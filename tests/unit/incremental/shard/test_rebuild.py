@@ -46,7 +46,6 @@ from streamer.incremental.shard.rebuild import (
     region_rows,
     region_seed,
     spared,
-    stopped,
     told,
     waits,
 )
@@ -312,9 +311,8 @@ def test_every_rebuild_of_a_shard_has_a_turn_of_its_own_whatever_became_of_the_l
     assert next_rebuild(meta, "c", "ordered", 1).turn == 9
 
 
-def test_a_rebuild_whose_worker_went_is_told_as_stopped_where_it_was() -> None:
-    progress = Progress(REBUILD, 3).after(REPLACED)
-    assert stopped(progress) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0, STOPPED)
+def test_a_replaced_region_counts_with_what_it_published_again_and_its_loss() -> None:
+    assert Progress(REBUILD, 3).after(REPLACED) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0)
 
 
 # What changed while an algorithm was at a region is fitted into its answer.
