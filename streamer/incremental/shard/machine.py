@@ -37,8 +37,8 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
-from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, Work
-from streamer.incremental.shard.steps import Replay, Skipped, StepReport, StepTally, Unforeseen, unforeseen
+from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, UnderWay
+from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
 from streamer.incremental.store.base import Meta, Snapshot, State, remembered
 from streamer.incremental.topics import CHANGES, CONTROL
 from streamer.table.schema import Table
@@ -74,7 +74,7 @@ class Machine:
         self.activities = Activities(table, shard, schemas)
         self._fence = ""  # of the last take-over; "" before the first one
         self._taken = TakeOver(ready.Assigned())
-        self._work = Work()
+        self._work = UnderWay()
         self._engine: Engine | None = None  # from the end of Restoring on; None in Releasing
         self._summed_up: tuple[float, float | None] = -NCP_SECONDS, None  # when, and the mean NCP then
 
@@ -106,7 +106,7 @@ class Machine:
 
     def _let_go(self, phase: Phase) -> None:
         """Drops the table: a shard that is not served must not fill memory."""
-        self.phase, self._engine, self._work = phase, None, Work()
+        self.phase, self._engine, self._work = phase, None, UnderWay()
         self.activities.at = None
 
     def _drop(self, event: ready.Failed | ready.Revoked) -> Ready:
@@ -193,7 +193,7 @@ class Machine:
             self.meta = replace(self.meta, truncated=assigned.truncated, log_seen=assigned.log_seen)
         if standing is Consistency.BEHIND and event.position is not None:
             due = truncations.to_repeat(self.name, self.table.name, self.meta, event.position, event.placed)
-            replay = Replay(event.position, due)
+            replay = Repetition(event.position, due)
         self._taken = TakeOver(assigned, event, standing, replay)
         if standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING

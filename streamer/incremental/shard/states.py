@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from streamer.incremental.shard import ready
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.preflight import Consistency
-from streamer.incremental.shard.steps import Replay, Skipped, StepReport, StepTally
+from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally
 from streamer.incremental.store.base import Commit, Meta, State
 from streamer.table.encode import EncodedRows
 
@@ -24,7 +24,7 @@ class Holding(Enum):
 
 
 class Phase(Enum):
-    """The states of a shard. `TakeOver` and `Work` say which of their fields mean something in which state."""
+    """The states of a shard. `TakeOver` and `UnderWay` say which of their fields mean something in which state."""
 
     IDLE = "Idle"  # it is not ours, or an error has ended what was done
     INSPECTING = "Inspecting"  # store, output and input are compared; nobody is shut out yet
@@ -51,7 +51,8 @@ class TakeOver:
     # From the end of Fencing on: what stood still, and how the store stood against the output.
     owned: ready.Owned = NOTHING_OWNED
     standing: Consistency | None = None
-    replay: Replay | None = None  # from the end of Fencing to the end of Replaying, if the store is behind the output
+    # From then to the end of Replaying, if the store is behind the output.
+    replay: Repetition | None = None
     skipped: Skipped = field(default_factory=lambda: Skipped("", Meta()))  # from Restoring on
 
 
@@ -81,7 +82,7 @@ class Doing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class UnderWay:
     """What is being done for the last event from outside. An error, or the loss of the shard, drops all of it."""
 
     batch: ready.Messages = NO_BATCH  # not applied yet; kept while the table is loaded again or released

@@ -308,7 +308,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Repetition:
     """Reading the input again, without publishing, because the store lost commits that are published."""
 
     to: Position  # the published position, where it ends

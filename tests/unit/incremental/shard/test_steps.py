@@ -25,7 +25,7 @@ from streamer.incremental.shard.steps import (
     PHASES,
     SKIPPED_MAX,
     Coordinates,
-    Replay,
+    Repetition,
     Skipped,
     StepReport,
     StepTally,
@@ -273,7 +273,7 @@ REBUILT = Meta(commit=4, next=200, release=3, qi_group_next=7, digest=77, skippe
 
 
 def numbered(meta: Meta, to: Position = PUBLISHED) -> Meta:
-    return Replay(to).numbered(PEOPLE, 0, meta)
+    return Repetition(to).numbered(PEOPLE, 0, meta)
 
 
 def test_on_the_way_no_commit_has_a_number_that_is_published() -> None:
@@ -283,7 +283,7 @@ def test_on_the_way_no_commit_has_a_number_that_is_published() -> None:
 
 def test_a_truncation_that_is_still_to_be_placed_is_on_the_way_though_all_messages_are_read() -> None:
     target = replace_struct(PUBLISHED, truncations=2)
-    assert not Replay(target).is_over(replace(REBUILT, truncations=1))
+    assert not Repetition(target).is_over(replace(REBUILT, truncations=1))
     assert numbered(replace(REBUILT, truncations=1), target).commit == 10
     assert Position.of(numbered(replace(REBUILT, truncations=2), target)) == target
 
@@ -304,10 +304,10 @@ def test_what_differs_from_the_published_table_is_refused(other: Meta) -> None:
 
 def test_a_replay_stops_at_a_retry_at_a_truncation_and_at_its_end() -> None:
     to = replace_struct(PUBLISHED, retried=((150, 30), (180, 40)), truncations=1)
-    replay = Replay(to, (Placed(0, SourcePosition("a log", (1,)), request=3, next=160, number=1),))
+    replay = Repetition(to, (Placed(0, SourcePosition("a log", (1,)), request=3, next=160, number=1),))
     assert (replay.stops_at(REBUILT), replay.retry_due(REBUILT)) == (150, (150, 30))
     once = replace(REBUILT, next=150, retried=((150, 30),))
     assert (replay.stops_at(once), replay.truncation_due(once)) == (160, None)
     assert replay.truncation_due(replace(once, next=160)) == replay.truncations[0]
-    assert Replay(to).stops_at(once) == 180
-    assert Replay(to).stops_at(replace(once, retried=to.retried)) == 200
+    assert Repetition(to).stops_at(once) == 180
+    assert Repetition(to).stops_at(replace(once, retried=to.retried)) == 200
