@@ -39,6 +39,7 @@ from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
 from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, UnderWay
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
+from streamer.incremental.shard.truncations import in_source_order
 from streamer.incremental.store.base import Meta, Snapshot, State, remembered
 from streamer.incremental.topics import CHANGES, CONTROL
 from streamer.table.schema import Table
@@ -339,8 +340,7 @@ class Machine:
             self._taken.skipped.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
-                whose = (self.table, self.shard, self.meta)
-                change = truncations.in_source_order(*whose, change, message, tally, self._place_of)
+                change = in_source_order(self.table, self.shard, self.meta, change, message, tally, self._place_of)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self.meta.shards)
             if isinstance(change, changes.Statement):  # it runs what is queued, whose faults are not its own
                 with unforeseen():
