@@ -22,7 +22,7 @@ TABLE = f"test-{secrets.token_hex(4)}"
 
 @pytest.fixture
 def store(servers: Servers) -> Iterator[RedisLookups]:
-    """Shard 7 of a table that nobody else uses."""
+    """Shard 7 of a table of its own."""
     with connect(servers.redis_url) as client:
         yield RedisLookups(client, TABLE, 7)
         for name in client.scan_iter(match=f"{{{TABLE}:*"):
@@ -46,7 +46,7 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
     refusal = store.custody().refusal
     assert refusal is not None
     assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
-    store.commit(fence, 1, commit_number(2))  # who refuses shuts nobody out
+    store.commit(fence, 1, commit_number(2))  # a refusal shuts no one out
     store.tell_owner("bob:2")
     assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
 

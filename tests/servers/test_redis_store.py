@@ -39,7 +39,7 @@ def client(servers: Servers) -> Iterator[Any]:
 
 @pytest.fixture
 def open_store(client: Any) -> Iterator[OpenRedis]:
-    """Stores of tables whose names nobody else uses."""
+    """Stores of tables with names of their own."""
     prefix = f"test-{secrets.token_hex(4)}-"
     yield lambda table_name, shard: RedisLookups(client, prefix + table_name, shard)
     for name in client.scan_iter(match=f"{{{prefix}*"):

@@ -29,7 +29,7 @@ from worlds.store_contract import A_GROUP, commit_number, everything, live, reco
 from worlds.workers import WorkedTable
 
 ASKED_NOW_AND_THEN = {"ping", "info"}
-"""A connection that was idle is tried before it is used; without INFO nobody sees that Redis is full."""
+"""A connection that was idle is tried before it is used; without INFO a full Redis is not seen."""
 
 
 @pytest.fixture(scope="module")

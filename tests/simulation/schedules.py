@@ -2,7 +2,7 @@
 
 A kind of schedule is a function of a seed: it runs worlds with faults by chance, asserts what must hold of them, and
 gives them back. `digest_of` says in one number what they published and what their stores hold in the end: so that a
-shard that is written anew can be held to the very bytes of the former one.
+shard's rewritten code can be held to the very bytes of the former one.
 """
 
 from __future__ import annotations

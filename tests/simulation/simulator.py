@@ -287,7 +287,7 @@ class World:
         self.between: Random | None = None
         """What goes on between the batches is for the machine to say, by this chance."""
         self.wanted: list[bytes] = []
-        """What operators will ask for meanwhile."""
+        """What operators will ask for during a run."""
         self.hears: Random | None = None
         """Whether the control topic is heard between two batches: sometimes; None: always."""
         self.placed = self.repeated = 0

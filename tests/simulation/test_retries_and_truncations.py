@@ -1,4 +1,4 @@
-"""Refused messages that are tried again in shards whose source truncates the table: nobody comes back who is gone."""
+"""Refused messages are retried in shards whose source truncates the table: no one who is gone comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard's rebuilds between its batches: who begins them, what changes meanwhile, and how they end."""
+"""A shard's rebuilds between its batches: what begins them, what changes under way, and how they end."""
 
 from __future__ import annotations
 

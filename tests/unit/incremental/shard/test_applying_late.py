@@ -1,4 +1,4 @@
-"""Messages that are applied late: what fails in a way nobody foresaw stays refused, and takes nothing with it."""
+"""Messages that are applied late: one that fails in an unforeseen way stays refused, alone."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ RECORDED = {
     GROUPS: "86d29ace12dd17a485ddb81396a4bc884d9b2921b08e42d5150194de8d1edd84",
     LOSSY_JOIN: "d5dddaf866a163f803e6b951b77639f1ca9c6701d9b05af43dd4d99b8204a32d",
 }
-"""SHA-256 of all that the commits of `a_crowd` say; to be recorded anew by whoever changes on purpose what they say."""
+"""SHA-256 of all that the commits of `a_crowd` say; to be recorded again after a deliberate change."""
 
 
 def a_crowd(n: int = 300) -> FirstTable:

@@ -246,7 +246,7 @@ def test_a_store_that_is_at_another_commit_than_expected_is_not_loaded(served: S
 def test_a_store_that_lost_what_was_published_is_refused_though_the_rest_fits_together(
     served: Shard, lost: str
 ) -> None:
-    """Else the rows of whoever was lost would stay published for ever, and nothing could take them back."""
+    """Else lost rows would stay published, and nothing could remove them."""
     kept = served.server.shards["people", 0]
     numbers = set(kept.qi_groups) if lost == "everything" else {min(kept.qi_groups)}
     assert numbers

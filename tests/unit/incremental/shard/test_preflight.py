@@ -235,7 +235,7 @@ def test_a_control_topic_that_was_made_anew_counts_as_new_until_what_it_lacks_is
     assert to_say_again(knows, replace(now, topic_ids=IDS)) == "", "there is none"
 
 
-# The look around before a take-over: what does not fit together is refused, and nobody is shut out for it.
+# The inspection before a take-over: what does not fit together is refused before anyone is shut out.
 
 LOOK_IDS = {"changes": "first"}
 LOOK_INPUT = InputState(LOOK_IDS, shards=2, earliest=0, end=100)

@@ -464,7 +464,7 @@ def test_drift_is_looked_for_rarely_and_only_where_it_may_be_another(
     assert look_is_due(settings, 1e9 + seconds, Looked(1e9, took, 70), 70 + changes, rows) is looks
 
 
-# QI groups that stay as they are although an algorithm has others: cheap, within the model, and nobody is lost.
+# QI groups that stay as they are although an algorithm has others: cheap, within the model, and no row is lost.
 
 SPARING_TABLES_TRIED = {**TABLES, "diverse": dataclasses_replace(K2, diversity=Diversity(l=2))}
 

@@ -30,7 +30,7 @@ def test_a_request_is_answered_once_however_long_its_input_is() -> None:
 
 
 def test_changes_go_on_while_the_input_is_read_once_more() -> None:
-    """And what comes meanwhile is read, too: it may be about the same row."""
+    """What comes during the reading is read, too: it may be about the same row."""
     world = RebuiltShard()
     messages = [world.one_more() for _ in range(30)]
     input_ = [Message(one.offset, one.key, b"{") if one.offset == 4 else one for one in messages]
