@@ -64,7 +64,7 @@ def _stores(fleet: Fleet) -> OpenStore:
 def test_what_is_looked_up_is_asked_of_all_masters(cluster: Cluster) -> None:
     client, name = connect(cluster.url), f"test-{secrets.token_hex(4)}"
     shards = [RedisLookups(client, name, number) for number in range(6)]
-    assert len({cluster.master_of(shard._meta) for shard in shards}) > 1  # else this says nothing
+    assert len({cluster.master_of(f"{{{name}:{number}}}:meta") for number in range(6)}) > 1  # else this says nothing
     for shard in shards:
         shard.commit(shard.take_over(), 0, commit_number(1, records={"a": record()}))
         assert shard.tell_owner("alice") <= server_now(client).time
@@ -128,7 +128,7 @@ def test_in_a_cluster_the_recipe_needs_three_commands_more(cluster: Cluster) -> 
     fence = store.take_over()
     store.commit(fence, 0, commit_number(1, records={"a": record()}, outbox=live("x")))
     store.tell_owner("alice")
-    cluster.move_slot(store._meta, lambda: store.check_fence(fence))
+    cluster.move_slot(f"{{{name}:0}}:meta", lambda: store.check_fence(fence))
     assert (shards_of(client, name), set(everything(store)[1])) == ([0], {"a"})
 
 
@@ -149,13 +149,14 @@ def test_sentinels_have_users_of_their_own(sentinels: Sentinels, monkeypatch: py
 
 def test_a_scan_does_not_go_on_at_another_server(cluster: Cluster) -> None:
     """A cursor means nothing to it: rows would be missing in silence."""
-    store = RedisStore(connect(cluster.url), f"test-{secrets.token_hex(4)}", 0)
+    name = f"test-{secrets.token_hex(4)}"
+    store = RedisStore(connect(cluster.url), name, 0)
     store.commit(store.take_over(), 0, commit_number(1, records={str(i): record() for i in range(ROWS)}))
     state = store.load()
     assert state is not None
     rows = iter(state.kept.records)
     next(rows)
-    cluster.move_slot(store._meta)
+    cluster.move_slot(f"{{{name}:0}}:meta")
     with pytest.raises(Conflict, match="moves to another node"):
         list(rows)
     again = store.load()
@@ -164,7 +165,8 @@ def test_a_scan_does_not_go_on_at_another_server(cluster: Cluster) -> None:
 
 
 def test_nothing_of_a_commit_is_done_while_a_slot_is_between_two_nodes(cluster: Cluster) -> None:
-    store = RedisStore(connect(cluster.url), f"test-{secrets.token_hex(4)}", 0)
+    name = f"test-{secrets.token_hex(4)}"
+    store = RedisStore(connect(cluster.url), name, 0)
     fence = store.take_over()
     store.commit(fence, 0, commit_number(1, records={"a": record()}, outbox=live("x")))
     refused = []
@@ -175,7 +177,7 @@ def test_nothing_of_a_commit_is_done_while_a_slot_is_between_two_nodes(cluster: 
         except ServerUnreachable as error:
             refused.append(str(error))
 
-    cluster.move_slot(store._meta, commit)
+    cluster.move_slot(f"{{{name}:0}}:meta", commit)
     assert refused
     assert all("is a cluster that is moving the shard" in text for text in refused)
     assert everything(store)[0] == commit_number(1).meta

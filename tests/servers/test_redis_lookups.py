@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+import redis
 
 from servers.broker.servers import Servers
 from streamer.errors import Conflict, ShardRefused
@@ -20,7 +22,7 @@ TABLE = f"test-{secrets.token_hex(4)}"
 
 @pytest.fixture
 def store(servers: Servers) -> Iterator[RedisLookups]:
-    """Shard 7 of a table that nobody else uses."""
+    """Shard 7 of a table of its own."""
     with connect(servers.redis_url) as client:
         yield RedisLookups(client, TABLE, 7)
         for name in client.scan_iter(match=f"{{{TABLE}:*"):
@@ -44,7 +46,7 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
     refusal = store.custody().refusal
     assert refusal is not None
     assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
-    store.commit(fence, 1, commit_number(2))  # who refuses shuts nobody out
+    store.commit(fence, 1, commit_number(2))  # a refusal shuts no one out
     store.tell_owner("bob:2")
     assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
 
@@ -67,21 +69,29 @@ def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(servers: Servers
         assert shards_of(client, TABLE) == []
 
 
-def test_the_index_of_a_shard_is_that_of_one_commit(store: RedisLookups, monkeypatch: pytest.MonkeyPatch) -> None:
+class CommittedMeanwhile(redis.Redis):
+    """A client while which reads the meta of a shard, its owner commits."""
+
+    commits: Callable[[], None] | None = None
+
+    def hget(self, name: Any, key: Any) -> Any:
+        found, commits, self.commits = super().hget(name, key), self.commits, None
+        if commits is not None:
+            commits()
+        return found
+
+
+def test_the_index_of_a_shard_is_that_of_one_commit(servers: Servers, store: RedisLookups) -> None:
     assert store.index_table() == (Meta(), [])
     fence = store.take_over()
     store.commit(fence, 0, commit_number(1, records={"a": record(1), "b": record(2)}))
     meta, index = store.index_table()
     assert (meta.commit, sorted(index)) == (1, [("a", 1), ("b", 2)])
-    scan = RedisLookups._scan
-
-    def committed_meanwhile(self: RedisLookups, name: str) -> Iterator[tuple[bytes, bytes]]:
-        store.commit(fence, 1, commit_number(2, records={"a": None}))
-        return scan(self, name)
-
-    monkeypatch.setattr(RedisLookups, "_scan", committed_meanwhile)
-    with pytest.raises(Conflict):
-        store.index_table()
+    with CommittedMeanwhile.from_url(servers.redis_url) as client:
+        client.commits = lambda: store.commit(fence, 1, commit_number(2, records={"a": None}))
+        with pytest.raises(Conflict):
+            RedisLookups(client, TABLE, 7).index_table()
+        assert RedisLookups(client, TABLE, 7).index_table()[1] == [("b", 2)]
 
 
 def test_a_redis_that_is_full_is_known_by_its_memory(servers: Servers) -> None:

@@ -8,11 +8,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from itertools import count
 from typing import Any
 
 import fakeredis
 import pytest
+import redis
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -37,7 +39,7 @@ def client(servers: Servers) -> Iterator[Any]:
 
 @pytest.fixture
 def open_store(client: Any) -> Iterator[OpenRedis]:
-    """Stores of tables whose names nobody else uses."""
+    """Stores of tables with names of their own."""
     prefix = f"test-{secrets.token_hex(4)}-"
     yield lambda table_name, shard: RedisLookups(client, prefix + table_name, shard)
     for name in client.scan_iter(match=f"{{{prefix}*"):
@@ -315,13 +317,17 @@ def test_damaged_bytes_are_refused_without_showing_them(client: Any, open_store:
     assert "canary" not in "".join(traceback.format_exception(refused.value))
 
 
-def test_no_value_of_a_person_is_in_an_error_of_the_server(
-    client: Any, open_store: OpenRedis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Redis quotes the arguments of a command it does not know: the operator may have renamed EVALSHA."""
+class WithoutEvalsha(redis.Redis):
+    """A client of a Redis whose operator has renamed EVALSHA."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        return super().execute_command("NOSUCHCOMMAND" if args[0] == "EVALSHA" else args[0], *args[1:], **options)  # type: ignore[no-untyped-call]
+
+
+def test_no_value_of_a_person_is_in_an_error_of_the_server(client: Any) -> None:
+    """Redis quotes the arguments of a command it does not know."""
     canary = secrets.token_hex(8)
-    store = open_store("patients", 0)
-    monkeypatch.setattr(store, "_commit_script", lambda keys, args: client.execute_command("NOSUCHCOMMAND", *args[5:]))
+    store = RedisStore(WithoutEvalsha(connection_pool=client.connection_pool), "patients", 0)
     with pytest.raises(StreamerError, match="refuses a command") as refused:
         store.commit("1-a", 0, commit_number(1, records={canary: record(problem=canary.encode())}))
     assert canary not in "".join(traceback.format_exception(refused.value))
@@ -398,12 +404,23 @@ def test_a_server_that_does_not_show_its_settings_is_accepted_only_when_stated(s
         require_durable(someone, stated=True)
 
 
+def meta_key(client: Any) -> str:
+    """The key of the only shard that there is."""
+    (found,) = client.scan_iter(match="{test-*-patients:0}:meta")
+    return str(found.decode())
+
+
+def impatient_store(servers: Servers) -> RedisStore:
+    """A store of the only shard, which does not wait long for an answer."""
+    client = connect(servers.redis_url, timeout_s=0.2)
+    return RedisStore(client, meta_key(client)[1:].partition(":0}")[0], 0)
+
+
 def test_a_commit_whose_answer_was_lost_is_done_once(servers: Servers, open_store: OpenRedis) -> None:
     """The client sends it again by itself, the frozen server runs every copy when it thaws, and we send it again."""
     owner = open_store("patients", 0)
     fence = owner.take_over()
-    table_name = owner._meta[1:].partition(":0}")[0]
-    impatient = RedisStore(connect(servers.redis_url, timeout_s=0.2), table_name, 0)
+    impatient = impatient_store(servers)
     impatient.check_fence(fence)
     commit = commit_number(1, records={"a": record()}, statement_ids=["s"], outbox=live("x", "y"))
     servers.freeze_redis()
@@ -423,19 +440,33 @@ def test_a_commit_whose_answer_was_lost_is_done_once(servers: Servers, open_stor
     assert list(state.kept.statement_ids) == ["s"]
 
 
-def test_a_take_over_whose_answer_was_lost_gives_one_fence(open_store: OpenRedis) -> None:
-    """The client sends the same call again; who waits for the answer must not be fenced by its own first call."""
-    store = open_store("patients", 0)
-    fences = {store._take_over_script(keys=[store._meta], args=["the-token"]) for _ in range(3)}
-    assert fences == {b"1-the-token"}
-    assert store.take_over().startswith("2-")
-
-
-def test_a_repeated_take_over_whose_answer_was_lost_does_not_look_like_another_worker(open_store: OpenRedis) -> None:
+def test_a_take_over_whose_answer_was_lost_gives_one_fence(client: Any, open_store: OpenRedis) -> None:
+    """The client sends the same call again, and must not be fenced by its own first call."""
     store = open_store("patients", 0)
     store.take_over()
-    store._tokens.append("unanswered")
-    assert store._take_over_script(keys=[store._meta], args=["unanswered", *store._tokens]) == b"2-unanswered"
+    take_over = client.register_script(files("streamer.incremental.store").joinpath("take_over.lua").read_text("utf-8"))
+    fences = {take_over(keys=[meta_key(client)], args=["the-token"]) for _ in range(3)}
+    assert fences == {b"2-the-token"}
+    assert store.take_over().startswith("3-")
+
+
+def test_a_repeated_take_over_whose_answer_was_lost_does_not_look_like_another_worker(
+    servers: Servers, open_store: OpenRedis
+) -> None:
+    open_store("patients", 0).take_over()
+    store = impatient_store(servers)
+    fence = store.take_over()
+    servers.freeze_redis()
+    try:
+        with pytest.raises(ServerUnreachable):
+            store.take_over(again=True)
+    finally:
+        servers.thaw_redis()
+    deadline = time.monotonic() + 10
+    with pytest.raises(Fenced):
+        while time.monotonic() < deadline:  # until the frozen server has done what was asked
+            store.check_fence(fence)
+            time.sleep(0.02)
     store.check_fence(store.take_over(again=True))
 
 

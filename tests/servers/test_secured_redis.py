@@ -29,7 +29,7 @@ from worlds.store_contract import A_GROUP, commit_number, everything, live, reco
 from worlds.workers import WorkedTable
 
 ASKED_NOW_AND_THEN = {"ping", "info"}
-"""A connection that was idle is tried before it is used; without INFO nobody sees that Redis is full."""
+"""A connection that was idle is tried before it is used; without INFO a full Redis is not seen."""
 
 
 @pytest.fixture(scope="module")
@@ -73,13 +73,12 @@ def everything_a_worker_does(secured: SecuredRedis) -> None:
     store.tell_begun()
     store.check_begun("shard 0")
     store.tell_refusal("alice", "no reason")
-    everything_somebody_looks_up(store)
+    everything_somebody_looks_up(client, store)
     forget_shard(client, "patients", 0)
 
 
-def everything_somebody_looks_up(store: RedisLookups) -> None:
+def everything_somebody_looks_up(client: Any, store: RedisLookups) -> None:
     """What status, groups, explain, index and rebuild --dry-run read of a shard."""
-    client = store._client
     assert shards_of(client, "patients") == [0]
     assert store.meta() is not None
     assert (store.sizes().records, store.custody().owner) == (1, "alice")
@@ -94,8 +93,8 @@ def everything_somebody_looks_up(store: RedisLookups) -> None:
 
 
 def operators_look(secured: SecuredRedis) -> None:
-    store = RedisLookups(connect(secured.url_of(secured.login("operator"))), "patients", 0)
-    everything_somebody_looks_up(store)
+    client = connect(secured.url_of(secured.login("operator")))
+    everything_somebody_looks_up(client, RedisLookups(client, "patients", 0))
 
 
 def a_shard_to_look_at(tester: Any) -> None:

@@ -2,7 +2,7 @@
 
 A kind of schedule is a function of a seed: it runs worlds with faults by chance, asserts what must hold of them, and
 gives them back. `digest_of` says in one number what they published and what their stores hold in the end: so that a
-shard that is written anew can be held to the very bytes of the former one.
+shard's rewritten code can be held to the very bytes of the former one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulation import test_simulator as batches
 from simulation import test_truncations as truncations
 from simulation.simulator import Fault, World
 from simulation.story import MESSAGES, PEOPLE, events
-from simulation.truncating_source import SHARDS, Source, read_to_the_end, worlds_of
+from simulation.truncating_source import SHARDS, Source, read_apart_and_lose, worlds_of
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
 from streamer.incremental.topics import LIVE
@@ -52,12 +52,7 @@ def with_a_store_that_lost_commits(seed: int) -> Worlds:
     chance = random.Random(seed)
     messages = events(60, seed)
     world = World(PEOPLE, messages, {})
-    for written in (1, 20, 40):
-        world.written = written
-        world.run(batch=chance.choice([1, 4, 9]))
-        world.snapshot()
-    world.written = None
-    world.run(batch=chance.choice([1, 4, 9]))
+    world.run_in_parts((1, 20, 40), lambda: chance.choice([1, 4, 9]))
     published = len(world.topic.transactions)
     world.lose_commits(chance.choice(world.snapshots))
     world.plan = faults(chance, 0.06, 60, world.steps)
@@ -129,15 +124,7 @@ def with_truncations(seed: int) -> Worlds:
     worlds = worlds_of(source.partitions, [faults(chance, 0.05, 400) for _ in range(SHARDS)])
     for world in worlds:
         world.hears = random.Random(seed)
-    for _ in range(12):
-        world = chance.choice(worlds)
-        world.written = min(len(world.messages), (world.written or 0) + chance.randrange(20))
-        if world.written:
-            world.run(batch=chance.choice([1, 3, 8]), tries_max=200)
-            world.snapshot()
-        if world.snapshots and chance.random() < 0.3:
-            world.lose_commits(chance.choice(world.snapshots))
-    read_to_the_end(worlds)
+    read_apart_and_lose(worlds, chance)
     truncations.assert_the_shards_hold_what_the_source_holds(worlds, source)
     return worlds
 

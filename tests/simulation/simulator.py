@@ -36,6 +36,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from simulation.model_kafka import ModelInput, ModelOutlet, ModelTopic
 from streamer.errors import Conflict, Fenced, LawViolated, ServerUnreachable, ShardRefused
@@ -47,10 +48,10 @@ from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard.answers import Retrial, answer
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick, Truncated
-from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild, stopped
+from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild
 from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
 from streamer.incremental.shard.states import Holding, Phase
-from streamer.incremental.store.base import Meta
+from streamer.incremental.store.base import STOPPED, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
 from streamer.table.arrays import Ints
@@ -132,7 +133,7 @@ class Worker(Driven):
         next_ = self.meta.next
         self._job, self._heard = None, self.meta.control_next
         if self.meta.rebuild is not None and self.replays_to is None and self._world.between is None:
-            self.end_rebuild(stopped(self.meta.rebuild))
+            self.end_rebuild(replace(self.meta.rebuild, state=STOPPED))
         return next_
 
     def read_on(self, after: int, batch: int) -> int:
@@ -286,13 +287,13 @@ class World:
         self.between: Random | None = None
         """What goes on between the batches is for the machine to say, by this chance."""
         self.wanted: list[bytes] = []
-        """What operators will ask for meanwhile."""
+        """What operators will ask for during a run."""
         self.hears: Random | None = None
         """Whether the control topic is heard between two batches: sometimes; None: always."""
         self.placed = self.repeated = 0
         """Truncations of other shards that took effect, and did so once more after a loss."""
         self.topic.meanwhile = self._meanwhile
-        self._arrivals = arrivals
+        self.arrivals = arrivals
         self._idle = 0
         self._owner: Worker | None = None
 
@@ -333,9 +334,9 @@ class World:
     @property
     def there(self) -> list[Message]:
         """The messages that have been written up to now."""
-        if not self._arrivals:
+        if not self.arrivals:
             return self.messages[: self.written]
-        return self.messages[: 1 + int((self.steps + self._idle) * self._arrivals)]
+        return self.messages[: 1 + int((self.steps + self._idle) * self.arrivals)]
 
     @property
     def end(self) -> int:
@@ -398,6 +399,14 @@ class World:
                 worker, dirty = self.worker(), True
         raise AssertionError("the shard made no progress")
 
+    def run_in_parts(self, parts: Iterable[int], batch: Callable[[], int]) -> None:
+        """Runs until so many messages are read, keeps what the store holds then, and so on; at last runs to the end."""
+        for self.written in parts:
+            self.run(batch())
+            self.snapshot()
+        self.written = None
+        self.run(batch())
+
     def other_worker_takes_over(self, batch: int = 1) -> Worker:
         """A second worker that runs undisturbed, and reads on by one batch."""
         plan, self.plan = self.plan, {}
@@ -430,11 +439,9 @@ class World:
 
         A shard that is emptied, or was before its first commit, has to do without its secret.
         """
-        lost = self.server
         if to is None or not any(shard.commit for shard in to.shards.values()):
             self.secret = ANOTHER_SECRET
         self.server = MemoryServer() if to is None else deepcopy(to)
-        self.server._fences = lost._fences
 
 
 class Faulty:

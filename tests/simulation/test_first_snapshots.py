@@ -44,7 +44,7 @@ def messages_of(values: Sequence[bytes | None]) -> list[Message]:
 
 
 def story(changes: int = 8, restarts: bool = True) -> list[Message]:
-    """A snapshot that is begun twice, a plain statement and an insertion meanwhile, then changes."""
+    """A snapshot that begins twice, with a plain statement and an insertion in between, then changes."""
     rng = random.Random(3)
     begun = [captured("r", key, "first" if key == 0 else "true", rng) for key in range(6)] if restarts else []
     whole = [captured("r", key, {0: "first", N_READ - 1: "last"}.get(key, "true"), rng) for key in range(N_READ)]
@@ -68,7 +68,7 @@ def quiet_run(batch: int = 5, records_max: int = 1000, table: Table = PEOPLE) ->
 
 
 def rows_of(messages: Sequence[Message], table: Table = PEOPLE) -> Mapping[str, object]:
-    """The rows that the messages come to, whoever holds back what."""
+    """The rows that the messages come to if nothing is held back."""
     return _rows_of(tuple(messages), table)
 
 

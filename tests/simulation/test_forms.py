@@ -102,12 +102,7 @@ def test_a_store_that_loses_commits_is_repeated_and_publishes_nothing_twice(form
     rng = random.Random(seed)
     messages = events(60, seed)
     world = World(TABLES[form], messages, {})
-    for written in (1, len(messages) // 2):
-        world.written = written
-        world.run(batch=rng.choice([1, 4, 9]))
-        world.snapshot()
-    world.written = None
-    world.run(batch=rng.choice([1, 4, 9]))
+    world.run_in_parts((1, len(messages) // 2), lambda: rng.choice([1, 4, 9]))
     published = len(world.topic.transactions)
     world.lose_commits(world.snapshots[-1])
     world.run(batch=rng.choice([1, 3, 50]))

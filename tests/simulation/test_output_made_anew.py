@@ -204,35 +204,29 @@ def test_an_output_made_anew_in_the_midst_of_a_transaction_never_holds_differenc
             assert record > 20, "more is not written"
 
 
-def test_positions_that_were_made_anew_alone_are_refused_with_a_mend_that_works() -> None:
-    world = half_read()
-    world.make_anew(POSITIONS)
-    with pytest.raises(ShardRefused, match=r"delete the topics people\.live and people\.positions"):
-        world.run(batch=5)
-    world.make_anew(LIVE, POSITIONS)
-    world.run(batch=5)
-    assert_a_reader_sees_whole_tables(world)
-
-
-def test_a_store_that_lost_commits_is_published_anew_as_it_is_and_reads_on() -> None:
-    world = half_read()
+def lose_commits(world: World) -> None:
     world.snapshot()
     world.run(batch=5)
     world.lose_commits(world.snapshots[0])
-    world.make_anew(LIVE)
-    with pytest.raises(ShardRefused, match="lost commits"):
-        world.run(batch=5)
-    world.make_anew(LIVE, POSITIONS)
-    world.run(batch=5)
-    assert_a_reader_sees_whole_tables(world)
 
 
-def test_an_emptied_store_and_a_new_output_are_refused_with_a_mend_that_works() -> None:
+@pytest.mark.parametrize(
+    ("lose", "made_anew", "says"),
+    [
+        (lambda world: None, POSITIONS, r"delete the topics people\.live and people\.positions"),
+        (lose_commits, LIVE, "lost commits"),
+        (lambda world: world.lose_commits(None), LIVE, r"delete the topics people\.live and people\.positions"),
+    ],
+    ids=["positions alone", "commits and the output", "everything and the output"],
+)
+def test_what_cannot_be_published_from_is_refused_with_a_remedy_that_works(
+    lose: Callable[[World], None], made_anew: str, says: str
+) -> None:
     """Before: the input was read again without publishing, and the new output got differences to what it never held."""
     world = half_read()
-    world.lose_commits(None)
-    world.make_anew(LIVE)
-    with pytest.raises(ShardRefused, match=r"delete the topics people\.live and people\.positions"):
+    lose(world)
+    world.make_anew(made_anew)
+    with pytest.raises(ShardRefused, match=says):
         world.run(batch=5)
     world.make_anew(LIVE, POSITIONS)
     world.run(batch=5)

@@ -1,4 +1,4 @@
-"""A table begun anew with faults at every step: whole QI groups for every reader, and no worker takes half of it."""
+"""A table reloaded with faults at every step: whole QI groups for every reader, and no worker takes half of it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from worlds.small_tables import CITY, YEARS, table
 HALF = len(MESSAGES) // 2
 STRICTER = table(YEARS, CITY, k=3)
 NEW_SECRET = b"of the table begun anew"
-"""The secret of what is begun anew."""
+"""The secret of the reloaded table."""
 
 N_NEW = 11
 PUBLISHING = 8
-"""The step of a start anew that publishes its first commit."""
+"""The step of a reload that publishes its first commit."""
 
 
 def new_rows(seed: int = 0) -> dict[str, Row]:

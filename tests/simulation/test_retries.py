@@ -123,13 +123,8 @@ def test_one_fault_at_every_numbered_step(fault: Fault) -> None:
 def test_a_store_that_loses_commits_tries_the_same_again_at_the_same_places(seed: int) -> None:
     rng = random.Random(seed)
     world = story(seed)
-    world._arrivals = 0
-    for written in (1, 12, 25):
-        world.written = written
-        world.run(batch=rng.choice([1, 4, 9]))
-        world.snapshot()
-    world.written = None
-    world.run(batch=rng.choice([1, 4, 9]))
+    world.arrivals = 0
+    world.run_in_parts((1, 12, 25), lambda: rng.choice([1, 4, 9]))
     retried, before, out = world.meta().retried, published(world), len(world.topic.transactions)
     world.lose_commits(rng.choice(world.snapshots))
     world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
@@ -158,11 +153,7 @@ def test_a_store_that_has_lost_nothing_but_what_was_tried_again_repeats_it() -> 
 
 def test_what_was_tried_again_and_is_not_in_the_input_any_more_refuses_the_replay() -> None:
     world = story(seed=1)
-    world.written = 1
-    world.run(batch=50)
-    world.snapshot()
-    world.written = None
-    world.run(batch=50)
+    world.run_in_parts([1], lambda: 50)
     world.lose_commits(world.snapshots[0])
     worker = world.worker()
     world.expired = set(world.skips)

@@ -1,4 +1,4 @@
-"""Refused messages that are tried again in shards whose source truncates the table: nobody comes back who is gone."""
+"""Refused messages are retried in shards whose source truncates the table: no one who is gone comes back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.truncating_source import SHARDS, Source, read_to_the_end, rows_kept, worlds_of
+from simulation.truncating_source import SHARDS, Source, begun, read_to_the_end, rows_kept, worlds_of
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 
@@ -96,10 +96,7 @@ def test_a_loss_repeats_both_in_their_order() -> None:
     met: Counter[str] = Counter()
     for seed in range(8):
         worlds, chance = story(seed, faults=0)
-        for world in worlds:
-            world.written = 1
-            world.run(batch=1)
-            world.snapshot()
+        begun(worlds)
         read_apart(worlds, chance)
         for world in worlds:
             before, out = (rows_kept(world), world.meta().retried), len(world.topic.transactions)

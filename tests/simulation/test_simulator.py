@@ -15,6 +15,7 @@ from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_ru
 from streamer.errors import Fenced, ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import LIVE, POSITIONS
@@ -85,12 +86,7 @@ def test_a_store_that_loses_commits_is_repeated_from_the_input_and_publishes_not
     rng = random.Random(seed)
     messages = events(60, seed)
     world = World(PEOPLE, messages, {})
-    for written in (1, len(messages) // 3, 2 * len(messages) // 3):
-        world.written = written
-        world.run(batch=rng.choice([1, 4, 9]))
-        world.snapshot()
-    world.written = None
-    world.run(batch=rng.choice([1, 4, 9]))
+    world.run_in_parts((1, len(messages) // 3, 2 * len(messages) // 3), lambda: rng.choice([1, 4, 9]))
     published = len(world.topic.transactions)
     world.lose_commits(rng.choice(world.snapshots))
     world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
@@ -190,11 +186,7 @@ def test_lost_positions_are_refused() -> None:
 
 def test_an_input_that_does_not_give_the_published_table_again_is_refused() -> None:
     world = World(PEOPLE, MESSAGES, {})
-    world.written = 1
-    world.run(batch=5)
-    world.snapshot()
-    world.written = None
-    world.run(batch=5)
+    world.run_in_parts([1], lambda: 5)
     world.lose_commits(world.snapshots[0])
     world.messages[3] = Message(world.messages[3].offset, None, b'{"op":"what"}')
     with pytest.raises(ShardRefused, match="does not give the published table"):
@@ -229,7 +221,7 @@ def test_a_batch_is_cut_between_events_where_it_would_publish_too_much() -> None
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Publishers with an engine that some rows break."""
-    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", FragileEngine)
+    monkeypatch.setattr(machine, "Engine", FragileEngine)
     yield
     FragileEngine.chances = 0
 
@@ -279,12 +271,7 @@ def test_a_replay_passes_over_what_was_passed_over_though_it_could_be_applied_no
     world = World(PEOPLE, messages, {})
     world.skips = rng.sample([message.offset for message in messages], 5)
     FragileEngine.chances = 4
-    for written in (1, len(messages) // 2):
-        world.written = written
-        world.run(batch=rng.choice([1, 4, 9]))
-        world.snapshot()
-    world.written = None
-    world.run(batch=rng.choice([1, 4, 9]))
+    world.run_in_parts((1, len(messages) // 2), lambda: rng.choice([1, 4, 9]))
     published, skipped = len(world.topic.transactions), world.meta().skipped
     assert set(world.skips) < set(skipped)
     world.lose_commits(rng.choice(world.snapshots))

@@ -13,7 +13,17 @@ from random import Random
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.truncating_source import NOON_MS, PEOPLE, SHARDS, Source, read_to_the_end, rows_kept, worlds_of
+from simulation.truncating_source import (
+    NOON_MS,
+    PEOPLE,
+    SHARDS,
+    Source,
+    begun,
+    read_apart_and_lose,
+    read_to_the_end,
+    rows_kept,
+    worlds_of,
+)
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.events.decoder import Decoder
@@ -67,15 +77,7 @@ def test_shards_that_read_apart_and_lose_commits_come_to_what_the_source_holds(s
     for world in worlds:
         world.hears = Random(seed)
         world.rebuilds = None
-    for _ in range(12):
-        world = chance.choice(worlds)
-        world.written = min(len(world.messages), (world.written or 0) + chance.randrange(20))
-        if world.written:
-            world.run(batch=chance.choice([1, 3, 8]), tries_max=200)
-            world.snapshot()
-        if world.snapshots and chance.random() < 0.3:
-            world.lose_commits(chance.choice(world.snapshots))
-    read_to_the_end(worlds)
+    read_apart_and_lose(worlds, chance)
     assert_the_shards_hold_what_the_source_holds(worlds, source)
 
 
@@ -178,11 +180,7 @@ def test_one_fault_at_every_numbered_step_of_who_says_it_and_of_one_who_hears_it
 
 def test_a_store_that_lost_everything_but_its_secret_places_truncations_where_they_were() -> None:
     source = one_truncation()
-    worlds = worlds_of(source.partitions)
-    for world in worlds:
-        world.written = 1
-        world.run(batch=1)
-        world.snapshot()
+    worlds = begun(worlds_of(source.partitions))
     read_to_the_end(worlds)
     for world in worlds:
         published = len(world.topic.transactions)
@@ -195,11 +193,7 @@ def test_a_store_that_lost_everything_but_its_secret_places_truncations_where_th
 
 def test_a_store_whose_control_topic_forgot_where_truncations_took_effect_is_refused() -> None:
     source = one_truncation()
-    worlds = worlds_of(source.partitions)
-    for world in worlds:
-        world.written = 1
-        world.run(batch=1)
-        world.snapshot()
+    worlds = begun(worlds_of(source.partitions))
     read_to_the_end(worlds)
     heard = next(world for world in worlds if world.placed)
     heard.control.clear()

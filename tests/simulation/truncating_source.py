@@ -92,6 +92,28 @@ def worlds_of(partitions: Sequence[Sequence[Message]], plans: Sequence[dict[int,
     return worlds
 
 
+def begun(worlds: list[World]) -> list[World]:
+    """The same worlds, each with one message read and a copy of its store."""
+    for world in worlds:
+        world.written = 1
+        world.run(batch=1)
+        world.snapshot()
+    return worlds
+
+
+def read_apart_and_lose(worlds: Sequence[World], chance: Random) -> None:
+    """Shards read on one after the other, as chance has it, and lose commits now and then; at last all is read."""
+    for _ in range(12):
+        world = chance.choice(worlds)
+        world.written = min(len(world.messages), (world.written or 0) + chance.randrange(20))
+        if world.written:
+            world.run(batch=chance.choice([1, 3, 8]), tries_max=200)
+            world.snapshot()
+        if world.snapshots and chance.random() < 0.3:
+            world.lose_commits(chance.choice(world.snapshots))
+    read_to_the_end(worlds)
+
+
 def read_to_the_end(worlds: Sequence[World], batch: int = 9) -> None:
     """All that is there is read, and everybody has heard of everything."""
     for _ in range(2):

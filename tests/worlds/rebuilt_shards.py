@@ -165,7 +165,7 @@ class RebuiltShard:
 
     async def come(self, count: int) -> None:
         """So many people come, each between others."""
-        self.drive(Messages([self._one() for _ in range(count)]))
+        self.drive(Messages([self.one_more() for _ in range(count)]))
 
     def asks(self, request: Request | bytes, written_at: float) -> None:
         self.kafka.asked.append(request if isinstance(request, bytes) else request.to_json())
@@ -234,7 +234,7 @@ class RebuiltShard:
         """Id and state of what is remembered."""
         return [(one.rebuild.id, one.state) for one in self.shard.meta.rebuilds]
 
-    def _one(self) -> Message:
+    def one_more(self) -> Message:
         rng, self._sent = self._rng, self._sent + 1
         row = {
             "id": f"p{self._sent}",

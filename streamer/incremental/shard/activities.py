@@ -1,18 +1,18 @@
-"""What a shard does between its batches: requests, rebuilds, messages applied late, looks for drift, a snapshot's end.
+"""What a shard does between its batches: requests, rebuilds, late messages, looks for drift, the end of a snapshot.
 
 The rules of this file
 ----------------------
-* `next` is asked after every event, and says at most one thing that is to be done: a commit of the machine's, something
-  to be read, or a job for the process that anonymizes. Nothing here waits; what is waited for is part of the state.
-* Requests are answered in the order of the control topic, each once: the answer, be it a refusal, is a commit that says
-  up to which offset the answers go. Nothing after a retry counts as answered before the retry is.
-* One rebuild of a shard at a time, region by region. What changed while an algorithm was at a region is fitted in
-  (`shard.rebuild`); only if too much has changed, the region is done again. A region that would lose more than it does
-  is left as it is, unless the algorithm recodes the whole shard alike.
-* A rebuild that fails never takes the shard with it: the table is loaded again, as after any error, and the rebuild is
-  remembered as failed, with the reason. One whose worker went is closed as stopped, and begun anew if an operator had
-  asked for it, RESTARTS_MAX times.
-* Drift is looked for in a few regions, each anonymized afresh, never replaced (`shard.rebuild`).
+* `next` is asked after every event and names at most one thing to do: a commit of the machine's, something to be read,
+  or a job for the process that anonymizes. Nothing here waits.
+* Requests are answered in the order of the control topic, each once. The answer, even a refusal, is a commit that says
+  up to which offset the answers go. Nothing after a retry counts as answered before the retry does.
+* A shard has one rebuild at a time, region by region. What changes while an algorithm is at a region is fitted in
+  (`shard.rebuild`); only if too much has changed, the region is done again. A region stays as it is if it would lose
+  more than it does, unless the algorithm recodes the whole shard alike.
+* A failing rebuild never takes the shard with it: the table is loaded again, as after any error, and the rebuild is
+  remembered as failed, with the reason. A rebuild whose worker went away is closed as stopped. It is started again if
+  an operator asked for it, RESTARTS_MAX times.
+* Drift is looked for in a few regions, each anonymized afresh and never replaced (`shard.rebuild`).
 * Messages are applied late once the input was read from the first of them up to `next`, piece by piece, while batches
   go on.
 """
@@ -27,49 +27,10 @@ from msgspec.structs import replace
 from streamer.errors import UsageError
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.registered_schemas import Known
-from streamer.incremental.shard import requests
+from streamer.incremental.shard import ready, rebuild, requests
 from streamer.incremental.shard.answers import Refused, Retrial, answer
-from streamer.incremental.shard.ready import (
-    ApplyLate,
-    Event,
-    Free,
-    GroupRegion,
-    JobDone,
-    JobFailed,
-    ReadOthers,
-    ReadPiece,
-    Ready,
-    Remember,
-    Replace,
-    Request,
-    RereadPiece,
-    SeenElsewhere,
-    SnapshotEnded,
-    Tick,
-    Truncated,
-)
-from streamer.incremental.shard.rebuild import (
-    OPERATOR,
-    RESTARTS_MAX,
-    SAMPLE_ROWS,
-    Looked,
-    Rebuilding,
-    Situation,
-    adapted,
-    attempts,
-    drawn,
-    due,
-    gains,
-    last_rebuild,
-    look_is_due,
-    loss,
-    next_rebuild,
-    ratio,
-    reached,
-    region_rows,
-    stopped,
-    told,
-)
+from streamer.incremental.shard.ready import Event, Ready, Remember
+from streamer.incremental.shard.rebuild import OPERATOR, RESTARTS_MAX, Looked, Rebuilding
 from streamer.incremental.shard.snapshot import SETTLED_SECONDS, ended_by, holds_back
 from streamer.incremental.store.base import ANSWERED, FAILED, REFUSED, STOPPED, Meta, Progress
 from streamer.table.schema import Table
@@ -81,7 +42,7 @@ FRESH = "ordered"
 """The algorithm that a fresh table is made by."""
 
 TELL_SECONDS = 60
-"""How often at least it is committed how far a rebuild is that leaves region after region as it was."""
+"""How often the progress is committed of a rebuild that leaves region after region as it was."""
 
 CHECK_SECONDS = 5.0
 """How often the clock and the drift are compared with what table.yaml says."""
@@ -89,99 +50,100 @@ CHECK_SECONDS = 5.0
 ASK_SECONDS = 1.0
 """How often the other shards are asked whether a snapshot is over."""
 
-REBUILD, SAMPLE = "rebuild", "sample"
-"""What a region is anonymized for."""
+REBUILD, SAMPLE, REPLACING = "rebuild", "sample", "replacing"
+"""Why a region is in work: it is anonymized for a rebuild or to look for drift, or its new QI groups are committed."""
 
 
 class Held(NamedTuple):
-    """What is known of a snapshot that is held back: its rows by now, when that number was seen to change last, when
-    other shards were asked, what they said, and which snapshot an operator wants to end."""
+    """What is known of a snapshot that is held back; times by the clock."""
 
-    reads: int = -1
-    read_at: float = 0.0
-    asked_at: float = 0.0
-    elsewhere: bool = False
-    to_end: int | None = None
+    reads: int = -1  # its rows so far
+    read_at: float = 0.0  # when that number was seen to change last
+    asked_at: float = 0.0  # when other shards were asked
+    elsewhere: bool = False  # whether one of them knows that the snapshot is over
+    to_end: int | None = None  # the snapshot that an operator wants to end
 
 
 class Look(NamedTuple):
-    """A look for drift. regions: still to be sampled; now, fresh: losses of those that were; seconds: that it took."""
+    """A look for drift: regions are sampled one after the other."""
 
     turn: int = 0
-    regions: tuple[tuple[int, ...], ...] = ()
-    now: float = 0.0
+    regions: tuple[tuple[int, ...], ...] = ()  # still to be sampled
+    now: float = 0.0  # losses of those that were sampled, as they are and anonymized afresh
     fresh: float = 0.0
-    seconds: float = 0.0
+    seconds: float = 0.0  # that it took
+    last: Looked | None = None  # the look before
+    drift: float | None = None  # the loss of the table over that of a fresh one, as of that look
+
+    def ended(self, last: Looked | None, drift: float | None) -> Look:
+        return Look(self.turn, last=last, drift=drift)
 
 
 class At(NamedTuple):
-    """A region in work, and what for."""
+    """A region in work, and why."""
 
     region: Region
     why: str
 
 
-class Restart(NamedTuple):
-    """A rebuild that is to be begun anew."""
+class Interrupted(NamedTuple):
+    """A rebuild that ended before it was done."""
 
-    id: str
-    algorithm: str
+    failed: str = ""  # the error that ended it, until that is remembered
+    restart: tuple[str, str] | None = None  # id and algorithm, if it is to be started again
 
 
 class Activities:
     """What goes on in one shard between its batches, from its assignment to its loss."""
 
     def __init__(self, table: Table, shard: int, known: Known | None = None) -> None:
-        self.said: list[tuple[str, str]] = []
-        """What is to be logged: level and words."""
-        self.drift: float | None = None
-        """The loss of the table over that of a fresh one, as of the last look."""
-        self.at: At | None = None
-        """The region that the other process is at."""
         self._table, self._shard, self._known = table, shard, known
-        self._tick = Tick(0.0, 0.0)
-        self._requests: deque[Request] = deque()
-        self._answered = 0
+        self.said: list[tuple[str, str]] = []  # to be logged: level and words
+        self.at: At | None = None
+        self._tick = ready.Tick(0.0, 0.0)
+        self._requests: deque[ready.Request] = deque()
+        self._answered = 0  # requests below this offset have their answers, or will by the next commit
         self._retrial: Retrial | None = None
         self._running: Rebuilding | None = None
-        self._replacing = False
-        self._restart: Restart | None = None
-        self._failed = ""
-        self._look = Look()
-        self._looked: Looked | None = None
+        self._interrupted = Interrupted()
         self._checked_at = 0.0
+        self._look = Look()
         self._held = Held()
 
+    @property
+    def drift(self) -> float | None:
+        """The loss of the table over that of a fresh one, as of the last look."""
+        return self._look.drift
+
     def taken_over(self, meta: Meta, clock: float) -> None:
-        """Begins anew: requests come again from where the answers end; what was under way is of another table."""
+        """Begins again: requests come again from where the answers end; what was under way is of another table."""
         self._requests.clear()
-        self._answered = meta.control_next
-        self._retrial = self._running = self.at = self._restart = self.drift = None
-        self._replacing, self._checked_at = False, clock
-        self._looked = self._looked or Looked(clock, 0.0, 0)
-        self._look, self._held = Look(self._look.turn), Held(read_at=clock)
+        self._answered, self._checked_at = meta.control_next, clock
+        self._retrial = self._running = self.at = None
+        self._interrupted = Interrupted(self._interrupted.failed)
+        self._look, self._held = self._look.ended(self._look.last or Looked(clock, 0.0, 0), None), Held(read_at=clock)
 
     def failed(self, why: str) -> None:
         """A region could not be replaced; the table is about to be loaded again."""
-        self._failed = why
+        self._interrupted = Interrupted(why)
 
-    def hear(self, request: Request) -> None:
+    def hear(self, request: ready.Request) -> None:
         """Takes a request up, to be answered in its turn."""
         self._requests.append(request)
 
     def hurries(self, meta: Meta) -> bool:
         """Whether something can be done at once."""
         waits = bool(self._requests) and self._retrial is None
-        return meta.commit > 0 and (waits or self._restart is not None or self._replacing)
+        return meta.commit > 0 and (waits or self._interrupted.restart is not None or self._why == REPLACING)
 
     def wants(self, meta: Meta, rows: int) -> str:
         """What a region is wanted for, once the other process is free; "" if none is."""
         if self.at is not None or not meta.commit or holds_back(meta):
             return ""
         if self._running is not None:
-            return REBUILD if self._running.task is not None and not self._replacing else ""
-        looked = self._looked or Looked(self._tick.clock, 0.0, 0)
-        is_due = look_is_due(self._table.rebuilding, self._tick.clock, looked, meta.counts.messages, rows)
+            return REBUILD if self._running.task is not None else ""
+        last = self._look.last or Looked(self._tick.clock, 0.0, 0)
+        is_due = rebuild.look_is_due(self._table.rebuilding, self._tick.clock, last, meta.counts.messages, rows)
         return SAMPLE if self._look.regions or (meta.rebuild is None and is_due) else ""
 
     # -- one event ------------------------------------------------------------------------------------------------
@@ -189,30 +151,30 @@ class Activities:
     def next(self, event: Event, meta: Meta, engine: Engine) -> Event | Ready | None:
         """What is to be done now, if anything is."""
         match event:
-            case Tick():
+            case ready.Tick():
                 self._tick = event
-            case Request():
+            case ready.Request():
                 self.hear(event)
-            case RereadPiece():
+            case ready.RereadPiece():
                 if self._retrial is not None:
                     self._retrial.see(event.messages, event.through)
                     if self._retrial.next < meta.next:
                         return None  # batches come between two pieces
-            case SeenElsewhere():
+            case ready.SeenElsewhere():
                 self._held = self._held._replace(elsewhere=event.seen)
-            case Free():
+            case ready.Free():
                 return self._begin_region(meta, engine)
-            case JobFailed():
+            case ready.JobFailed():
                 return self._job_failed(event, meta)
-            case JobDone():
-                if not self._is_sampling:
+            case ready.JobDone():
+                if self._why != SAMPLE:
                     return self._regrouped(event, meta, engine)
                 self._sampled(event, meta)
         return self._what_is_next(meta, engine)
 
     @property
-    def _is_sampling(self) -> bool:
-        return self.at is not None and self.at.why == SAMPLE
+    def _why(self) -> str:
+        return self.at.why if self.at is not None else ""
 
     def _what_is_next(self, meta: Meta, engine: Engine) -> Event | Ready | None:
         ended = self._snapshot_ends(meta)
@@ -220,9 +182,9 @@ class Activities:
             return ended
         if self._running is None and meta.rebuild is not None:
             return self._close_interrupted(meta.rebuild, meta)
-        if self._restart is not None:
-            restart, self._restart = self._restart, None
-            return self._begin(restart.id, restart.algorithm, OPERATOR, meta, engine)
+        if self._interrupted.restart is not None:
+            restart, self._interrupted = self._interrupted.restart, Interrupted()
+            return self._begin(*restart, OPERATOR, meta, engine)
         if (answered := self._answer_next(meta, engine)) is not None:
             return answered
         if self._retrial is not None and (late := self._retry_on(self._retrial, meta)) is not None:
@@ -252,18 +214,19 @@ class Activities:
                 case requests.EndSnapshot():
                     self._held = self._held._replace(to_end=found.since)
                 case requests.Truncation():
-                    return Truncated(asked.offset, found.source)
+                    return ready.Truncated(asked.offset, found.source)
                 case Refused():
                     self._say("warning", f"request {found.id} is refused: {found.why}")
-                    return self._remember(meta.rebuild, self._word(meta, found.id, REFUSED, found.why))
+                    return self._remember(meta.rebuild, self._answer_to(found.id, meta, REFUSED, found.why))
         return None
 
     def _say(self, level: str, words: str) -> None:
         self.said.append((level, words))
 
-    def _word(self, meta: Meta, id_: str, state: str, said: str, algorithm: str = "") -> Progress:
-        """An answer that is remembered among the rebuilds."""
-        return Progress(next_rebuild(meta, id_, algorithm, 0), 0, state=state, at=int(self._tick.now), said=said)
+    def _answer_to(self, id_: str, meta: Meta, state: str, said: str, algorithm: str = "") -> Progress:
+        """An answer to a request; it is remembered among the rebuilds."""
+        answered = rebuild.next_rebuild(meta, id_, algorithm, 0)
+        return Progress(answered, 0, state=state, at=int(self._tick.now), said=said)
 
     def _remember(self, running: Progress | None, *ended: Progress) -> Remember:
         return Remember(running, ended, self._answered)
@@ -273,9 +236,9 @@ class Activities:
     def _retry_on(self, retrial: Retrial, meta: Meta) -> Event | Ready:
         """Reads on from the first of them; once nothing is left to be read, they are applied."""
         if retrial.next < meta.next:
-            return Ready(read=ReadPiece(retrial.next, meta.next))
+            return Ready(read=ready.ReadPiece(retrial.next, meta.next))
         self._retrial, self._answered = None, self._answered + 1
-        return ApplyLate(retrial.judged(), self._answered)
+        return ready.ApplyLate(retrial.judged(), self._answered)
 
     # -- rebuilds: begin and end ----------------------------------------------------------------------------------
 
@@ -284,9 +247,10 @@ class Activities:
         if self._tick.clock - self._checked_at < CHECK_SECONDS:
             return None
         self._checked_at = self._tick.clock
-        last = last_rebuild(meta.rebuilds)
-        since, best = (last.at, reached(last)) if last else (self._tick.since, 1.0)
-        why = due(self._table.rebuilding, self._shard, Situation(self._tick.now, since, self.drift, best))
+        last = rebuild.last_rebuild(meta.rebuilds)
+        since, best = (last.at, rebuild.reached(last)) if last else (self._tick.since, 1.0)
+        now = rebuild.Situation(self._tick.now, since, self.drift, best)
+        why = rebuild.due(self._table.rebuilding, self._shard, now)
         if why is None:
             return None
         return self._begin(f"{self._tick.chance >> 32:08x}", self._table.rebuilding.algorithm, why, meta, engine)
@@ -294,15 +258,15 @@ class Activities:
     def _begin(self, id_: str, algorithm: str, why: str, meta: Meta, engine: Engine) -> Event:
         now, drift = int(self._tick.now), self.drift or 0.0
         try:
-            rows_max = region_rows(self._table, algorithm, engine.n_rows)
+            rows_max = rebuild.region_rows(self._table, algorithm, engine.n_rows)
         except UsageError as error:  # the clock and the drift ask again, and are not answered again and again
             self._say("warning", f"the rebuild by {algorithm} cannot be done: {error}")
-            word = self._word(meta, id_, FAILED, str(error), algorithm)
-            return self._remember(None, replace(word, why=why, began=now, drift=drift))
-        rebuild = next_rebuild(meta, id_, algorithm, self._tick.chance & 0xFFFFFFFF)
-        regions = engine.regions(rebuild.turn, rows_max)
+            failed = self._answer_to(id_, meta, FAILED, str(error), algorithm)
+            return self._remember(None, replace(failed, why=why, began=now, drift=drift))
+        begun = rebuild.next_rebuild(meta, id_, algorithm, self._tick.chance & 0xFFFFFFFF)
+        regions = engine.regions(begun.turn, rows_max)
         self.at = None
-        self._running = running = Rebuilding(rebuild, regions, meta.secret)
+        self._running = running = Rebuilding(begun, regions, meta.secret)
         running.progress = replace(running.progress, why=why, began=now, at=now, drift=drift)
         self._say("info", f"a rebuild by {algorithm} begins ({why}): {len(regions)} regions")
         return self._remember(running.progress)
@@ -310,28 +274,25 @@ class Activities:
     def _cancel(self, request: requests.CancelRebuild, running: Rebuilding, meta: Meta) -> Event:
         running.cancel()
         said = f"the rebuild was stopped with {running.progress.done} of {running.progress.total} regions done"
-        word = self._word(meta, request.id, ANSWERED, said)
-        return self._end(running, meta, f"cancelled by request {request.id}", word)
+        answered = self._answer_to(request.id, meta, ANSWERED, said)
+        return self._end(running, meta, f"cancelled by request {request.id}", answered)
 
     def _end(self, running: Rebuilding, meta: Meta, said: str = "", *more: Progress) -> Event:
         ended = replace(running.closed(), at=int(self._tick.now), said=said)
-        self._running, self._replacing = None, False
-        self.at = None
-        self.drift, self._look = None, Look(self._look.turn)
-        self._looked = self._seen(meta, self._looked.seconds if self._looked else 0.0)
-        self._say("info", f"the rebuild is over: {told(ended)}")
+        self._running = self.at = None
+        self._look = self._look.ended(self._seen(meta, self._look.last.seconds if self._look.last else 0.0), None)
+        self._say("info", f"the rebuild is over: {rebuild.told(ended)}")
         return self._remember(None, ended, *more)
 
     def _close_interrupted(self, left: Progress, meta: Meta) -> Event:
-        """Closes a rebuild whose worker went, or that an error ended; an operator's is begun anew."""
-        state = FAILED if self._failed else STOPPED
-        said = self._failed or "its worker ended, or the shard was taken over by another one"
-        ended = replace(stopped(left), state=state, at=int(self._tick.now), said=said)
-        self._failed = ""
+        """Closes a rebuild whose worker went away, or that an error ended; an operator's is started again."""
+        failed, state = self._interrupted.failed, FAILED if self._interrupted.failed else STOPPED
+        said = failed or "its worker ended, or the shard was taken over by another one"
         self._say("warning", f"a rebuild is {state}: {said}")
-        if state == STOPPED and left.why == OPERATOR and attempts(meta, left.rebuild.id) + 1 <= RESTARTS_MAX:
-            self._restart = Restart(left.rebuild.id, left.rebuild.algorithm)
-        return self._remember(None, ended)
+        tried = rebuild.attempts(meta, left.rebuild.id) + 1
+        again = state == STOPPED and left.why == OPERATOR and tried <= RESTARTS_MAX
+        self._interrupted = Interrupted(restart=(left.rebuild.id, left.rebuild.algorithm) if again else None)
+        return self._remember(None, replace(left, state=state, at=int(self._tick.now), said=said))
 
     # -- region after region --------------------------------------------------------------------------------------
 
@@ -346,39 +307,39 @@ class Activities:
         region = engine.region(task.numbers)
         self.at = At(region, REBUILD)
         algorithm = self._running.progress.rebuild.algorithm
-        return Ready(job=GroupRegion(region.rows, algorithm, task.seed, region.standing))
+        return Ready(job=ready.GroupRegion(region.rows, algorithm, task.seed, region.standing))
 
     def _advance(self, running: Rebuilding, meta: Meta) -> Event | None:
-        if self._replacing and meta.rebuild is not None:  # its commit is done
-            self._replacing = False
+        if self._why == REPLACING and meta.rebuild is not None:  # its commit is done
+            self.at = None
             running.replaced(meta.rebuild)
         return self._end(running, meta) if running.task is None else None
 
-    def _job_failed(self, event: JobFailed, meta: Meta) -> Event | None:
-        sampling, self.at = self._is_sampling, None
-        if sampling:
+    def _job_failed(self, event: ready.JobFailed, meta: Meta) -> Event | None:
+        why, self.at = self._why, None
+        if why == SAMPLE:
             self._say("warning", f"drift could not be looked for: {event.why}")
-            self._look = Look(self._look.turn)
-            self._looked = self._seen(meta, self._look.seconds)
+            self._look = self._look.ended(self._seen(meta, self._look.seconds), self.drift)
         elif self._running is not None:
             self._running.fail()
             return self._end(self._running, meta, event.why)
         return None
 
-    def _regrouped(self, event: JobDone, meta: Meta, engine: Engine) -> Event | None:
+    def _regrouped(self, event: ready.JobDone, meta: Meta, engine: Engine) -> Event | None:
         """Replaces the region by what the algorithm has made of it, if that is worth it."""
-        at, self.at, running = self.at, None, self._running
-        if at is None or running is None:
+        at, running = self.at, self._running
+        if at is None or at.why != REBUILD or running is None:
             return None
+        self.at = None
         now = engine.region(at.region.numbers)
         same = now.stamp == at.region.stamp
-        fitted = event.groups if same else adapted(self._table, at.region, event.groups, now)
+        fitted = event.groups if same else rebuild.adapted(self._table, at.region, event.groups, now)
         progress = replace(running.progress, at=int(self._tick.now))
         if fitted is None:
             running.changed()
-        elif gains(self._table.space, now, fitted, progress.rebuild.algorithm):
-            self._replacing = True
-            return Replace(now, fitted, progress)
+        elif rebuild.gains(self._table.space, now, fitted, progress.rebuild.algorithm):
+            self.at = At(now, REPLACING)
+            return ready.Replace(now, fitted, progress)
         else:
             running.replaced(progress.left_alone(now.ncp))
             if meta.rebuild is not None and progress.at - meta.rebuild.at >= TELL_SECONDS:
@@ -389,27 +350,29 @@ class Activities:
 
     def _begin_sample(self, engine: Engine) -> Ready | None:
         if not self._look.regions:
-            turn = self._look.turn + 1
-            self._look = Look(turn, tuple(drawn(engine.regions(turn, SAMPLE_ROWS), turn)))
-        if not self._look.regions:
-            self._looked = Looked(self._tick.clock, 0.0, self._looked.messages if self._looked else 0)
-            return None
+            turn, last = self._look.turn + 1, self._look.last
+            regions = tuple(rebuild.drawn(engine.regions(turn, rebuild.SAMPLE_ROWS), turn))
+            self._look = Look(turn, regions, last=last, drift=self.drift)
+            if not regions:
+                last = Looked(self._tick.clock, 0.0, last.messages if last else 0)
+                self._look = self._look._replace(last=last)
+                return None
         region = engine.region(self._look.regions[-1])
         self._look = self._look._replace(regions=self._look.regions[:-1])
         self.at = At(region, SAMPLE)
-        return Ready(job=GroupRegion(region.rows, FRESH, self._look.turn, None))
+        return Ready(job=ready.GroupRegion(region.rows, FRESH, self._look.turn, None))
 
-    def _sampled(self, event: JobDone, meta: Meta) -> None:
+    def _sampled(self, event: ready.JobDone, meta: Meta) -> None:
         at, self.at = self.at, None
         if at is None:
             return
         seen = self._look
-        fresh = seen.fresh + loss(self._table.space, at.region.rows.codes, event.groups)
+        fresh = seen.fresh + rebuild.loss(self._table.space, at.region.rows.codes, event.groups)
         self._look = seen._replace(now=seen.now + at.region.ncp, fresh=fresh, seconds=seen.seconds + event.seconds)
         if not self._look.regions:
-            self.drift = ratio(self._look.now, self._look.fresh)
-            self._looked = self._seen(meta, self._look.seconds)
-            self._say("info", f"loses {self.drift:.2f} times what a fresh table would, by a sample")
+            drift = rebuild.ratio(self._look.now, self._look.fresh)
+            self._look = self._look.ended(self._seen(meta, self._look.seconds), drift)
+            self._say("info", f"loses {drift:.2f} times what a fresh table would, by a sample")
 
     def _seen(self, meta: Meta, seconds: float) -> Looked:
         return Looked(self._tick.clock, seconds, meta.counts.messages)
@@ -430,8 +393,8 @@ class Activities:
         why = ended_by(snapshot, quiet, idle, elsewhere, self._held.to_end)
         if why:
             self._say("info", f"the snapshot is over ({why})")
-            return SnapshotEnded(why)
+            return ready.SnapshotEnded(why)
         if idle and quiet >= SETTLED_SECONDS and not snapshot.seen and now - self._held.asked_at > ASK_SECONDS:
             self._held = self._held._replace(asked_at=now)
-            return Ready(read=ReadOthers())
+            return Ready(read=ready.ReadOthers())
         return None

@@ -1,17 +1,35 @@
-"""What a shard answers to the requests of operators, as values: act, refuse with a reason, or nothing.
+"""What a shard answers to the requests of operators, as values: do it, refuse it with a reason, or nothing.
 
 The rules of this file
 ----------------------
-* The control topic is kept for ever, and read again by every worker that takes the shard over: so a request is acted on
-  once. How far the answers go stands in `Meta.control_next`; the last ones are remembered in `Meta.rebuilds` by the
-  request's id, a refusal and a cancellation too, for who asked, and for a request that was written twice.
-* A request waits for a worker for WAITING_SECONDS_MAX. Older ones that nobody remembers answering are history: they are
-  skipped, so that a lost store does not make a worker repeat what was done long ago.
-* One rebuild of a shard at a time. Who asks for another one meanwhile is refused, not kept waiting.
-* What is tried again is remembered by its offset in `Meta.retried`: so it is applied once, whoever asks how often.
-* A snapshot is named by the offset at which it began, and ends once: so nothing has to be remembered of who asked for
-  its end, and such a request is history as soon as another one, or none, is held back.
-* A truncation never becomes history: it is placed however late a worker hears of it.
+* The control topic is kept for ever, and every worker that takes the shard over reads it again. So each request is
+  acted on once: `Meta.control_next` says how far the answers go, and `Meta.rebuilds` remembers the last ones by the
+  request's id, even a refusal or a cancellation, for the operator who asked and for a request that was written twice.
+* A request waits for a worker for WAITING_SECONDS_MAX. If it is older and its answer is not remembered, it is skipped
+  as history, so that a lost store does not make a worker repeat what was done long ago.
+* A shard has one rebuild at a time. A request for another one is refused, not kept waiting.
+* A retried message is remembered by its offset in `Meta.retried`, so it is applied once, however often it is asked for.
+* A snapshot is named by the offset at which it began, and ends once. So a request for its end is history as soon as
+  another snapshot, or none, is held back, and nothing has to be remembered of it.
+* A truncation never becomes history: it takes effect however late a worker hears of it.
+
+Which refused messages may be retried, that is, applied long after their place in the input:
+
+* Applying the message now must give the table that applying it at its place would have given. To know that, the input
+  is read from the first such message to the shard's `next`, once, in pieces. * Row changes of different rows do not
+  affect each other. So a row change may be applied late if no later message is about its row. If one is, the later one
+  stands: the older one is *superseded* and overwrites nothing. A changed primary key is about two rows. If later
+  messages do not say everything of both, or only modify the row, no one can say what would be right, and the message
+  stays refused. * A later message counts if it can be decoded now and was not skipped, even if it was refused for
+  another reason: a false positive costs a retry, a false negative would publish an old value. Messages of one request
+  do not supersede one another: they are applied in the order of the input. * A truncation supersedes everything before
+  it, in the input and, with several shards, in the source's order (`streamer.incremental.shard.truncations`). If
+  another shard read it, nothing below the `next` at which it took effect is retried: what came before it is superseded,
+  and of the rest no one can say where a replay would have to apply it. A row without a position in that log stays
+  refused, too. A statement (`where`) may have changed any row: what came before it stays refused. Statements and
+  truncations are never retried: they are about the rows as they were. * What is applied late is remembered for ever,
+  with the `next` at that time (`Meta.retried`, and the position): it is done once, and a replay does it again at the
+  same place.
 """
 
 from __future__ import annotations
@@ -26,18 +44,9 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import ROW_CHANGES, RowChange
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.source_position import OrderLost, position_of
+from streamer.incremental.shard import requests
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.requests import (
-    RETRIES_MAX,
-    CancelRebuild,
-    EndSnapshot,
-    FullRebuild,
-    Placed,
-    Retry,
-    Skip,
-    Truncation,
-    read_request,
-)
+from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, FullRebuild, Retry, Truncation
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.shard.steps import SUPERSEDED, Unforeseen
 from streamer.incremental.store.base import Meta
@@ -45,55 +54,36 @@ from streamer.incremental.topics import CHANGES
 from streamer.table.schema import Table
 from streamer.table.yaml.shape import REBUILD_ALGORITHMS
 
-# Which refused messages may be applied after all, long after their place in the input, and what came later instead.
-#
-# * A message is tried again only where applying it now gives the table that applying it at its place would have given.
-#   What that asks is read in the input itself, from the first such message to the shard's `next`, once, in pieces.
-# * Row changes of different rows do not touch each other. So a row change may come late where no later message is about
-#   its row. Where one is, the later one stands: the older is *superseded*, and overwrites nothing. One that changed a
-#   primary key is about two rows; where what is later does not say all of both, or of one row not all (a modify),
-#   nobody can say what is right, and it stays refused.
-# * A later message counts if it can be decoded now and was not skipped, even if it was refused for another
-#   reason: to be wrong about that costs a repetition, and the opposite would publish an old value. Messages that are
-#   tried again together do not supersede one another: they are applied in the order of the input.
-# * A truncation supersedes everything before it, be it in the input or, if there are several shards, in the source's
-#   order (`streamer.incremental.shard.truncations`). Where another shard read it, what lies below the `next` at which
-#   it was placed is never tried again: what came before it is superseded, of the rest nobody can say where a replay
-#   would have to apply it, and it stays refused. So does a row that names no place in that log. A statement (`where`)
-#   may have changed any row: what lies before one stays refused. Statements and truncations themselves are never tried
-#   again: they speak of the rows as they were.
-# * What is applied late is remembered for ever, with the `next` at which that was done (`Meta.retried`, and the
-#   position): it is done once, and a replay does it again at the same place.
-
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A message that is to be tried again; refusal: why it is not; one of the two at least is there."""
+    """A message that an operator wants to be retried, and whether it may be."""
 
     offset: int
-    message: Message | None
-    refusal: EventRefused | None
+    message: Message | None  # None only if it is refused
+    refusal: EventRefused | None  # why it is not applied
 
 
 def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str:
-    """Why a whole request to try messages again is refused; "" if it is not."""
+    """Why a whole request to retry messages is refused; "" if it is not."""
     if holds_back(meta):
         return "its first snapshot is held back: wait until it is published"
     if topic_id != meta.topic_ids.get(CHANGES, ""):
         return "the input was made anew since, and its offsets mean other messages now"
-    if len(meta.retried) + len(offsets) > RETRIES_MAX:
+    if len(meta.retried) + len(offsets) > requests.RETRIES_MAX:
         return (
             f"{len(meta.retried):,} messages were tried again and applied so far, and with {len(offsets):,} more they "
-            f"could be more than {RETRIES_MAX:,}: `streamer reload --from-source topic` reads all of them again"
+            f"could be more than {requests.RETRIES_MAX:,}: `streamer reload --from-source topic` reads all of them "
+            "again"
         )
     return ""
 
 
 class Retrial:
-    """Some refused messages of one shard, and what the input says of their rows behind them.
+    """Some refused messages of one shard, and what the input says later about their rows.
 
     meta: where the shard stands when the reading begins. Offsets that were applied late before are left out. known:
-    schemas of a registry; whoever hands over messages has learned theirs before.
+    schemas of a registry, among them those of the messages that are handed over.
     """
 
     def __init__(self, table: Table, offsets: Iterable[int], meta: Meta, known: Known | None = None) -> None:
@@ -112,7 +102,7 @@ class Retrial:
         self._messages: dict[int, Message] = {}
         open_ = [offset for offset, judged in self._judged.items() if judged is None]
         self.next = open_[0] if open_ else meta.next
-        """The first offset that has to be seen yet."""
+        """The first offset that is not seen yet."""
 
     def see(self, messages: Iterable[Message], through: int) -> None:
         """Takes note of the messages from `next` on, in order; through: the first offset that they do not reach."""
@@ -155,7 +145,7 @@ class Retrial:
     def _is_overtaken(self, change: Change, message: Message) -> bool:
         """Whether the last truncation that is known came later in the source's order than a change of rows."""
         if self._truncated is None or not isinstance(change, ROW_CHANGES):
-            return False  # whatever a truncation has overtaken, it has overtaken, too
+            return False  # the truncation supersedes it anyway
         stands = position_of(message.value, self._known)
         try:
             return stands is not None and stands.precedes(self._truncated)
@@ -193,7 +183,7 @@ class Retrial:
             self._settle(lambda: _before_change(offset))
 
     def _settle(self, refusal: Callable[[], EventRefused]) -> None:
-        """Nothing that was seen so far and has no answer yet may be applied."""
+        """Refuses everything that was seen so far and is not refused yet."""
         for offset in list(self._rows):
             judged = self._judge(offset)
             self._judged[offset] = judged if judged.refusal else Judged(offset, judged.message, refusal())
@@ -213,7 +203,7 @@ class Retrial:
 
 
 def failed_by(judged: Judged, fault: Unforeseen) -> Judged:
-    """The same once trying has failed in a way nobody foresaw, by this message or by nobody knows which."""
+    """The same after retrying failed in an unforeseen way; refused unless the fault is known to be another's."""
     if judged.refusal is not None or fault.offset not in (None, judged.offset):
         return judged
     return Judged(judged.offset, judged.message, EventRefused("internal-error", f"applying it failed: {fault.what}"))
@@ -277,9 +267,9 @@ WAITING_SECONDS_MAX = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that is not done, and why; id: of the request, or the place of a record that cannot be read."""
+    """A request that is refused."""
 
-    id: str
+    id: str  # of the request, or the offset of a record that cannot be read
     why: str
 
 
@@ -287,12 +277,12 @@ Answer = FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Refuse
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
-    """What is to be done about a record of the shard's control partition; None: nothing, or nothing any more.
+    """What is to be done about a record of the shard's control partition; None: nothing.
 
     written_at, now: seconds since 1970.
     """
-    request = read_request(value)
-    if isinstance(request, Skip | Placed):
+    request = requests.read_request(value)
+    if isinstance(request, requests.Skip | requests.Placed):
         return None  # read at the next take-over
     if isinstance(request, Truncation):
         return request if request.shard == shard and offset >= meta.control_next else None
@@ -308,7 +298,7 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
 
 
 def _is_held(request: EndSnapshot, meta: Meta) -> bool:
-    """Whether it is the snapshot that the request names which is held back."""
+    """Whether the snapshot that the request names is held back."""
     if meta.snapshot is None or not holds_back(meta):
         return False
     return (meta.snapshot.since, meta.topic_ids.get(CHANGES, "")) == (request.since, request.topic_id)

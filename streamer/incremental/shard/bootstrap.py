@@ -1,35 +1,31 @@
-"""A shard's table begun anew from its source, behind whatever Redis and the output hold of it.
+"""Reloads a shard's table from its source, whatever Redis and the output hold of it.
 
 The rules of this file
 ----------------------
-* The rows come in QI groups that a whole-table algorithm made; nothing is taken over from the former state but what
-  only it knows: the ids of its statements, letters that are not out yet, which requests have answers. Messages
-  are counted anew.
-* Where there are several shards, what the control topic asks of them is history: a truncation that another shard said
+* The rows come in QI groups that a whole-table algorithm made. Only what the former state alone knows is kept: ids of
+  statements, letters that are not published yet, which requests have answers. Messages are counted from the start.
+* If there are several shards, what the control topic asks of them is history: a truncation that another shard said
   there, or was about to say, is older than the rows, or is read again in the input.
-* Numbers go on: commits and QI groups above the highest that store, positions or output know, releases behind the last
-  one. Nobody who followed the old table takes a new QI group for an old one.
-* What is removed is what readers have: the output is read to its end, after its former writer was shut out, and every
-  record found there gets its tombstone, in whatever form it is written. So it does not matter what Redis knew of it.
-  Topics that hold nothing of the new form are not looked at: where a table begins anew as a lossy join, or was one, the
-  operator deletes those of before.
-* One commit, one release, one transaction, where all records fit (`RECORDS_MAX`). More go out in several, each of whole
-  QI groups: old ones are removed whole, new ones appear whole, so no reader sees one that is broken. A store whose
-  table is not whole yet belongs to no table.yaml (`UNFINISHED`), so no worker goes on with it.
-* Every commit counts as `outside`: no reading of the input can repeat it.
-* Before the first commit nothing is changed but who may write. A commit that the store held and the output did not is
-  not published: its letters are, together with a position that says where the store stands, and that it does not fit.
-  So the first commit is one ahead of the output, like every other.
+* Numbers go on: commits and QI groups above the highest that store, positions or output know, releases after the last
+  one. So no reader of the old table mistakes a new QI group for an old one.
+* What is removed is what readers have: the output is read to its end, after its former writer was shut out, and each
+  record found there gets its tombstone, in whatever form it was written. It does not matter what Redis knew of it. Only
+  the topics of the new form are read: if a table becomes a lossy join, or was one, the operator deletes the other ones.
+* If all records fit (`RECORDS_MAX`), there is one commit, one release, one transaction; else several, each of whole QI
+  groups: old ones are removed whole, new ones appear whole, so no reader sees a broken one. A store whose table is not
+  whole yet belongs to no table.yaml (`UNFINISHED`), so no worker goes on with it.
+* Every commit counts as `outside`: reading the input again cannot repeat it.
+* Before the first commit nothing is changed but who may write. A commit that was stored and not published is not
+  published now. Its letters are, with a position that has the store's commit and does not fit. So the first commit is
+  one ahead of the output, like every other.
 
-| dies | store | output | what is next |
-|---|---|---|---|
-| before the first commit | old | old | a worker goes on as before; this again |
-| the same, letters of the former commit are out | old | old, another position | a worker refuses; this again |
-| after a commit that is not the last | a part of the new | that or one release less | a worker refuses; this again |
-| after the last commit, before it is published | new | one release less | a worker publishes it and reads on |
-| after it is published | new | new | a worker reads on |
+| dies | store | output | what is next | |---|---|---|---| | before the first commit | old | old | a worker goes on as
+before, or another reload | | the same, letters of the former commit are out | old | old, another position | a worker
+refuses; another reload | | after a commit that is not the last | a part of the new | that or one release less | a
+worker refuses; another reload | | after the last commit, before it is published | new | one release less | a worker
+publishes it and reads on | | after it is published | new | new | a worker reads on |
 
-This again is lawful at any time: it begins from what it finds.
+A reload may be repeated at any time: it begins from what it finds.
 """
 
 from __future__ import annotations
@@ -43,10 +39,10 @@ import msgspec
 from streamer.errors import LawViolated
 from streamer.incremental.release.records import OutboxEntry, outgoing
 from streamer.incremental.shard.commit import perform
-from streamer.incremental.shard.first_commits import FoundShard, Prepared, commits, has_rows
+from streamer.incremental.shard.first_commits import FoundShard, Prepared, beside_rows, commits, has_rows
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Outlet, Position
-from streamer.incremental.shard.preflight import beside_rows, with_topics
+from streamer.incremental.shard.preflight import with_topics
 from streamer.incremental.shard.ready import Publication, Ready, Unwritable
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import CONTROL, LIVE, output_id
@@ -54,15 +50,15 @@ from streamer.table.published.rows import qi_group_of
 from streamer.table.schema import Table
 
 RECORDS_MAX: Final = 100_000
-"""Records of one release: a transaction of so many takes some seconds, of the 30 that Kafka gives it."""
+"""Records of one release: a transaction of so many takes some of the 30 seconds that Kafka gives it."""
 
 
 class PublishedRecord(NamedTuple):
-    """A published record: the number of its release, its key, whether it is there (else a tombstone), its topic."""
+    """A published record."""
 
     release: int
     key: bytes
-    is_row: bool
+    is_row: bool  # else a tombstone
     topic: str = LIVE
 
 
@@ -75,13 +71,13 @@ class PublishedRecords(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What a start anew did to one shard; removed: records that were published before."""
+    """What a reload did to one shard."""
 
     shard: int
     rows: int
     pending: int
     qi_groups: int
-    removed: int
+    removed: int  # records that were published before
     releases: int
     next: int
 
@@ -98,8 +94,8 @@ def reload(
 ) -> Begun:
     """Shuts out the shard's owner and gives the shard a new table.
 
-    Raises Fenced if a worker takes the shard over meanwhile, ShardRefused where the store cannot be read,
-    ServerUnreachable: then what the table above says holds.
+    Raises Fenced if a worker takes the shard over at the same time, ShardRefused if the store cannot be read,
+    ServerUnreachable. The table above says what these leave behind.
     """
     fence = store.take_over()
     outlet.fence()
@@ -127,10 +123,14 @@ def reload(
     return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
 
 
+def by_slot(entry: OutboxEntry) -> tuple[str, int, bytes]:
+    return entry.topic, len(entry.key), entry.key  # keys write slots without leading zeros
+
+
 def find(
     records: Iterable[PublishedRecord], position: Position | None, meta: Meta | None, input_state: InputState
 ) -> FoundShard:
-    """What there is of a shard: the output as it was read to its end, and what store and positions say."""
+    """What there is of a shard, by the records of its output, its position and its store."""
     release, highest, there = -1, 0, dict[tuple[str, bytes], int]()
     for record in records:
         release = max(release, record.release)
@@ -150,18 +150,13 @@ def find(
         commit=max((known.commit for known in said), default=0),
         release=release,
         qi_group_next=max([highest + 1, *(known.qi_group_next for known in said)]),
-        tombstones={number: sorted(entries, key=_in_order) for number, entries in sorted(by_group.items())},
+        tombstones={number: sorted(entries, key=by_slot) for number, entries in sorted(by_group.items())},
         truncations=max((known.truncations for known in said), default=0),
     )
 
 
-def _in_order(entry: OutboxEntry) -> tuple[str, int, bytes]:
-    """Rows by slot, which their keys write without leading zeros."""
-    return entry.topic, len(entry.key), entry.key
-
-
 def not_fitting(meta: Meta, position: Position | None, found: FoundShard) -> Position:
-    """A position at the store's commit that says of the output what is true: it has not the rows of that commit."""
+    """A position at the store's commit which says that the output lacks the rows of that commit."""
     said = position or Position(0, 0, max(found.release, 0), 1, 0, 0)
     return msgspec.structs.replace(
         said, commit=meta.commit, next=min(said.next, meta.next), qi_group_next=found.qi_group_next, outside=meta.commit

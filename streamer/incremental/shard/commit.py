@@ -1,28 +1,39 @@
-"""The one loop that writes: a commit is stored, then published, then trimmed from the outbox.
+"""The only place that writes: a commit is stored, then published, then trimmed from the outbox.
 
-`perform` does what one `Ready` of a shard's machine asks of store and outlet, in this order and in no other. Worker,
-replay, `load`, `reload` and the simulator all write by it.
+A commit is the effect of some messages on one shard. The **store** (Redis) holds the shard's rows and QI groups, `meta`
+and the **outbox**: records that are stored with a commit and still have to be published. `meta` holds the number of the
+commit and `next`, the first offset of the input that is not applied. The **output** (Kafka) holds the published records
+and the shard's **position**: the last published commit. A **fence** in each of the two lets only the newest owner of
+the shard write.
 
-1. Ask whether the topics are still those that the messages were read from; else nothing is stored (`Conflict`).
-2. **Persist**: one atomic call to the store. It compares the fence and the number of the commit before, then writes
-   rows, QI groups, the outbox (the records to be published) and `meta` with the new `next`.
-3. **Publish**: one transaction with the records of the outbox and the shard's position, which names the commit.
-4. **Trim** the outbox, by the commit's number: a call that arrives late cannot remove a later commit's records.
-5. Only then the caller reads on. So the store is one commit ahead of the output at most.
+`perform` carries out what one `Ready` of the shard's machine asks for, in this order and in no other:
 
-What a crash, or a lost answer, leaves behind, and what the next take-over makes of it:
+1. **Check** that the topics are still those that the messages were read from; else nothing is stored (`Conflict`).
+2. **Store** the commit in one atomic call. The call compares the fence and the number of the commit before, then writes
+   rows, QI groups, outbox and `meta`.
+3. **Publish** the records of the outbox and the position in one transaction.
+4. **Trim** the outbox by the commit's number, so that a call that arrives late removes nothing of a later commit.
 
-| dies | store | output | next take-over |
+The caller reads the next messages only after step 4. So the store is never more than one commit ahead of the output.
+
+Suppose commit n is stored and published, and commit n + 1 is under way. If the worker dies, or an answer is lost, the
+next owner first shuts out the old one, in the store and in the output, and then finds:
+
+| died | in the store | in the output | what the next owner does |
 |---|---|---|---|
-| before 2 | commit n | commit n | reads on from the `next` of n; the batch comes again |
-| in 2, answer lost | n or n + 1 | n | whichever it finds: the call is whole or not at all |
-| between 2 and 3 | n + 1, its records in the outbox | n | publishes the outbox with the position of n + 1 |
-| in 3, answer lost | n + 1 | n or n + 1 | fencing ends the transaction, the position says which |
-| between 3 and 4 | n + 1, outbox not trimmed | n + 1 | trims; publishes nothing again |
-| after 4 | n + 1 | n + 1 | reads on from the `next` of n + 1 |
+| before 2 | n | n | reads the messages again from `next` and applies them |
+| in 2 | n or n + 1, never a part | n | the same as before 2, or as between 2 and 3 |
+| between 2 and 3 | n + 1, its records in the outbox | n | publishes the outbox and the position, reads on |
+| in 3 | n + 1, its records in the outbox | n or n + 1 | the position says which: publishes, or only trims |
+| between 3 and 4 | n + 1, its records in the outbox | n + 1 | trims the outbox, publishes nothing again |
+| after 4 | n + 1 | n + 1 | reads on |
 
-A store that lost commits after they were published is behind its output: the input is read again from the stored
-`next`, committing without 3, until the published digest is met (`Machine`, state Replaying).
+So each message is applied once, and each record is published once. A worker that was only slow is shut out: its next
+call raises `Fenced`.
+
+A store can also lose commits that are published, by a failover or a restored copy. Then the next owner reads the input
+again from the stored `next` and does step 2 without step 3, until the rebuilt table is the published one (the machine's
+state Replaying).
 """
 
 from __future__ import annotations
@@ -37,10 +48,10 @@ from streamer.incremental.store.base import Store
 
 
 def perform(ready: Ready, store: Store, outlet: Outlet, shard_input: ShardInput) -> Performed | Unwritable:
-    """Carries out steps 1 to 4 as far as they are asked for.
+    """Carries out steps 1 to 4 as far as they are asked for; `Unwritable`: a value cannot be stored, and nothing was.
 
-    Raises Fenced, Conflict, ServerUnreachable, ShardRefused: nobody knows how far it came, and the shard has to be
-    taken over again.
+    Raises Fenced, Conflict, ServerUnreachable, ShardRefused: any step may be done or not, and the shard has to be taken
+    over again.
     """
     began = perf_counter()
     if ready.commit is not None:

@@ -1,13 +1,31 @@
-"""A first table of a shard as commits: each of whole QI groups, and of one release at most.
+"""The first table of a shard as commits: each of whole QI groups, and of one release at most.
 
-What was published before is removed in the same commits. The rows of a store and the records of the output are made
-from one another's numbers: the QI groups of a prepared table are numbered from 1, and moved up to where numbers go on.
+A reload also removes what was published before, in the same commits. The QI groups of a prepared table are numbered
+from 1, and moved up to where the shard's numbers go on.
+
+The release of a snapshot that was held back:
+
+* All rows are in the store, pending. They are read from there once, in the order of their source keys, so that the same
+  rows and the same seed give the same QI groups, whoever makes them.
+* If all records fit, there is one commit, one release, one transaction; else several, each of whole QI groups. The
+  other rows stay pending in the store. `meta` says how many commits are done.
+* A worker that takes the shard over in between makes the same QI groups again, finds those that are stored among them,
+  and goes on after them. If they are others (another version of streamer made them), the shard is refused.
+* The commits count as `outside`: reading the input again cannot repeat them, because it does not decide when they come.
+
+| dies | store | output | the next take-over |
+|---|---|---|---|
+| while rows are held back | rows up to a commit | positions, dead letters | goes on holding back, from `next` |
+| before the first commit of the release | all rows, pending | the same | finds the end of the snapshot again |
+| between its commits | some QI groups, the rest pending | that or one release less | releases the rest |
+| after the last commit | the table | that or one release less | publishes, and reads on |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -31,7 +49,8 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.store.base import UNFINISHED, Commit, Meta, Snapshot, State
+from streamer.incremental.shard.preflight import checked, with_topics
+from streamer.incremental.store.base import UNFINISHED, Commit, Meta, State
 from streamer.incremental.topics import OUTPUTS, outputs_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -39,7 +58,7 @@ from streamer.table.published.groups import Cells, cells_by_group, distinct_cell
 from streamer.table.schema import GROUPS, Table
 
 LARGE_NUMBER = 10**15
-"""Of a QI group: none will have a longer name."""
+"""No QI group will have a longer number."""
 
 Name = TypeVar("Name")
 Value = TypeVar("Value")
@@ -48,18 +67,14 @@ Portion = TypeVar("Portion", bound=Sized)
 
 @dataclass(frozen=True, slots=True)
 class FirstTable:
-    """The rows of one shard in QI groups (arrays of row numbers; rows in none are pending), and where input goes on.
-
-    next: the first source offset that is not in the rows. key_form: how the input writes message keys, "" unknown.
-    counts, letters, statement_ids, skipped, truncated, log_seen: of the messages that the rows were read from, where
-    they were. letters_from: as in `Meta`.
-    """
+    """The rows of one shard in QI groups, and where the input goes on. What has no comment is as in `Meta`."""
 
     rows: EncodedRows
-    qi_groups: Sequence[Ints]
+    qi_groups: Sequence[Ints]  # arrays of row numbers; rows in none are pending
     secret: bytes = field(repr=False)
     next: int
     key_form: str = ""
+    # Of the messages that the rows were read from, if they were.
     counts: Counts = NO_MESSAGES
     letters: Sequence[OutboxEntry] = ()
     statement_ids: Sequence[str] = ()
@@ -86,18 +101,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class FoundShard:
-    """What was there of a shard: the highest numbers that are known, and what removes every published record.
-
-    release: the last one, -1 if nothing was published in these topics. tombstones: by QI group. control_next: the
-    first request that has no answer yet. truncations: how many the shard has placed.
-    """
+    """What was there of a shard: the highest numbers that are known, and what removes every published record."""
 
     commit: int = 0
-    release: int = -1
+    release: int = -1  # -1 if nothing was published in these topics
     qi_group_next: int = 1
-    tombstones: Mapping[int, Sequence[OutboxEntry]] = field(default_factory=dict, repr=False)
+    tombstones: Mapping[int, Sequence[OutboxEntry]] = field(default_factory=dict, repr=False)  # by QI group
     statement_ids: Sequence[str] = ()
-    control_next: int = 0
+    control_next: int = 0  # as in `Meta`, and so is the next one
     truncations: int = 0
 
     @property
@@ -106,10 +117,7 @@ class FoundShard:
 
 
 def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepared:
-    """The first table, held to the model.
-
-    Raises ConfigError if a row or the message of a QI group is too large, or a QI group breaks the model.
-    """
+    """The first table. Raises ConfigError if a QI group breaks the model, or a row or QI group is too large."""
     engine = Engine(table, shard, shards, first.secret)
     engine.load_initial(first.rows.source_keys, first.rows.rows(), first.rows.codes, first.qi_groups)
     drained = engine.drain()
@@ -161,10 +169,7 @@ def commits(
         log_seen=first.log_seen,
         letters_from=first.letters_from if first.counts.messages else first.next,
     )
-    changelog = Changelog(table, shard)
-    cells = cells_by_group(
-        table, ((record.qi_group, record.row.codes) for _, record in prepared.records.items() if record)
-    )
+    new_groups = _NewGroups(table, shard, prepared, shift)
     members = sum(len(state.slots) for state in prepared.qi_groups.values())
     records_of_new = members * len(outputs_of(table.form))  # at most: forms of fewer records have larger ones
     n = -(-(records_of_new + found.n_records + len(first.letters)) // records_max) or 1
@@ -172,36 +177,30 @@ def commits(
     removed = cut(list(found.tombstones.values()), n)
     new = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     for i in range(n):
-        outbox, digest = rows_of(changelog, new[i], cells, shift)
-        outbox += [tombstone for tombstones in removed[i] for tombstone in tombstones]
-        meta = replace(
-            meta,
-            commit=meta.commit + 1,
-            outside=meta.commit + 1,
-            release=meta.release + has_rows(outbox),
-            digest=(meta.digest + digest) & DIGEST_MASK,
-        )
-        outbox += [letter for (letter,) in letters[i]]
-        lines, states = lines_of(prepared, new[i], shift), states_of(new[i], shift)
-        commit = Commit(meta, lines, states, outbox=outbox, replaces=i == 0, origins=loaded(states, meta.commit))
+        commit = new_groups.next_commit(meta, new[i], [entry for tombstones in removed[i] for entry in tombstones])
+        meta, outbox = commit.meta, [*commit.outbox, *(letter for (letter,) in letters[i])]
+        commit = replace(commit, outbox=outbox, replaces=i == 0)
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
 
 
 def _last(commit: Commit, table: Table, prepared: Prepared, found: FoundShard, shift: int) -> Commit:
-    """The last commit also has what belongs to the table as a whole; from it on the table is one."""
+    """With what belongs to the table as a whole: from the last commit on it is one."""
     known = set(found.statement_ids)
+    records = commit.records
+    if prepared.n_pending:
+        all_of_them = prepared.records.items()
+        records = {**records, **{key: one for key, one in all_of_them if one and one.qi_group == PENDING}}
+    similarity = {
+        number + shift: SimilarityList(tuple((other + shift, degree) for other, degree in one.neighbours), one.floor)
+        for number, one in prepared.similarity.items()
+    }
     return replace(
         commit,
         meta=replace(commit.meta, fingerprint=table.fingerprint, release=max(commit.meta.release, 0)),
-        records={**commit.records, **_pending(prepared)} if prepared.n_pending else commit.records,
-        similarity={number + shift: _shifted(similar, shift) for number, similar in prepared.similarity.items()},
+        records=records,
+        similarity=similarity,
         statement_ids=[said for said in prepared.first.statement_ids if said not in known],
     )
-
-
-def _pending(prepared: Prepared) -> dict[str, Record]:
-    """The index table's lines of the rows that are in no QI group."""
-    return {key: record for key, record in prepared.records.items() if record and record.qi_group == PENDING}
 
 
 class NewGroup(NamedTuple):
@@ -214,38 +213,52 @@ class NewGroup(NamedTuple):
         return len(self.state.slots)
 
 
-def rows_of(
-    changelog: Changelog, groups: Iterable[NewGroup], cells: Mapping[int, Sequence[Cells]], shift: int
+def _upserts(
+    changelog: Changelog, groups: Iterable[tuple[int, QIGroupState, Sequence[Cells]]]
 ) -> tuple[list[OutboxEntry], int]:
-    """New QI groups as upserts, and their digest. cells: of their rows, where the form publishes them."""
+    """QI groups as upserts, and their digest; groups: number, state, and cells if the form publishes them."""
     rows: list[OutboxEntry] = []
     digest = 0
-    for number, state in groups:
-        published = PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells.get(number, ())))
-        records, change = changelog.diff(number + shift, None, published)
+    for number, state, cells in groups:
+        published = PublishedGroup(state.lo, state.hi, state.slots, distinct_cells(cells))
+        records, change = changelog.diff(number, None, published)
         rows += records
         digest += change
     return rows, digest
 
 
-def lines_of(prepared: Prepared, groups: Sequence[NewGroup], shift: int) -> RecordColumns:
-    """The index table's lines of some QI groups."""
-    numbers = np.array([number + shift for number, _ in groups], dtype=np.int64)
-    members = list(chain.from_iterable([state.members for _, state in groups]))
-    return prepared.records.in_groups(members, np.repeat(numbers, [len(state.members) for _, state in groups]))
+@dataclass(frozen=True)
+class _NewGroups:
+    """Makes commits of a prepared table's QI groups, whose numbers are moved up by `shift`."""
 
+    table: Table
+    shard: int
+    prepared: Prepared
+    shift: int
 
-def states_of(groups: Iterable[NewGroup], shift: int) -> dict[int, QIGroupState]:
-    return {number + shift: state for number, state in groups}
+    @cached_property
+    def _cells(self) -> Mapping[int, Sequence[Cells]]:
+        """Of each QI group's rows, if the form publishes them."""
+        records = (record for _, record in self.prepared.records.items() if record)
+        return cells_by_group(self.table, ((record.qi_group, record.row.codes) for record in records))
 
+    def next_commit(self, meta: Meta, groups: Sequence[NewGroup], tombstones: Iterable[OutboxEntry] = ()) -> Commit:
+        """The commit after `meta` with some of the QI groups; tombstones: what it removes besides."""
+        number, shown = meta.commit + 1, [(of + self.shift, state, self._cells.get(of, ())) for of, state in groups]
+        outbox, change = _upserts(Changelog(self.table, self.shard), shown)
+        outbox += tombstones
+        release, digest = meta.release + has_rows(outbox), (meta.digest + change) & DIGEST_MASK
+        following = replace(meta, commit=number, outside=number, release=release, digest=digest)
+        states = {of + self.shift: state for of, state in groups}
+        origins = dict.fromkeys(states, Origin("loaded", number))
+        return Commit(following, self._lines(groups), states, outbox=outbox, origins=origins)
 
-def loaded(numbers: Iterable[int], commit: int) -> dict[int, Origin]:
-    """How QI groups of a first table came to be."""
-    return dict.fromkeys(numbers, Origin("loaded", commit))
-
-
-def _shifted(similar: SimilarityList, shift: int) -> SimilarityList:
-    return SimilarityList(tuple((number + shift, degree) for number, degree in similar.neighbours), similar.floor)
+    def _lines(self, groups: Sequence[NewGroup]) -> RecordColumns:
+        """The index table's lines of some QI groups."""
+        numbers = np.array([of + self.shift for of, _ in groups], dtype=np.int64)
+        members = list(chain.from_iterable([state.members for _, state in groups]))
+        sizes = [len(state.members) for _, state in groups]
+        return self.prepared.records.in_groups(members, np.repeat(numbers, sizes))
 
 
 def cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
@@ -267,24 +280,6 @@ def has_rows(entries: Iterable[OutboxEntry]) -> bool:
     return any(entry.topic in OUTPUTS for entry in entries)
 
 
-# What a shard has held back of a snapshot, published as its first table: whole QI groups, commit by commit.
-#
-# * All rows are in the store, pending. They are read from there once, in the order of their source keys, so that the
-#   same rows and the same seed give the same QI groups wherever and whenever that is done.
-# * One commit, one release, one transaction, where all records fit; more go out in several, each of whole QI groups.
-#   What has none yet stays pending in the store, and how many commits are done stands in `meta`.
-# * Who takes the shard over in between makes the same QI groups again, finds those that are stored among them, and goes
-#   on behind them. Where they are others (another version of streamer made them) the shard is refused.
-# * The commits count as `outside`: no reading of the input can repeat them, since not it alone decides when they come.
-#
-# | dies | store | output | at the next take-over |
-# |---|---|---|---|
-# | while rows are held back | rows up to a commit | positions, letters | held back on, from `next` |
-# | before the first commit of the release | all rows, pending | the same | its end is found again; released |
-# | after a commit that is not the last | some QI groups, rows pending | that or one release less | the rest is released
-# | | after the last commit | the table | that or one release less | published, and read on |
-
-
 def rows_in(table: Table, state: State | None) -> EncodedRows:
     """All rows that a shard holds, in the order of their source keys."""
     rows = {} if state is None else dict(sorted((key, record.row) for key, record in state.kept.records))
@@ -301,11 +296,11 @@ def release_commits(
     stored: Mapping[int, QIGroupState],
     records_max: int,
 ) -> Iterator[Commit]:
-    """The commits that follow `meta`, each of one release at most, and leave the rows in the given QI groups.
+    """The commits after `meta` that put rows into the given QI groups, each of one release at most.
 
-    rows: those of `rows_in`; qi_groups: arrays of row numbers, rows in none stay pending. ended: why no more of the
-    snapshot is waited for. stored: the QI groups that commits before have made. Raises ShardRefused if these are
-    others than the given ones, ConfigError where a QI group breaks the model or is too large.
+    rows: those of `rows_in`. qi_groups: arrays of row numbers; rows in none stay pending. ended: why no more of the
+    snapshot is waited for. stored: the QI groups that commits before have made. Raises ShardRefused if these are not
+    the first of the given ones, ConfigError if a QI group breaks the model or is too large.
     """
     snapshot = meta.snapshot
     if snapshot is None:
@@ -315,31 +310,18 @@ def release_commits(
     n = snapshot.of or -(-records // records_max) or 1
     runs = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     _check_same(table, shard, [one for run in runs[: snapshot.released] for one in run], stored)
-    cells = cells_by_group(
-        table, ((record.qi_group, record.row.codes) for _, record in prepared.records.items() if record)
-    )
-    changelog = Changelog(table, shard)
+    new_groups = _NewGroups(table, shard, prepared, shift=0)
     if not snapshot.released and not meta.release:
         meta = replace(meta, release=-1)  # nothing was ever published: the first release is 0
     for done in range(snapshot.released, n):
-        outbox, digest = rows_of(changelog, runs[done], cells, shift=0)
+        commit = new_groups.next_commit(meta, runs[done])
         meta = replace(
-            meta,
-            commit=meta.commit + 1,
-            outside=meta.commit + 1,
-            release=meta.release + has_rows(outbox),
+            commit.meta,
+            release=max(commit.meta.release, 0),
             qi_group_next=prepared.qi_group_next,
-            digest=(meta.digest + digest) & DIGEST_MASK,
-            snapshot=_after(snapshot, ended, done + 1, n),
+            snapshot=msgspec.structs.replace(snapshot, ended=ended, released=done + 1, of=n),
         )
-        meta = replace(meta, release=max(meta.release, 0))
-        similarity = prepared.similarity if done == n - 1 else {}
-        lines, states = lines_of(prepared, runs[done], 0), states_of(runs[done], 0)
-        yield Commit(meta, lines, states, similarity, outbox=outbox, origins=loaded(states, meta.commit))
-
-
-def _after(snapshot: Snapshot, ended: str, released: int, of: int) -> Snapshot:
-    return msgspec.structs.replace(snapshot, ended=ended, released=released, of=of)
+        yield replace(commit, meta=meta, similarity=prepared.similarity if done == n - 1 else {})
 
 
 def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapping[int, QIGroupState]) -> None:
@@ -349,3 +331,45 @@ def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapp
             f"shard {shard} of {table.name}: the release of its snapshot was begun with other QI groups than this "
             f"streamer makes of the same rows; run the version that began it, or, {remedies.begin_anew(table.name)}"
         )
+
+
+# The whole published table as one release, for an output that was recreated and is empty.
+#
+# * One release, one commit, one transaction, however large the table: a reader sees all of it or nothing. It is release
+#   1, because a new changelog obeys all laws from its first record on. A table of 200,000 rows takes 10 s on two busy
+#   cores; how long Kafka lets a transaction last bounds it.
+# * It holds the rows of the last commit, too, published or not. What that commit says beside rows (dead letters) goes
+#   out before, with its position: else a crash in between would leave the output two commits behind the store.
+# * If readers find records in the new topic already, tombstones for the rows that the last commit removed go with it: a
+#   worker has published there before anyone saw that the topic was new.
+# * It is marked as `outside`, because it did not come from the input. The new topics' ids are part of it, so that an
+#   unfinished one is known as such.
+
+
+def beside_rows(waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
+    """What a commit publishes beside rows. waiting: what the outbox holds of it."""
+    return [entry for entry in waiting if entry.topic not in OUTPUTS]
+
+
+def whole_table(
+    table: Table,
+    shard: int,
+    meta: Meta,
+    input_state: InputState,
+    qi_groups: Mapping[int, QIGroupState],
+    waiting: Sequence[OutboxEntry],
+    records: Iterable[tuple[str, Record]] = (),
+) -> Commit:
+    """The commit after `meta` that publishes all rows of a shard. waiting: what the outbox holds of `meta`'s commit.
+
+    records: the source rows, for a form that publishes their cells. Raises ShardRefused if the QI groups are not
+    those that `meta` was written with.
+    """
+    cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))
+    groups = checked(sorted(qi_groups.items()), table, shard, meta)
+    outbox, _ = _upserts(Changelog(table, shard), ((n, state, cells.get(n, ())) for n, state in groups))
+    if input_state.live_begun:
+        there = {row.key for row in outbox}
+        outbox += [e for e in waiting if e.topic in OUTPUTS and e.value is None and e.key not in there]
+    number, now = meta.commit + 1, with_topics(meta, input_state)
+    return Commit(replace(now, commit=number, release=int(bool(outbox)), outside=number), outbox=outbox)

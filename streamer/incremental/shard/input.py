@@ -26,21 +26,14 @@ class Message(Unshown, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class InputState:
-    """What the broker says of a shard's input right now; offsets: earliest <= end (read committed).
+    """What the broker says of a shard's input right now; as an input of its own, one that never changes."""
 
-    topic_ids: by kind, what tells a topic from another one of the same name. A kind that is missing was not asked for,
-    or the broker gives no ids: nothing is said of it. live_begun: whether a reader finds any record of it in `live`.
-    control_end: where the shard's partition of the control topic ends, 0 if there is none.
-    """
-
-    topic_ids: Mapping[str, str]
+    topic_ids: Mapping[str, str]  # by kind of topic; empty or without a kind if the broker gives no ids
     shards: int
     earliest: int
-    end: int
-    live_begun: bool = False
-    control_end: int = 0
-
-    # An input that does not move: what it says holds for ever, and no message of before is asked for.
+    end: int  # of what is committed
+    live_begun: bool = False  # whether a reader finds any record of the shard in `live`
+    control_end: int = 0  # of the shard's partition of the control topic; 0 if there is none
 
     def state(self) -> InputState:
         return self
@@ -71,13 +64,13 @@ class ShardInput(Protocol):
         """What holds right now. Raises Fenced if the shard is lost already."""
 
     def ask(self) -> None:
-        """Asks for the topics, for `check` to compare them; does not wait for the answer."""
+        """Asks for the topics, which `check` compares; does not wait for the answer."""
 
     def check(self) -> None:
         """Raises Conflict if the topics are not those that `state` saw; what was read before `ask` came from them."""
 
     def placed(self) -> Sequence[Placed]:
-        """The truncations of which the shard said that it has placed them."""
+        """Where truncations from other shards took effect, as the shard said."""
 
     def begins(self) -> int:
         """The first offset of the input."""
@@ -86,22 +79,20 @@ class ShardInput(Protocol):
         """The messages from an offset to another, some at a time."""
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
-        """Some messages from `start` on that were read before, and the offset that they do not reach, `end` at most."""
+        """Some messages from `start` on that were read before, and the first offset not reached, `end` at most."""
 
 
-# Whether an input that has lost its beginning still says all rows: where a snapshot or a truncation stands in it.
-#
-# What expired may have told of rows of which nothing that is left says anything, and nobody can know which these are.
-# It does not matter where a truncation follows, behind which the table is empty, or where Debezium begins to read the
-# whole table: a row that was there is read then. That is where it says `first`, or where rows that were read follow
-# something else; rows that are read between changes (`incremental`) are no whole table. A snapshot whose beginning is
-# lost does not count, because rows of it may be.
+# Whether an input that has lost its beginning still says all rows. What expired may have been about rows of which
+# nothing that is left says anything. That does not matter if a truncation follows, after which the table is empty, or
+# if Debezium begins to read the whole table: then a row that was there is read. It does so where a message says
+# `first`, or where rows that were read follow something else. Rows read between changes (`incremental`) are no whole
+# table. A snapshot whose beginning is lost does not count: rows of it may be lost, too.
 
 READ = (Mark.READ, Mark.LAST)
 
 
 class Remainder:
-    """What is left of a shard's input, looked at while somebody else reads it; shards: of its table."""
+    """What is left of a shard's input, looked at while the caller reads it; shards: of its table."""
 
     def __init__(self, table: Table, shards: int, schemas: Schemas | None = None) -> None:
         self._schemas = schemas or NoSchemas()
@@ -112,7 +103,7 @@ class Remainder:
         """Whether a truncation or the beginning of a snapshot stands in what was read so far."""
 
     def read(self, batches: Iterable[Sequence[Message]]) -> Iterator[Sequence[Message]]:
-        """The same batches; each is looked at when it has been used, because its schemas are known then."""
+        """The same batches; each is looked at after it was used, because its schemas are known then."""
         for batch in batches:
             yield batch
             for message in () if self.says_all else batch:
@@ -125,7 +116,7 @@ class Remainder:
         self._before = mark
 
     def _truncates(self, message: Message) -> bool:
-        """Whether the shard is empty behind the message; one shard of several is not told so by a captured one."""
+        """Whether the shard is empty after the message; a captured truncation says so only of a single shard."""
         try:
             change = self._decoder.decode(message.key, message.value)
         except EventRefused:

@@ -1,4 +1,4 @@
-"""The way in and the way out of one shard, as a protocol: what a broker has to do for the loop, and in which words.
+"""The way out of one shard, as a protocol: what a broker has to do for it, and the position that it keeps.
 
 The rules of this file
 ----------------------
@@ -22,16 +22,14 @@ from streamer.incremental.store.codec import check_format
 from streamer.incremental.topics import output_id
 
 FORMAT = 1
-"""Of positions: whoever adds a field raises it, because a reader that skips one knows a part of a commit."""
+"""Of positions. Increase it when a field is added: an old reader would ignore the field and misjudge the commit."""
 
 
 class Position(msgspec.Struct, frozen=True):
     """Where the published table of a shard stands; written in the transaction of every commit.
 
-    An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. live_id: the
-    id of the `live` that holds the table, or the ids of the two topics of a lossy join; a store that lost everything
-    knows of no others. truncations: how many the shard heard of from others, and placed. retried: as in `Meta`; a
-    replay has to apply the same messages in the same places. format: 1 is one that does not say it.
+    An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. What has no
+    comment is as in `Meta`; a replay skips, retries and truncates as the position says.
     """
 
     commit: int
@@ -41,10 +39,10 @@ class Position(msgspec.Struct, frozen=True):
     outside: int
     digest: int
     skipped: tuple[int, ...] = ()
-    live_id: str = ""
+    live_id: str = ""  # of the `live` that holds the table, or of the two topics of a lossy join
     truncations: int = 0
     retried: tuple[tuple[int, int], ...] = ()
-    format: int = FORMAT
+    format: int = FORMAT  # 1 if none is said
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -75,7 +73,7 @@ class Outlet(Protocol):
     """The way out of one shard. Every method may raise ServerUnreachable."""
 
     def fence(self) -> None:
-        """Shuts out the former writer of this shard and resolves the transaction it may have left open."""
+        """Shuts out the former writer of this shard, and ends the transaction that it may have left open."""
 
     def position(self) -> Position | None:
         """The last committed position of the shard, or None if nothing was ever published."""
@@ -84,26 +82,25 @@ class Outlet(Protocol):
         """Publishes all records and the position, or nothing. Raises Fenced; ServerUnreachable: outcome unknown."""
 
 
-# Where the part of `live` that one shard writes ends, and how that tells a `live` that was made anew.
+# How a recreated `live` is recognized by the offsets of our own records, before a transaction ends:
 #
-# * Within one topic offsets only rise; in a topic recreated they begin at 0. Nobody but the shard writes to its
-#   partition of `live`. So the first record of ours that another `live` takes gets an offset that the former has
-#   passed, and it is known before the transaction ends, without a question. Differences alone are never seen in it.
-# * Records that go out in one transaction stand one behind the other, so the offset of the last one tells that of the
-#   first: one answer is asked for, not one per record.
-# * Before that record there may be the marker of one transaction: the last one, made known to `live` when there was
-#   another already. A first release has more than one record, k of them at least, so the former had passed that too.
-#   (Where whole QI groups are published, or cells, a first release may have one record: then it is not seen here, and
-#   the topics' ids tell, at the next question.)
-# * Where the former held nothing, nothing is missed in the new one.
-# * The end is read before a take-over asks for the topics' ids: a `live` made anew before that question has another id,
-#   one that is recreated later has another end.
-# * Not seen: a `live` made anew after its records were taken (its id tells, at the next question), and one into which
-#   somebody else has written as much as the former held (likewise).
+# * Within one topic offsets only rise; in a recreated topic they begin at 0. Only the shard writes to its partition of
+#   `live`. So its first record in another `live` gets an offset that the former one has passed.
+# * Records of one transaction follow one another, so the offset of the last one gives that of the first: one answer is
+#   asked for, not one per record.
+# * The marker of one transaction may come before that record: the last one, if it was made known to `live` when there
+#   was another already. A first release has at least k records, so the former `live` had passed that offset, too. (If
+#   whole QI groups or cells are published, a first release may have one record. Then the topics' ids tell, at the next
+#   question.)
+# * If the former `live` was empty, nothing is missed in the new one.
+# * The end is read before a take-over asks for the topics' ids: a `live` recreated before that question has another id,
+#   one recreated later has another end.
+# * Not seen: a `live` recreated after its records were taken (its id tells, at the next question), and one into which
+#   another writer has written as much as the former one held (likewise).
 
 
 class LiveEnd:
-    """The offset behind all records that a shard's part of `live` is known to hold.
+    """The offset after all records that a shard's part of `live` is known to hold.
 
     >>> end = LiveEnd(7)
     >>> end.took(8), end.offset, end.fell
@@ -123,6 +120,6 @@ class LiveEnd:
         """Whether a record was taken at an offset that had been passed: `live` is another topic."""
 
     def took(self, offset: int, count: int = 1) -> None:
-        """Takes note of the offset of the last of `count` records; one below 0 where Kafka has not told it."""
+        """Notes the offset of the last of `count` records; one below 0 if Kafka has not said it."""
         self.fell = self.fell or offset - (count - 1) < self.offset
         self.offset = offset + 1

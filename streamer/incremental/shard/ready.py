@@ -1,10 +1,7 @@
-"""What goes into a shard's machine and what comes out of it: events, and what the machine asks its driver to do.
+"""What a shard's machine asks its driver to do (`Ready`), and the events that it takes.
 
-The rules of this file
-----------------------
-* Values only. An event says what has happened, `Ready` what is to be done next; nothing here does it.
-* A driver carries out one `Ready` (`shard.commit.perform`, `shard.driver.read`) and hands back what came of it as the
-  next event: `Performed`, `Unwritable` or what was read. An error of a server is `Failed`.
+A driver carries out one `Ready` (`shard.commit.perform`, `shard.driver.read`) and hands the machine the answer as the
+next event: `Performed`, `Unwritable`, or what was read. An error of a server is `Failed`. All of these are values.
 """
 
 from __future__ import annotations
@@ -30,14 +27,11 @@ from streamer.table.encode import EncodedRows
 
 
 class Publication(NamedTuple):
-    """Entries of the outbox and the position that goes out with them, in one transaction.
-
-    outside: whether the commit did not come from the input.
-    """
+    """Entries of the outbox and the position that goes out with them, in one transaction."""
 
     entries: Sequence[OutboxEntry]
     position: Position
-    outside: bool = False
+    outside: bool = False  # whether the commit did not come from the input
 
     @classmethod
     def of(cls, entries: Sequence[OutboxEntry], meta: Meta) -> Publication:
@@ -50,138 +44,125 @@ class Publication(NamedTuple):
 
 
 class Preflight(NamedTuple):
-    """Look at store, output and input while nobody is shut out; answered by `Inspected`."""
+    """Look at store, output and input before anyone is shut out. Answer: `Inspected`."""
 
 
 class TakeFence(NamedTuple):
-    """Shut out the former owner of the store; again: only if nobody else took the shard since. Answer: `Taken`."""
+    """Shut out the former owner of the store. Answer: `Taken`."""
 
-    again: bool
+    again: bool  # only if no other worker has taken the shard since we did
 
 
 class ReadOwned(NamedTuple):
-    """Shut out the former writer of the output, and read what stands still now; answered by `Owned`."""
+    """Shut out the former writer of the output, and read what stands still now. Answer: `Owned`."""
 
     fence: str
 
 
 class ReadOutbox(NamedTuple):
-    """What the outbox holds of one commit, read while the fence is ours; answered by `Waiting`."""
+    """What the outbox holds of one commit, read while the fence is ours. Answer: `Outboxed`."""
 
     fence: str
     commit: int
 
 
 class ReadTable(NamedTuple):
-    """Everything that the store holds; fence: checked before, if it is given. Answered by `Stored`."""
+    """Everything that the store holds. Answer: `Stored`."""
 
-    fence: str = ""
+    fence: str = ""  # checked before, if it is given
 
 
 class ReadMessage(NamedTuple):
-    """One message of the input that was read before; answered by `Found`."""
+    """One message of the input that was read before. Answer: `Fetched`."""
 
     offset: int
 
 
 class ReadBehind(NamedTuple):
-    """The rows of all messages below `end` that came after a truncation in the source's order; answered by `RowsAfter`.
+    """The rows of all messages below `end` that came after a truncation in the source's order. Answer: `RowsAfter`."""
 
-    request: the offset of the record that told of it. whole: the input is needed from its beginning; else no row of
-    before is there. skips: offsets that are skipped.
-    """
-
-    request: int
+    request: int  # the offset of the record that named the truncation
     source: SourcePosition
     end: int
     shards: int
-    whole: bool
-    skips: frozenset[int]
+    whole: bool  # the input may be needed from its beginning; else the shard has no rows
+    skips: frozenset[int]  # offsets that are skipped
 
 
 class ReadPiece(NamedTuple):
-    """Messages of the input that were read before, from an offset to another or as far as one piece goes; answered by
-    `RereadPiece`."""
+    """Messages of the input that were read before. Answer: `RereadPiece`."""
 
     start: int
-    end: int
+    end: int  # at most
 
 
 class ReadOthers(NamedTuple):
-    """Whether another shard knows that the first snapshot is over; answered by `SeenElsewhere`."""
+    """Whether another shard knows that the first snapshot is over. Answer: `SeenElsewhere`."""
 
 
 Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadTable | ReadMessage | ReadBehind | ReadPiece | ReadOthers
 
 
 class GroupSnapshot(NamedTuple):
-    """Put all rows of a first snapshot into QI groups, in another process; answered by `SnapshotGrouped`."""
+    """Put all rows of a first snapshot into QI groups, in another process. Answer: `SnapshotGrouped`."""
 
     rows: EncodedRows
     secret: bytes
 
 
 class GroupRegion(NamedTuple):
-    """Put the rows of a region into QI groups, in another process; standing: of each row its group as it is now, if
-    groups that are not worth publishing again are to stay. Answered by `JobDone` or `JobFailed`."""
+    """Put the rows of a region into QI groups, in another process. Answer: `JobDone` or `JobFailed`."""
 
     rows: EncodedRows
     algorithm: str
     seed: int
-    standing: Ints | None
+    standing: Ints | None  # of each row (n,) its present group, if groups not worth publishing again are to stay
 
 
 class Facts(NamedTuple):
-    """What is shown of a shard: counts and figures, nobody's data. sizes: none before the table was loaded. ncp: the
-    mean of the published rows, some seconds old at most; ncp_fresh: of a fresh table. None: not known."""
+    """What is shown of a shard: counts and figures, nobody's data. None: not known."""
 
     state: str
     meta: Meta
-    sizes: Mapping[str, int] = {}
-    ncp: float | None = None
-    ncp_fresh: float | None = None
+    sizes: Mapping[str, int] = {}  # empty before the table is loaded
+    ncp: float | None = None  # the mean of the published rows, some seconds old at most
+    ncp_fresh: float | None = None  # the same of a fresh table
 
 
 class Ready(NamedTuple):
-    """What is to be done, in this order; each completion or failure is the next event.
+    """What is to be done, in this order; each completion or failure is the next event."""
 
-    fence, before: of the commit, whom and on top of which commit it is. trim: the commit up to which the outbox is
-    trimmed. facts, report: how the shard stands, and what was done since the last event from outside, once nothing is
-    left to be done for it. wake: seconds until a `Tick` is wanted. stop: why the shard is let go of.
-    """
-
-    fence: str = ""
-    before: int = 0
+    fence: str = ""  # by which the commit and the trim are made
+    before: int = 0  # the number of the commit before
     commit: Commit | None = None
     publish: Publication | None = None
-    trim: int | None = None
+    trim: int | None = None  # the outbox, up to this commit
     read: Read | None = None
     job: GroupSnapshot | GroupRegion | None = None
+    # Once nothing is left to be done for the last event from outside: how the shard stands, and what was done.
     facts: Facts | None = None
-    wake: float | None = None
+    wake: float | None = None  # seconds until a `Tick` is wanted
     report: StepReport | None = None
-    stop: StreamerError | None = None
+    stop: StreamerError | None = None  # why the shard is let go of
 
 
 # -- what has happened ------------------------------------------------------------------------------------------------
 
 
 class Assigned(NamedTuple):
-    """The shard is ours to take over. skips: offsets that an operator named.
+    """The shard is ours to take over."""
 
-    truncated, log_seen: a truncation that is known before the first message, as in `Meta`. clock: as in `Tick`.
-    """
-
-    skips: frozenset[int] = frozenset()
+    skips: frozenset[int] = frozenset()  # offsets that an operator named
+    # A truncation that is known before the first message, as in `Meta`.
     truncated: SourcePosition | None = None
     log_seen: bool = False
-    clock: float = 0.0
+    clock: float = 0.0  # as in `Tick`
 
 
 class Inspected(NamedTuple):
-    """What stood there before anybody was shut out; before, meta: of the store, before the position and after it."""
+    """What was found before anyone was shut out, in the order in which it was read."""
 
-    before: Meta | None
+    before: Meta | None  # of the store; another one than `meta` if the present owner is at work
     position: Position | None
     meta: Meta | None
     input: InputState
@@ -194,12 +175,12 @@ class Taken(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """What stands still, now that nobody else may write. placed: where truncations took effect, as far as needed."""
+    """What stands still, now that nobody else may write."""
 
     position: Position | None
     meta: Meta | None
     input: InputState
-    placed: Sequence[Placed] = ()
+    placed: Sequence[Placed] = ()  # where truncations took effect, if a replay may need that
 
 
 class Outboxed(NamedTuple):
@@ -215,23 +196,23 @@ class Stored(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """A batch in offset order. through: an offset below which the input holds no other messages than those read."""
+    """A batch in offset order."""
 
     messages: Sequence[Message]
-    through: int = 0
+    through: int = 0  # below this offset the input holds no other messages than those read
 
 
 class Performed(NamedTuple):
-    """What was to be committed, published and trimmed is; seconds that the first two took."""
+    """What was to be committed, published and trimmed is; the seconds that the first two took."""
 
     commit_seconds: float = 0.0
     publish_seconds: float = 0.0
 
 
 class Unwritable(NamedTuple):
-    """A value of the commit cannot be written; what: class and place of the error. Nothing is stored."""
+    """A value of the commit cannot be written; nothing is stored."""
 
-    what: str
+    what: str  # class of the error and line of the code
 
 
 class Fetched(NamedTuple):
@@ -241,25 +222,22 @@ class Fetched(NamedTuple):
 
 
 class RowsRead(NamedTuple):
-    """The rows at an offset of the input, and what its messages came to; next: that offset.
-
-    truncated: the last truncation that is known of it, where there are several shards; log_seen: as in `Meta`.
-    """
+    """The rows at an offset of the input, and what the messages below it came to. Without a comment: as in `Meta`."""
 
     rows: EncodedRows
     next: int
     counts: Counts
-    letters: Sequence[OutboxEntry]
+    letters: Sequence[OutboxEntry]  # dead letters
     key_form: str
-    statement_ids: Sequence[str]
+    statement_ids: Sequence[str]  # of the last statements, oldest first
     skipped: tuple[int, ...]
-    faults: Sequence[str]
+    faults: Sequence[str]  # what went wrong in applying, without values
     truncated: SourcePosition | None = None
     log_seen: bool = False
 
 
 class RowsAfter(NamedTuple):
-    """The rows that came after a truncation; request, source: as they were asked for."""
+    """The rows that came after a truncation; request, source: as in `ReadBehind`."""
 
     request: int
     source: SourcePosition
@@ -274,64 +252,63 @@ class FirstRows(NamedTuple):
 
 
 class Truncated(NamedTuple):
-    """Another shard read a truncation; request: the offset of its record in the control topic."""
+    """Another shard read a truncation."""
 
-    request: int
+    request: int  # the offset of its record in the control topic
     source: SourcePosition
 
 
 class SnapshotEnded(NamedTuple):
-    """The snapshot that is held back is over; why: "" if a message said so."""
+    """The snapshot that is held back is over."""
 
-    why: str = ""
+    why: str = ""  # "" if a message said so
 
 
 class SnapshotGrouped(NamedTuple):
-    """The QI groups of a first snapshot, arrays of row numbers. records_max: of one release."""
+    """The QI groups of a first snapshot, arrays of row numbers."""
 
     groups: Sequence[Ints]
-    records_max: int
+    records_max: int  # of one release
 
 
 class Replace(NamedTuple):
-    """A region is to get other QI groups; progress: of the rebuild before."""
+    """A region is to get other QI groups, arrays of numbers of its rows."""
 
     region: Region
     groups: Sequence[Ints]
-    progress: Progress | None = None
+    progress: Progress | None = None  # of the rebuild, without this region
 
 
 class Remember(NamedTuple):
-    """To be kept: which rebuild is running, how others ended, that requests below `heard` have their answers."""
+    """What is to be kept of rebuilds and of the answers to requests."""
 
     running: Progress | None
     ended: Iterable[Progress] = ()
-    heard: int = 0
+    heard: int = 0  # requests below this offset have their answers
 
 
 class ApplyLate(NamedTuple):
-    """Refused messages that are to be applied late; heard: requests below have their answers then."""
+    """Refused messages that are to be applied late; heard: as in `Remember`."""
 
     judged: Sequence[Judged]
     heard: int
 
 
 class Tick(NamedTuple):
-    """Time, and nothing else brings it. now: in seconds since 1970; clock: of one that never goes back. idle: the input
-    had no message just now. since: when this worker, or one before it, took the shard over first. chance: 64 bits."""
+    """The only event that brings time, and chance."""
 
-    now: float
-    clock: float
-    idle: bool = False
-    since: float = 0.0
-    chance: int = 0
+    now: float  # seconds since 1970
+    clock: float  # seconds that never go back
+    idle: bool = False  # the input had no message just now
+    since: float = 0.0  # when this worker, or one before it, took the shard over first
+    chance: int = 0  # 64 bits
 
 
 class Request(NamedTuple):
-    """A record of the shard's control partition; at: when it was written, in seconds since 1970."""
+    """A record of the shard's control partition."""
 
     offset: int
-    at: float
+    at: float  # when it was written, in seconds since 1970
     value: bytes
 
 
@@ -340,23 +317,23 @@ class Free(NamedTuple):
 
 
 class JobDone(NamedTuple):
-    """QI groups of a region, arrays of numbers of its rows; seconds: that the algorithm took."""
+    """QI groups of a region, arrays of numbers of its rows, and the seconds that the algorithm took."""
 
     groups: Sequence[Ints]
     seconds: float
 
 
 class JobFailed(NamedTuple):
-    """A region could not be anonymized; why: holds no value."""
+    """A region could not be anonymized."""
 
-    why: str
+    why: str  # holds no value
 
 
 class RereadPiece(NamedTuple):
-    """Messages that were read before; through: the offset that they do not reach."""
+    """Messages that were read before."""
 
     messages: Sequence[Message]
-    through: int
+    through: int  # the first offset that they do not reach
 
 
 class SeenElsewhere(NamedTuple):
@@ -366,7 +343,7 @@ class SeenElsewhere(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A server did not answer, or somebody else owns the shard: what is in memory is worth nothing."""
+    """A server did not answer, or another worker owns the shard: what is in memory may be outdated."""
 
 
 class Revoked(NamedTuple):

@@ -1,4 +1,8 @@
-"""A rebuild of a shard, region by region, while its stream goes on."""
+"""A rebuild of a shard, region by region, while its stream goes on.
+
+The parts of this file: how much the table has drifted, regions, what is said of rebuilds, a running rebuild, merging
+changes into a region, when a rebuild is due, and QI groups that stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,8 @@ from msgspec.structs import replace
 
 from streamer.errors import UsageError
 from streamer.incremental.engine.replacing import NOWHERE, Region
-from streamer.incremental.store.base import (
-    ANSWERED,
-    CANCELLED,
-    DONE,
-    FAILED,
-    REFUSED,
-    RUNNING,
-    STOPPED,
-    Meta,
-    Progress,
-    Rebuild,
-)
+from streamer.incremental.store import base
+from streamer.incremental.store.base import Meta, Progress, Rebuild
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
@@ -33,15 +27,14 @@ from streamer.table.microdata import microdata_of
 from streamer.table.schema import RebuildRules, Table
 from streamer.table.space import Space
 
-# How much more a shard's table loses than a fresh one would, estimated from a few neighbourhoods.
+# Drift: how much more a shard's table loses than a fresh one would, estimated from SAMPLE_REGIONS regions.
 #
-# * Nothing is replaced to find out. SAMPLE_REGIONS regions of at most SAMPLE_ROWS rows, whole QI groups that lie near
-#   each other, are drawn; each is anonymized afresh by itself, and the two losses are compared. What is sampled is
-#   whole neighbourhoods, because a fresh table of rows drawn one by one would be that of a thinner table.
-# * A region pays for its border, so that the estimate is too small, and the more the smaller it is: regions of 2,000
-#   rows tell a drift of 1.23 as 1.12 to 1.14. So regions are as large as those of a rebuild, and a small shard is one.
-#   How far the estimate is from the truth, `benchmarks/rebuild.py` measures, `--region-rows` for other sizes.
-# * A ratio of sums, not a mean of ratios: a region weighs as much as it loses.
+# * Nothing is replaced for it. A region is a neighbourhood of whole QI groups with at most SAMPLE_ROWS rows; it is
+#   anonymized afresh by itself, and the two losses are compared. Rows drawn one by one would make a thinner table.
+# * A region pays for its border, so the estimate is too small, the more so the smaller the region: regions of 2,000
+#   rows give a drift of 1.23 as 1.12 to 1.14. So regions are as large as those of a rebuild, and a small shard is one
+#   region. `benchmarks/rebuild.py` measures how far off the estimate is, `--region-rows` for other sizes.
+# * It is a ratio of sums, not a mean of ratios: a region weighs as much as it loses.
 
 SAMPLE_ROWS, SAMPLE_REGIONS = 20_000, 2
 
@@ -57,7 +50,7 @@ def drawn(regions: Sequence[T], seed: int) -> list[T]:
 
 
 def loss(space: Space, codes: Ints, groups: Sequence[Ints]) -> float:
-    """Rows times NCP of the smallest boxes around the groups, arrays of numbers of the rows whose codes are (n, d)."""
+    """Rows times NCP of the smallest boxes around groups: arrays of row numbers; codes of the rows: (n, d)."""
     if not len(groups):
         return 0.0
     sizes = np.array([len(group) for group in groups], dtype=np.int64)
@@ -68,18 +61,16 @@ def loss(space: Space, codes: Ints, groups: Sequence[Ints]) -> float:
 
 
 def ratio(now: float, fresh: float) -> float:
-    """The loss now over that of a fresh table; if nothing need be lost, 1 or infinite."""
+    """The loss now over that of a fresh table; 1 or infinite if a fresh one loses nothing."""
     if fresh > 0:
         return now / fresh
     return 1.0 if now <= 0 else float("inf")
 
 
-# How large the regions of a rebuild are, and which of them are worth replacing: the same for a worker and a trial.
-#
-# A region is as large as a transaction may be. Smaller ones would keep changes waiting for less, but lose much at their
-# borders: on 15,000 drifted rows, regions of 1,000 end 9 % above one run over all, and regions of 8,000 end 2 % above
-# it (`benchmarks/rebuild.py --region-rows`). An algorithm that recodes all rows alike needs the whole shard in one
-# region.
+# A region is as large as a transaction may be. Smaller ones would keep changes waiting for a shorter time, but lose
+# much at their borders: on 15,000 drifted rows, regions of 1,000 end 9 % above one run over all, regions of 8,000 end 2
+# % above it (`benchmarks/rebuild.py --region-rows`). An algorithm that recodes all rows alike needs the whole shard as
+# one region.
 
 FULL_DOMAIN = frozenset({"ola", "degree-first"})
 """Algorithms that recode all rows of a table alike."""
@@ -101,14 +92,12 @@ def gains(space: Space, region: Region, groups: Sequence[Ints], algorithm: str) 
     return algorithm in FULL_DOMAIN or loss(space, region.rows.codes, groups) < region.ncp
 
 
-# What is said of the rebuilds that a shard remembers: what they reached, and how a request ended, in words.
-
 RESTARTS_MAX = 2
-"""How often a rebuild that an operator asked for is begun anew after its worker went."""
+"""How often a rebuild that an operator asked for is started again after its worker went away."""
 
 
 def last_rebuild(rebuilds: Iterable[Progress]) -> Progress | None:
-    """The newest one that was a rebuild, not an answer to a request alone."""
+    """The newest one that was a rebuild and not only an answer to a request."""
     return next((one for one in reversed(list(rebuilds)) if not one.is_answer), None)
 
 
@@ -118,10 +107,7 @@ def gain(progress: Progress) -> float:
 
 
 def reached(progress: Progress) -> float:
-    """The loss over that of a fresh table after a rebuild; 1 if it was not known before.
-
-    What was not done has stayed as it was.
-    """
+    """The loss over that of a fresh table after a rebuild, which left some regions as they were; 1 if not known."""
     if not progress.drift:
         return 1.0
     return progress.drift * (1 - gain(progress) * progress.done / max(1, progress.total))
@@ -133,23 +119,23 @@ def attempts(meta: Meta, id_: str) -> int:
 
 
 def how_it_ended(meta: Meta, id_: str) -> Progress | None:
-    """What became of a request; None while it waits, runs, or is about to be begun anew."""
+    """What became of a request; None while it waits, runs, or is about to be started again."""
     if meta.rebuild is not None and meta.rebuild.rebuild.id == id_:
         return None
     last = next((one for one in reversed(meta.rebuilds) if one.rebuild.id == id_), None)
-    if last is not None and last.state == STOPPED and attempts(meta, id_) <= RESTARTS_MAX:
+    if last is not None and last.state == base.STOPPED and attempts(meta, id_) <= RESTARTS_MAX:
         return None
     return last
 
 
 def told(progress: Progress) -> str:
     """A rebuild, or the answer to a request, in words."""
-    if progress.state == ANSWERED:
+    if progress.state == base.ANSWERED:
         return progress.said
-    if progress.state == REFUSED:
+    if progress.state == base.REFUSED:
         return f"refused: {progress.said}"
-    if progress.state in (RUNNING, DONE):
-        far = f"{progress.done} of {progress.total} regions" if progress.state == RUNNING else "done"
+    if progress.state in (base.RUNNING, base.DONE):
+        far = f"{progress.done} of {progress.total} regions" if progress.state == base.RUNNING else "done"
         left = f", {progress.left} regions were too busy and stay as they were" if progress.left else ""
         return f"{far}, {_gained(progress)}{left}"
     far = f"{progress.state} with {progress.done} of {progress.total} regions done"
@@ -183,17 +169,17 @@ def described(progress: Progress) -> dict[str, Any]:
     }
 
 
-# One rebuild of a shard, region by region: what comes next, and how far it came.
+# A running rebuild:
 #
-# * The regions are cut once, when the rebuild begins. QI groups that go meanwhile are missing in theirs, those that
-#   come are in none: the next rebuild has them.
+# * The regions are cut once, when the rebuild begins. QI groups that go away later are missing in theirs, and those
+#   that come are in none: the next rebuild has them.
 # * A region that changed while its new QI groups were sought is done again, at most REDONE_MAX times, then left as it
 #   was and counted.
-# * Every region has a seed of its own, drawn from the rebuild's by the shard's secret: so nobody who knows the
-#   rebuild's can tell who fell where, and the same state, seed and algorithm give the same QI groups to the last bit.
+# * Every region has a seed of its own, drawn from the rebuild's by the shard's secret. So the rebuild's seed does not
+#   tell who fell where, and the same state, seed and algorithm give the same QI groups to the last bit.
 # * Nothing here is committed: `Progress` is, with every region's commit and once at the end. A rebuild whose worker
-#   went has replaced whole regions only. It is not gone on with, because its regions were cut in a table that has
-#   changed since: whoever takes the shard over closes it as stopped, and the next rebuild begins.
+#   went away has replaced whole regions only. Its regions were cut in a table that has changed since, so the next
+#   worker closes it as stopped.
 
 REDONE_MAX = 3
 
@@ -202,15 +188,15 @@ SEED_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class RegionTask:
-    """A region that is to be anonymized anew: its QI groups, the seed to do it by, and how often that was in vain."""
+    """A region that is to be anonymized again."""
 
-    numbers: tuple[int, ...]
+    numbers: tuple[int, ...]  # of its QI groups
     seed: int
-    tries: int
+    tries: int  # how often that was in vain
 
 
 class Rebuilding:
-    """A rebuild that is running.
+    """A running rebuild.
 
     The caller asks for the `task`, seeks QI groups for its region, has them published with `progress`, and says what
     came of it: `replaced` or `changed`. Without a task it is over, and `closed` is what is remembered of it.
@@ -221,12 +207,12 @@ class Rebuilding:
         self._waiting = deque(regions)
         self._secret = secret
         self._tries = 0
-        self._ended = DONE
+        self._ended = base.DONE
 
     @property
     def task(self) -> RegionTask | None:
         """What is to be done now; None if nothing is left, or the rebuild was ended."""
-        if self._ended != DONE or not self._waiting:
+        if self._ended != base.DONE or not self._waiting:
             return None
         numbers = self._waiting[0]
         return RegionTask(numbers, region_seed(self._secret, self.progress.rebuild.seed, numbers), self._tries)
@@ -250,11 +236,11 @@ class Rebuilding:
 
     def cancel(self) -> None:
         """No further region is begun."""
-        self._end(CANCELLED)
+        self._end(base.CANCELLED)
 
     def fail(self) -> None:
-        """The same, because a region could not be anonymized anew."""
-        self._end(FAILED)
+        """The same, because a region could not be anonymized."""
+        self._end(base.FAILED)
 
     def _end(self, state: str) -> None:
         if self._waiting:
@@ -277,32 +263,23 @@ def next_rebuild(meta: Meta, id_: str, algorithm: str, seed: int) -> Rebuild:
     return Rebuild(id_, algorithm, seed, turn=max(turns, default=-1) + 1)
 
 
-def stopped(progress: Progress) -> Progress:
-    """What is remembered of a rebuild whose worker went."""
-    return replace(progress, state=STOPPED)
-
-
-# New QI groups for a region as it was, made those of the region as it is: what changed meanwhile is fitted in.
-#
-# While an algorithm is at a region, the shard's changes go on. To begin anew because of each would never end, and to
-# keep them waiting would stop the stream for as long as an algorithm takes. So the algorithm's answer is kept for all
-# rows that are still in their places, and the others are fitted in as an insertion would be:
+# Merging changes into a region. While an algorithm is at a region, the shard's changes go on. To start again after each
+# would never end, and to let them wait would stop the stream. So the algorithm's answer is kept for all rows that are
+# still in their cells, and the others are fitted in as an insertion would be:
 #
 # 1. A row that has gone is left out. A row that came, or lies in other cells now, joins the group that loses least by
 #    it.
-# 2. A group that does not hold the model any more is joined with the one by which least is lost, lowest number first,
-#    until all hold: all models are closed under union.
-#
-# The answer holds the model wherever the region as a whole does.
+# 2. A group that no longer holds the model is joined with the one by which least is lost, lowest number first, until
+#    all hold. All models are closed under union, so the answer holds the model if the region as a whole does.
 
 FITTED_MOST = 2_000
-"""Rows that are fitted in: for more the region is done again, because the shard's changes wait for the fitting."""
+"""How many rows are fitted in: with more the region is done again, because changes wait for the fitting."""
 
 
 def adapted(table: Table, was: Region, groups: Sequence[Ints], now: Region) -> list[Ints] | None:
-    """QI groups of the rows of `now`, arrays of their numbers; groups: those of `was`, arrays of its rows' numbers.
+    """QI groups of the rows of `now`, arrays of row numbers; groups: those of `was`, arrays of its row numbers.
 
-    Where not even the whole region holds the model, it is one group. None if too much has changed.
+    One group if not even the whole region holds the model. None if too much has changed.
     """
     cells = table.space.cells(now.rows.codes)
     label = _labels(table.space, was, groups, now)
@@ -400,27 +377,27 @@ class _Fitting:
         self.sizes[i] += rows
 
 
-# When a shard rebuilds itself: by the clock, or because it has drifted; and when to look for drift.
+# When a shard rebuilds itself, by the clock or after drift:
 #
-# * Functions of values: times are seconds since 1970, handed in.
-# * `every` is counted from the end of the last rebuild, whoever asked for it and whatever became of it; where there was
-#   none, from the first time that a worker took the shard over. A shard is up to EARLIER_MOST of that time early, each
-#   by a share of its own, so that shards that began together do not rebuild together.
-# * Drift is told over what the last rebuild reached, if that was above a fresh table: one that gained nothing, by a
-#   coarse algorithm or because it was cancelled, is not begun again until the table has lost as much once more.
+# * `every` counts from the end of the last rebuild, whatever began it and however it ended; before the first one, from
+#   the first take-over. A shard is up to EARLIER_MOST of that time early, each by another share, so that shards that
+#   began together do not rebuild together.
+# * Drift is compared with what the last rebuild reached, if that was above a fresh table: a rebuild that gained
+#   nothing, by a coarse algorithm or because it was cancelled, is not repeated until the table has lost as much once
+#   more.
 # * Drift is looked for at most every LOOK_SECONDS, only after so many changes that it may be another, and for at most a
 #   small share of the time.
 
 EARLIER_MOST = 0.1
 GOLDEN = 0.618_033_988_749_895
-"""Multiples of it, modulo 1, spread the numbers 0, 1, 2 ... as evenly as can be, however many there are."""
+"""Multiples of it, modulo 1, spread 0, 1, 2 ... as evenly as possible, however many there are."""
 
 LOOK_SECONDS = 300
 LOOK_SHARE_MOST = 0.02
 """Of the time, for looking."""
 
 CHANGED_SHARE, CHANGED_LEAST = 0.05, 500
-"""So many changes, as a share of the rows and at least, before it is looked again."""
+"""How many changes come between two looks: this share of the rows, and at least this number."""
 
 CLOCK, DRIFT, OPERATOR = "clock", "drift", "operator"
 """Why a rebuild begins."""
@@ -428,13 +405,12 @@ CLOCK, DRIFT, OPERATOR = "clock", "drift", "operator"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known of a shard. since: the end of its last rebuild, or its first take-over; drift: the estimated loss
-    over that of a fresh table, None: not looked yet; reached: the same after the last rebuild, 1 if nobody knows."""
+    """What is known of a shard; times in seconds since 1970."""
 
     now: float
-    since: float
-    drift: float | None = None
-    reached: float = 1.0
+    since: float  # the end of the last rebuild, or the first take-over
+    drift: float | None = None  # the estimated loss over that of a fresh table; None before the first look
+    reached: float = 1.0  # the same after the last rebuild; 1 if it is not known
 
 
 def due(settings: RebuildRules, shard: int, known: Situation) -> str | None:
@@ -457,41 +433,40 @@ def waits(every: int, shard: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """When drift was looked for last, how many seconds that took, and how many messages had been read by then."""
+    """A look for drift that is over."""
 
-    at: float
-    seconds: float
-    messages: int
+    at: float  # by the clock
+    seconds: float  # that it took
+    messages: int  # that had been read by then
 
 
 def look_is_due(settings: RebuildRules, now: float, last: Looked, messages: int, rows: int) -> bool:
-    """Whether to look for drift again, after `messages` in all, in a table of so many rows."""
+    """Whether to look for drift again; messages: in all so far, rows: of the table."""
     if settings.drift is None or now - last.at < max(LOOK_SECONDS, last.seconds / LOOK_SHARE_MOST):
         return False
     return messages - last.messages >= max(CHANGED_LEAST, CHANGED_SHARE * rows)
 
 
-# QI groups of a region that stay as they are, because what an algorithm has for them is not worth publishing again.
+# QI groups of a region that stay as they are, because the algorithm's answer for them is not worth publishing again.
 #
-# * The algorithm's answer is taken, and then QI groups as they stand are put back into it, one after the other, where
-#   the loss that this costs is at most a price for every row that is not published again: LOST_MORE_MAX of what a row
-#   of the answer loses, because a fixed price is most of the loss in a large table, and nothing in a small one. The one
-#   that costs least by the answer's boxes comes first; equal: the lower number. So a region ends near what the
-#   algorithm has reached, and a QI group that it has only shuffled about stays.
-# * A group that is put back takes its rows out of the answer's groups. What is left of those has to hold the model;
-#   if it does not, the groups that stand around its rows are put back as well, up to TOGETHER_MAX rows in all.
-# * A group whose box is larger than its rows is published again anyway, and is not put back: in `Region.standing` its
-#   rows stand nowhere.
-# * Boxes, models and public numbers decide. It is done beside the algorithm, never while changes wait.
+# * QI groups as they stand are put back into the answer, one after the other, if the loss that this costs is at most a
+#   price for every row that is not published again: LOST_MORE_MAX of what a row of the answer loses. (A fixed price
+#   would be most of the loss in a large table, and nothing in a small one.) The group that costs least by the answer's
+#   boxes comes first; if equal, the lower number. So the region ends near what the algorithm has reached.
+# * A group that is put back takes its rows out of the answer's groups. What is left of those has to hold the model; if
+#   it does not, the groups that stand around its rows are put back as well, up to TOGETHER_MAX rows in all.
+# * A group whose box is larger than its rows need is published again anyway, and is not put back: `Region.standing` is
+#   NOWHERE for its rows.
+# * Only boxes, models and public numbers decide. It is done beside the algorithm, never while changes wait.
 
 LOST_MORE_MAX = 0.05
-"""What a row may lose more that is not published again for it, over what a row of the answer loses on average."""
+"""How much more a row may lose if it is not published again, as a share of the answer's mean loss per row."""
 
 TOGETHER_MAX = 60
-"""Rows of groups that are put back together: larger sets gain little more, and take long to find."""
+"""Rows of groups that are put back together: larger sets gain little and take long to find."""
 
 HOPELESS = 3.0
-"""A group that by the answer's boxes costs so many times the price per row is not tried."""
+"""A group is not tried if, by the answer's boxes, it costs so many times the price per row."""
 
 
 def spared(table: Table, rows: EncodedRows, standing: Ints, groups: Sequence[Ints]) -> list[Ints]:
@@ -566,7 +541,7 @@ class _KeepUnchanged:
             group = len(self._rows)
             self._rows[group], self._losses[group] = self._stands[one], self._stands_loss[one]
             self._take(group, self._stands[one])
-        self._back |= together
+        self._back.update(together)
 
     def _together(self, number: int) -> set[int] | None:
         """The groups that are to be put back with one, so that all others hold the model; None: too many, or none."""

@@ -5,12 +5,12 @@ A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"rebuild","shard":0,"id":"5f0c…","at":1764000000,"algorithm":"ordered"}`,
 `{"command":"cancel-rebuild","shard":0,"id":"77aa…","at":1764000000}`,
 `{"command":"end-snapshot","shard":0,"since":1234}` and
-`{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. What cannot be read is nobody's request;
-but a record that says `"format":2`, or more, is a newer streamer's, and may not be passed over by who does not know it.
+`{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. A record that cannot be read is ignored.
+But one that says `"format":2`, or more, is a newer streamer's and may not be ignored by an older one.
 
 Two come from shards (`streamer.incremental.shard.truncations`):
 `{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
-and, by the shard that it was said to, if it has taken effect:
+and, by the shard that was asked, after it took effect:
 `{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`.
 """
 
@@ -26,13 +26,17 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.store.codec import check_format
 
 FORMAT = 1
-"""Of these records, which say it from 2 on. Whoever adds a command or a field raises it."""
+"""Of these records, which say it from 2 on. Increase it when a command or a field is added."""
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-"""Of a request: by it the operator finds the answer, and a worker knows what it has done already."""
+"""Names a request: the operator finds the answer by it, and a worker knows what it has done already."""
 
 Seconds = Annotated[int, msgspec.Meta(ge=0, lt=1 << 40)]
 """Since 1970."""
+
+
+TopicId = str
+"""Of the input that is meant: offsets mean other messages in a recreated one. "" if the broker gives no ids."""
 
 
 class _AnyRequest(
@@ -50,17 +54,14 @@ class _AnyRequest(
 
 
 class Skip(_AnyRequest, frozen=True, tag="skip"):
-    """One message of the input is to be skipped as a dead letter, whatever it says.
-
-    topic_id: of the input that holds it, "" where the broker gives no ids: in one recreated, the offset is another's.
-    """
+    """One message of the input is to be skipped as a dead letter, whatever it says."""
 
     offset: int
-    topic_id: str = ""
+    topic_id: TopicId = ""
 
 
 class FullRebuild(_AnyRequest, frozen=True, tag="rebuild"):
-    """The shard is to be anonymized anew as a whole. at: when it was asked; algorithm: "" the one of table.yaml."""
+    """The whole shard is to be anonymized again; algorithm: "" for the one of table.yaml."""
 
     id: Id
     at: Seconds
@@ -68,58 +69,49 @@ class FullRebuild(_AnyRequest, frozen=True, tag="rebuild"):
 
 
 class CancelRebuild(_AnyRequest, frozen=True, tag="cancel-rebuild"):
-    """The rebuild that is under way is to stop if it is."""
+    """The running rebuild is to stop."""
 
     id: Id
     at: Seconds
 
 
 class EndSnapshot(_AnyRequest, frozen=True, tag="end-snapshot"):
-    """What is held back of the snapshot that began at the source offset `since` is to be published as it is.
-
-    topic_id: of the input that holds it, "" where the broker gives no ids: in one recreated, the offset is another's.
-    """
+    """What is held back of the snapshot that began at the source offset `since` is to be published as it is."""
 
     since: int
-    topic_id: str = ""
+    topic_id: TopicId = ""
 
 
 class Truncation(_AnyRequest, frozen=True, tag="truncate"):
-    """The source has truncated the table; by, offset: the shard that read so or says it again, and if it was."""
+    """The source has truncated the table."""
 
     source: SourcePosition
-    by: int
-    offset: int
+    by: int  # the shard that read it, or says it again
+    offset: int  # where that shard read it
 
 
 class Placed(_AnyRequest, frozen=True, tag="truncated"):
-    """The shard has placed a truncation before its source offset `next`; whoever repeats its input does so there.
-
-    request: the offset of what asked for it. number: of the truncations that the shard has placed so, from 1.
-    """
+    """A truncation from another shard took effect before this shard's source offset `next`, and does in a replay."""
 
     source: SourcePosition
-    request: int
+    request: int  # the offset of the `Truncation`
     next: int
-    number: int
+    number: int  # of the truncations from other shards, from 1
 
 
 RETRIES_MAX = 1_000
-"""How many messages of a shard may be tried again in all: every one is told in all positions that follow."""
+"""How many messages of a shard may be retried in all: every position that follows names all of them."""
 
 
 class Retry(_AnyRequest, frozen=True, tag="retry"):
-    """Messages of the input that were refused are to be tried again; offsets: theirs, ascending.
-
-    topic_id: of the input that holds them, "" where the broker gives no ids: in one recreated, offsets are others'.
-    """
+    """Refused messages of the input are to be retried; offsets: theirs, ascending."""
 
     id: Id
     at: Seconds
     offsets: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(min_length=1, max_length=RETRIES_MAX)
     ]
-    topic_id: str = ""
+    topic_id: TopicId = ""
 
 
 Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed
@@ -136,7 +128,7 @@ def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozens
 
 
 def placed_in(values: Iterable[bytes], shard: int) -> list[Placed]:
-    """The truncations that the records of a shard's control partition say it has placed, in order."""
+    """Where truncations took effect, as the records of a shard's control partition say, in order."""
     return [one for one in map(read_request, values) if isinstance(one, Placed) and one.shard == shard]
 
 

@@ -1,20 +1,18 @@
-"""A first load that comes as a snapshot is held back until it is whole: when that begins, when it is over, as values.
+"""A first load that comes as a snapshot is held back until it is whole: when it begins and when it is over, as values.
 
 The rules of this file
 ----------------------
-* It begins with a row that a snapshot has read, in a shard that has never formed a QI group: nothing of it is published
-  then, and whatever rows it has are pending. Everywhere else such rows are upserts, like any other.
-* Whatever comes meanwhile is applied to the rows that are held back, in its order: rows that are read again replace
-  themselves by key, changes, deletions and statements wait and are in the first release. Rows that are refused become
-  dead letters at once, and every message is counted.
-* A snapshot of whole tables is read before any change. So a captured change ends it, in the very partition in which
-  both lie, and is the first message after the release. Where none comes, the last row of the table ends it, in whatever
-  partition that lies: but other partitions, and connectors that read in chunks, may be late, so it must be quiet for
-  SETTLED_SECONDS where the input ends.
-* A snapshot between changes has no last row and is ended by no change: only by QUIET_SECONDS without a row of it.
-* An operator can end it at any time (`streamer end-snapshot`), and what comes later is upserts. So whatever ended it
-  too early costs width of intervals, and nothing else; and nothing but these ends it, so `status` says what is waited
-  for.
+* It begins with a row that a snapshot has read, in a shard that has never formed a QI group: nothing is published then,
+  and whatever rows the shard has are pending. In all other shards such rows are upserts, like any other. * Other
+  messages are applied to the rows that are held back, in order: rows that are read again replace themselves by key;
+  changes, deletions and statements are in the first release. Refused rows become dead letters at once, and every
+  message is counted. * A snapshot of whole tables is read before any change. So a captured change in the same partition
+  ends it, and is the first message after the release. Without one, the last row of the table ends it, in whatever
+  partition that lies. Other partitions, and connectors that read in chunks, may be late, so it must be quiet for
+  SETTLED_SECONDS at the end of the input. * A snapshot between changes has no last row, and no change ends it: it ends
+  after QUIET_SECONDS without a row of it. * An operator can end it at any time (`streamer end-snapshot`). What comes
+  later is upserts: to end too early widens intervals, and does nothing else. Nothing but these ends it, so `status`
+  says what is waited for.
 """
 
 from __future__ import annotations
@@ -24,23 +22,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from streamer.incremental.events.snapshot_marks import READS, Mark
-from streamer.incremental.store.base import (
-    CHANGE,
-    ELSEWHERE,
-    INCREMENTAL,
-    LAST,
-    OPERATOR,
-    QUIET,
-    TABLES,
-    Meta,
-    Snapshot,
-)
+from streamer.incremental.store import base
+from streamer.incremental.store.base import Meta, Snapshot
 
 SETTLED_SECONDS = 5.0
-"""How much later than its last row a snapshot's others may come: a connector's producer sends to partitions in turn."""
+"""How long other rows may come after the last row: a connector's producer sends to partitions in turn."""
 
 QUIET_SECONDS = 30.0
-"""How long the connector may take for a chunk of a snapshot between changes: it reads and writes some a second."""
+"""How long a chunk of a snapshot between changes may take: a connector reads and writes some per second."""
 
 
 def holds_back(meta: Meta) -> bool:
@@ -54,27 +43,27 @@ def looks_for_marks(meta: Meta) -> bool:
 
 
 def turned(meta: Meta, mark: Mark, offset: int) -> Snapshot | None:
-    """The snapshot that begins, or ends, right before the message at `offset`; None where nothing turns."""
+    """The snapshot that begins or ends right before the message at `offset`; None if none does."""
     snapshot = meta.snapshot
     if snapshot is None or not snapshot.holds:
         if mark not in READS or meta.qi_group_next > 1:
             return None
-        return Snapshot(offset, INCREMENTAL if mark is Mark.INCREMENTAL else TABLES)
-    if snapshot.ended or snapshot.kind != TABLES or mark not in (Mark.CHANGE, Mark.INCREMENTAL):
+        return Snapshot(offset, base.INCREMENTAL if mark is Mark.INCREMENTAL else base.TABLES)
+    if snapshot.ended or snapshot.kind != base.TABLES or mark not in (Mark.CHANGE, Mark.INCREMENTAL):
         return None
-    return replace(snapshot, seen=CHANGE, ended=CHANGE)
+    return replace(snapshot, seen=base.CHANGE, ended=base.CHANGE)
 
 
 def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot | None:
-    """A snapshot that is held back after messages with these marks."""
+    """The snapshot after messages with these marks."""
     if snapshot is None or not snapshot.holds:
         return snapshot
     reads = snapshot.reads + sum(marks.get(mark, 0) for mark in READS)
-    return replace(snapshot, reads=reads, seen=LAST if marks.get(Mark.LAST) else snapshot.seen)
+    return replace(snapshot, reads=reads, seen=base.LAST if marks.get(Mark.LAST) else snapshot.seen)
 
 
 def has_seen_the_end(meta: Meta | None) -> bool:
-    """Whether a shard knows by itself that the snapshot is over, so that all others may believe it."""
+    """Whether a shard has seen the end of the snapshot itself, so that all others may rely on it."""
     return meta is not None and meta.snapshot is not None and bool(meta.snapshot.seen)
 
 
@@ -85,10 +74,10 @@ def ended_by(snapshot: Snapshot, quiet_seconds: float, idle: bool, seen_elsewher
     asked: the snapshot whose end an operator wants, by its first offset.
     """
     if snapshot.ended or asked == snapshot.since:
-        return snapshot.ended or OPERATOR
+        return snapshot.ended or base.OPERATOR
     if idle and quiet_seconds >= SETTLED_SECONDS and (snapshot.seen or seen_elsewhere):
-        return snapshot.seen or ELSEWHERE
-    return QUIET if snapshot.kind == INCREMENTAL and quiet_seconds >= QUIET_SECONDS else ""
+        return snapshot.seen or base.ELSEWHERE
+    return base.QUIET if snapshot.kind == base.INCREMENTAL and quiet_seconds >= QUIET_SECONDS else ""
 
 
 def waits_for(snapshot: Snapshot) -> str:
@@ -96,7 +85,7 @@ def waits_for(snapshot: Snapshot) -> str:
     if snapshot.ended:
         done = f", {snapshot.released} of {snapshot.of} releases done" if snapshot.released else ""
         return f"its first release is under way{done}"
-    if snapshot.kind == INCREMENTAL:
+    if snapshot.kind == base.INCREMENTAL:
         return f"waits for {QUIET_SECONDS:.0f} s without a row of the snapshot"
     if snapshot.seen:
         return f"the snapshot's last row has come; waits for {SETTLED_SECONDS:.0f} s without another, or for a change"

@@ -1,4 +1,16 @@
-"""What a step over the input came to: letters, what was skipped, and the next commit."""
+"""What a machine makes of a batch: dead letters, counts, skipped messages, the next commit; and the course of a replay.
+
+The rules of this file
+----------------------
+* A message is skipped because an operator said so (`streamer skip`), or because applying it failed in an unforeseen
+  way. It becomes a dead letter, `skipped` or `internal-error`, and its offset is remembered in `Meta.skipped`.
+* What is published is not decided again: a replay skips exactly the offsets that were skipped before the published
+  `next`. Skips below it come too late, and an error below it stops the shard.
+* After an error the table is loaded again, and its messages are applied again without the one at fault. If the error
+  shows only when the effect of several is put together, they are committed one by one until it is found.
+* A broken engine must not turn its input into dead letters: after `IN_A_ROW_MAX` failures without an applied message in
+  between, or `SKIPPED_MAX` in all, the shard stops.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +35,20 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.snapshot import held_after
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.topics import DEAD_LETTERS
 from streamer.table.schema import Table
 
-# Dead letters: what is said of a message that was not applied, or not to every row.
-#
-# A letter has a reason and coordinates, and no value of the message: whoever may read the input topic finds it there.
-# Of kind `refused`: nothing of the message was applied. Of kind `partial`: a statement was, but some rows keep their
-# old values, because their new ones would have been invalid. Of kinds `retried`, `superseded` and `refused-again`: what
-# became of a refused message that an operator had tried again (`streamer.incremental.shard.answers`).
+# Dead letters. A letter has a reason and coordinates, and no value of the message: anyone who may read the input topic
+# finds the message there.
 
-REFUSED, RETRIED, SUPERSEDED, REFUSED_AGAIN = "refused", "retried", "superseded", "refused-again"
+REFUSED, PARTIAL = "refused", "partial"
+"""Kinds: nothing of the message was applied; a statement was, except to rows that it would have made invalid."""
+
+RETRIED, SUPERSEDED, REFUSED_AGAIN = "retried", "superseded", "refused-again"
+"""Kinds of letters about a refused message that an operator has retried (`streamer.incremental.shard.answers`)."""
 
 
 class Coordinates(NamedTuple):
@@ -52,18 +65,18 @@ def refused(where: Coordinates, refusal: EventRefused) -> OutboxEntry:
 
 
 def partial(where: Coordinates, rows: int) -> OutboxEntry:
-    """The letter about a statement that left `rows` rows as they were."""
+    """The letter about a statement that left so many rows as they were."""
     detail = "rows whose new values would have been invalid keep their old ones"
-    return _letter(where, "partial", "rows-left-unchanged", detail, rows=rows)
+    return _letter(where, PARTIAL, "rows-left-unchanged", detail, rows=rows)
 
 
 def retried(where: Coordinates) -> OutboxEntry:
-    """The letter about a message that was refused, and is applied now."""
+    """The letter about a refused message that is applied now."""
     return _letter(where, RETRIED, RETRIED, "it was tried again, and is applied")
 
 
 def not_retried(where: Coordinates, refusal: EventRefused) -> OutboxEntry:
-    """The letter about a message that was tried again: superseded, or refused for a reason that may be another one."""
+    """The letter about a retried message that is superseded, or refused again, maybe for another reason."""
     kind = SUPERSEDED if refusal.reason == SUPERSEDED else REFUSED_AGAIN
     return _letter(where, kind, refusal.reason, refusal.detail, column=refusal.column)
 
@@ -79,49 +92,38 @@ PHASES = ("commit", "publish")
 
 @dataclass(slots=True)
 class StepTally:
-    """What has been applied since the last commit, and the letters about it.
+    """What has been applied since the last commit, and the letters about it."""
 
-    next: the first offset not applied. key_form: the shard's, as of the last change that was applied. last: the last
-    message's offset. skipped: offsets that were skipped. marks: what they said of a snapshot that is held back.
-    letters: also what is said to other shards. truncated: the last truncation in the source's order, as far as known;
-    log_seen: whether a message of its log was read. retried: what was tried again and applied, as in `Meta`. reasons:
-    of the dead letters.
-    """
-
-    next: int
-    key_form: str
-    last: int = -1
+    next: int  # the first offset not applied
+    key_form: str  # the shard's, as of the last change that was applied
+    last: int = -1  # the last message's offset
     counts: Counts = NO_MESSAGES
-    letters: list[OutboxEntry] = field(default_factory=list, repr=False)
-    skipped: list[int] = field(default_factory=list)
-    marks: Counter[Mark] = field(default_factory=Counter)
-    truncated: SourcePosition | None = None
+    letters: list[OutboxEntry] = field(default_factory=list, repr=False)  # also what is said to other shards
+    skipped: list[int] = field(default_factory=list)  # offsets
+    marks: Counter[Mark] = field(default_factory=Counter)  # what messages said of a snapshot that is held back
+    truncated: SourcePosition | None = None  # as in `Meta`, and so are the next two
     log_seen: bool = False
     retried: list[tuple[int, int]] = field(default_factory=list)
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  # codes of the dead letters' reasons
 
     @classmethod
     def after(cls, meta: Meta) -> StepTally:
-        """Nothing yet, after a commit."""
+        """Nothing yet, on top of a commit."""
         return cls(meta.next, meta.key_form, truncated=meta.truncated, log_seen=meta.log_seen)
 
 
 @dataclass(slots=True)
 class StepReport:
-    """Counts of messages, records and moves over any number of commits, and seconds by phase.
-
-    faults: what went wrong in applying, in words that hold no value. reasons: of the dead letters, the codes by which
-    they are known.
-    """
+    """Counts of messages, records and moves over any number of commits, and seconds by phase."""
 
     counts: Counts = NO_MESSAGES
     published: int = 0
     commits: int = 0
     merges: int = 0
     splits: int = 0
-    faults: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)  # what went wrong in applying, without values
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  # codes of the dead letters' reasons
 
     def committed(
         self, tally: StepTally, published: int, commit_seconds: float = 0.0, publish_seconds: float = 0.0
@@ -147,11 +149,8 @@ class StepReport:
             self.seconds[phase] += seconds
 
 
-# The commit after the last one: what a batch came to, with the records that tell readers of it.
-
-
 def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Changelog) -> Commit:
-    """The commit that follows `meta`; its outbox has the records by QI group, then the dead letters."""
+    """The commit after `meta`; its outbox has the records by QI group, then the dead letters."""
     outbox: list[OutboxEntry] = []
     digest = meta.digest
     for number, before, after in drained.published:
@@ -175,43 +174,24 @@ def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Chang
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
-    return Commit(
-        following,
-        drained.records,
-        drained.qi_groups,
-        drained.similarity,
-        statement_ids,
-        outbox,
-        origins=origins_of(drained, following.commit),
-    )
+    kept = drained.records, drained.qi_groups, drained.similarity
+    return Commit(following, *kept, statement_ids, outbox, origins=origins_of(drained, following.commit))
 
 
 def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
-    """What is new of how QI groups came to be; None of those that are gone."""
+    """What is new of how QI groups came to be; None for those that are gone."""
     gone = [number for number, state in drained.qi_groups.items() if state is None]
     return {**{number: Origin(how, commit) for number, how in drained.formed.items()}, **dict.fromkeys(gone)}
 
 
-# Messages that are skipped without being decided by their content, so that none of them stops its shard.
-#
-# * A message is passed over because an operator said so (`streamer skip`), or because applying it failed in a way
-#   nobody foresaw: it becomes a dead letter, `skipped` or `internal-error`, and its offset is remembered in
-#   `Meta.skipped`.
-# * What is published already is not decided again: a replay skips exactly the offsets that were skipped
-#   before the published `next`. Skips below it come too late, and an error below it stops the shard.
-# * An error ends with the shard's table loaded again, and its messages applied again but for the one at fault. Where it
-#   shows only when the effect of several is put together, they are committed one by one until it is found.
-# * A broken engine must not turn its input into dead letters: after `IN_A_ROW_MAX` failures without a message that
-#   could be applied in between, or `SKIPPED_MAX` in all, the shard stops.
-
 IN_A_ROW_MAX: Final = 10
 SKIPPED_MAX: Final = 1_000
 
-_MEND = "run a version of streamer that applies it, and report this as a fault"
+_REMEDY = "run a version of streamer that applies it, and report this as a fault"
 
 
 class Unforeseen(Exception):
-    """Applying messages failed, and nobody foresaw how; `what` holds no value. offset: the one at fault, if known."""
+    """Applying messages failed in an unforeseen way; `what` holds no value. offset: the one at fault, if known."""
 
     def __init__(self, what: str, offset: int | None) -> None:
         super().__init__(what)
@@ -220,13 +200,13 @@ class Unforeseen(Exception):
 
 
 UNWRITABLE = (ValueError, TypeError, OverflowError)
-"""What a value raises that no store can write. Anything else that a store raises is not a message's fault."""
+"""What a store raises for a value that it cannot write. Anything else that it raises is not a message's fault."""
 
 
 class unforeseen(AbstractContextManager[None]):
-    """Tells a fault that a message may have caused from everything else; its text, which may quote it, stays here.
+    """Raises `Unforeseen` for a fault that a message may have caused, without its text, which may quote the message.
 
-    A class, because every message passes through one: a generator takes three times as long.
+    It is a class because every message passes through one: a generator takes three times as long.
     """
 
     __slots__ = ("_faults", "_offset")
@@ -247,7 +227,7 @@ class unforeseen(AbstractContextManager[None]):
 
 
 def told(error: BaseException) -> str:
-    """Class of an error and its place in the code; never its text, which may quote values, but for one that is known.
+    """Class of an error and its line of code. Never its text, which may quote values, except one that is known.
 
     >>> told(KeyError("a value"))
     'KeyError'
@@ -262,7 +242,7 @@ def told(error: BaseException) -> str:
 class Skipped:
     """Which messages of one shard are skipped, from a take-over to the next.
 
-    skips: offsets that an operator named. replay_to: the published position, where the store is behind it.
+    skips: offsets that an operator named. replay_to: the published position, if the store is behind it.
     """
 
     def __init__(self, name: str, meta: Meta, skips: Iterable[int] = (), replay_to: Position | None = None) -> None:
@@ -277,7 +257,7 @@ class Skipped:
         self._one_by_one_to = 0
 
     def refusal(self, offset: int) -> EventRefused | None:
-        """Why the message at `offset` is passed over, or None where it is not."""
+        """Why the message at `offset` is skipped; None if it is not."""
         if offset in self._errors:
             return EventRefused("internal-error", f"applying it failed: {self._errors[offset]}")
         if offset in self._skips or offset in self._repeated:
@@ -285,7 +265,7 @@ class Skipped:
         return None
 
     def check(self, offset: int, tally: StepTally) -> None:
-        """Raises EventRefused where the message at `offset` is passed over, which the tally then knows."""
+        """Raises EventRefused if the message at `offset` is skipped, and notes it in the tally."""
         refusal = self.refusal(offset)
         if refusal is not None:
             tally.skipped.append(offset)
@@ -297,14 +277,15 @@ class Skipped:
             self._in_a_row, self._run_ended = 0, True
 
     def commit_is_due(self, offset: int) -> bool:
-        """Whether to commit after the message at `offset`: what was found out need not be found out again."""
+        """Whether to commit after the message at `offset`: then a fault that was found need not be found again."""
         due, self._run_ended = self._run_ended, False
         return due or offset < self._one_by_one_to
 
     def failed(self, fault: Unforeseen, last: int, n_messages: int, meta: Meta) -> str:
-        """Decides what becomes of a failure, and tells it; last, n_messages: those handled on top of `meta` before it.
+        """Decides what a failure leads to, and says it in words.
 
-        Raises ShardRefused if skipping would not help.
+        last, n_messages: the last offset and the number of messages handled on top of `meta` before it failed. Raises
+        ShardRefused if skipping would not help.
         """
         if fault.offset is None and n_messages > 1:
             self._one_by_one_to = last + 1
@@ -312,55 +293,72 @@ class Skipped:
         offset = last if fault.offset is None else fault.offset
         if offset < self._decided:
             raise ShardRefused(
-                f"{self._name}: offset {offset} has been decided and cannot be repeated: {fault.what}; {_MEND}"
+                f"{self._name}: offset {offset} has been decided and cannot be repeated: {fault.what}; {_REMEDY}"
             )
         self._in_a_row += 1
         hopeless = self.refusal(offset) is not None or self._in_a_row >= IN_A_ROW_MAX
         if hopeless or len(meta.skipped) + len(self._errors) >= SKIPPED_MAX:
             raise ShardRefused(
                 f"{self._name}: {self._in_a_row} messages in a row could not be applied, {len(meta.skipped)} before "
-                f"were passed over; the last one, at offset {offset}: {fault.what}; the fault is not theirs; {_MEND}"
+                f"were passed over; the last one, at offset {offset}: {fault.what}; the fault is not theirs; {_REMEDY}"
             )
         self._errors[offset] = fault.what
         self._last_error = offset
         return f"offset {offset} is passed over: {fault.what}"
 
 
-# Where a shard stands that reads its input again, because the store lost commits that are published.
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """Reading the input again, without publishing, because the store lost commits that are published."""
+
+    to: Position  # the published position, where it ends
+    truncations: tuple[Placed, ...] = ()  # of other shards; not applied again yet, in order
+
+    def is_over(self, meta: Meta) -> bool:
+        """Whether all messages, all retried messages and all truncations are applied again."""
+        retried = meta.next >= self.to.next and len(meta.retried) >= len(self.to.retried)
+        return retried and meta.truncations >= self.to.truncations
+
+    def retry_due(self, meta: Meta) -> tuple[int, int] | None:
+        """The next message to be applied late again, as in `Meta.retried`; None if there is no more."""
+        return self.to.retried[len(meta.retried)] if len(meta.retried) < len(self.to.retried) else None
+
+    def truncation_due(self, meta: Meta) -> Placed | None:
+        """The truncation to be applied again before the next message; None if none is due there."""
+        return self.truncations[0] if self.truncations and meta.next >= self.truncations[0].next else None
+
+    def stops_at(self, meta: Meta) -> int:
+        """The offset before which something has to be done between two messages, or the replay ends.
+
+        A retry comes before a truncation at the same message: after the truncation nothing that lies below it may be
+        retried (`Meta.letters_from`).
+        """
+        retry = self.retry_due(meta)
+        stops = [self.to.next, *(one.next for one in self.truncations[:1])]
+        return min(stops if retry is None else [retry[0], *stops])
+
+    def numbered(self, table: Table, shard: int, meta: Meta) -> Meta:
+        """A commit of the replay. Raises ShardRefused if the last one does not give what is published.
+
+        The last one takes over the published numbers of commit and release. Those before have numbers above the
+        published one, so that none is mistaken for another.
+        """
+        if not self.is_over(meta):
+            return replace(meta, commit=max(meta.commit, self.to.commit + 1))
+        rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, self.to))
+        if rebuilt != published:
+            raise ShardRefused(
+                f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
+                f"{self.to.commit}: the input has changed, or another version of streamer published it, or Redis had "
+                f"lost everything, and with it the secret by which the shard's chances were drawn; restore Redis from "
+                f"any former copy and start the workers, or, {remedies.begin_anew(table.name)}"
+            )
+        return replace(meta, commit=self.to.commit, release=self.to.release, outside=self.to.outside)
 
 
-def is_repeated(meta: Meta, target: Position) -> bool:
-    """Whether a replay has come to where it ends: all messages, all that was tried again, and all truncations."""
-    again = meta.next >= target.next and len(meta.retried) >= len(target.retried)
-    return again and meta.truncations >= target.truncations
-
-
-def due_again(meta: Meta, target: Position) -> tuple[int, int] | None:
-    """The next message that a replay has to try again, as in `Meta.retried`; None where there is no more."""
-    return target.retried[len(meta.retried)] if len(meta.retried) < len(target.retried) else None
-
-
-def replayed(table: Table, shard: int, meta: Meta, target: Position) -> Meta:
-    """Where a replay ends it takes over the published commit and release: what it rebuilt must be what is out.
-
-    On the way it numbers its commits above the published one, so that none is taken for another.
-    """
-    if not is_repeated(meta, target):
-        return replace(meta, commit=max(meta.commit, target.commit + 1))
-    rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, target))
-    if rebuilt != published:
-        raise ShardRefused(
-            f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
-            f"{target.commit}: the input has changed, or another version of streamer published it, or Redis had lost "
-            f"everything, and with it the secret by which the shard's chances were drawn; restore Redis from any "
-            f"former copy and start the workers, or, {remedies.begin_anew(table.name)}"
-        )
-    return replace(meta, commit=target.commit, release=target.release, outside=target.outside)
-
-
-def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> str:
-    """What is said where a replay cannot apply what was tried again."""
-    return (
+def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> ShardRefused:
+    """The refusal of a replay that cannot apply again what was retried."""
+    return ShardRefused(
         f"shard {shard} of {table.name}: offset {offset} was a dead letter that was tried again and applied, and "
         f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or, "
         f"{remedies.begin_anew(table.name)}"

@@ -2,29 +2,29 @@
 
 The rules of this file
 ----------------------
-* Debezium writes a truncation to one partition. Where there are several, the shard that reads it empties itself and
-  says it to the others: one record of the control topic for each, in the transaction of its own commit. It says where
-  in the source's order the truncation stands (`streamer.incremental.events.source_position`).
-* Messages that stand before it change nothing any more, in whatever shard and whenever they are read: late ones, and
-  those that a connector sends twice. So a shard may hear of a truncation before it has read what came before it.
-* A shard that hears of it late has applied later messages already. Its table is then what these alone come to: they
-  are read again from the input, from behind the last one that stands before the truncation, by the very loop of a
-  shard, from an empty table. Rows that are the same stay as they are published.
-* A message that names no place stands with the one before it in its partition. Connectors send tombstones so.
-* A row without a place, or with one in another log, may be older than the truncation where its partition has held no
+* Debezium writes a truncation to one partition. If the table has several, the shard that reads it empties itself and
+  says it to the others: one record of the control topic for each, in the transaction of its own commit, with the
+  truncation's position in the source's log (`streamer.incremental.events.source_position`).
+* Messages with an earlier position change nothing any more, in whatever shard and whenever they are read: late ones,
+  and those that a connector sends twice. So a shard may hear of a truncation before it has read what came before it.
+* A shard that hears of it late has applied later messages already. Its table becomes what these alone amount to. They
+  are read again from the input, after the last one with an earlier position, by a machine of the same kind that begins
+  with an empty table. Rows that stay the same stay as they are published.
+* A message without a position has that of the message before it in its partition. Connectors send tombstones so.
+* A row without a position, or with one in another log, may be older than the truncation if its partition has held no
   message of the truncation's log before it (`Meta.log_seen`): then the shard is refused.
-* A control topic that was recreated lacks what somebody may not have heard: who knows a truncation says it there again.
-* Of truncations the latest one says all; who knows it ignores the earlier ones, and its repetitions.
-* A shard hears of a truncation between two messages, and nobody can foretell between which. So it says in its own
-  partition of the control topic where that was, in the same transaction, and counts in `Meta` and `Position` how often
-  it did. Whoever repeats the input after a loss does it there again. Messages, what is said so, and the shard's secret
-  decide the state, and nothing else does: such a release is not `outside`.
-* Truncations of two logs have no order: whoever knows one and meets the other is refused, and guesses nothing.
-* Where a truncation names no place, or rows name none, or the input has expired, or places and dates contradict one
-  another, the shard is refused: nobody could say who is in the table.
-* Only a date tells a message that comes late from one of a log that has begun anew. So a truncation without a date is
-  refused as one without a place, and a change without one, whose place is before a truncation, is a dead letter:
-  where the log is the same nothing was lost, and else somebody has to hear of it.
+* A recreated control topic lacks what some shard may not have heard: every shard says there again what it knows.
+* The latest truncation says all. A shard that knows it ignores earlier ones, and its repetitions.
+* Between which two messages a shard hears of a truncation is chance. So the shard says where that was in its own
+  partition of the control topic, in the same transaction, and counts in `Meta` and `Position` how often it did. There a
+  replay applies the truncation again. Messages, these records and the shard's secret decide the state, and nothing
+  else does: such a release is not `outside`.
+* Truncations of two logs have no order: a shard that knows one and meets the other is refused.
+* The shard is refused, because no one could say who is in the table, if a truncation has no position, or rows have
+  none, or the input has expired, or positions and dates contradict each other.
+* Only its date tells a late message from one of a log that has started again. So a truncation without a date is refused
+  like one without a position. A change without a date and with an earlier position is a dead letter: nothing is lost if
+  the log is the same, and otherwise an operator has to hear of it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PlaceOf = Callable[[bytes | None], SourcePosition | None]
 
 WINDOW_OFFSETS: Final = 4_000
 WIDER: Final = 8
-"""The input is read backwards in windows: mostly, what came after a truncation is a few seconds long."""
+"""The input is read backwards in windows, each so many times wider: mostly a few seconds came after a truncation."""
 
 _NO_PLACE = (
     "{}: the table was truncated (offset {}), and the message does not say {}: let the "
@@ -72,20 +72,17 @@ _NO_DATE = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The end of what was read of an input: it begins behind the last message that stands before a truncation.
+    """The end of what was read of an input, after the last message that came before a truncation."""
 
-    begins: None if no message does. told: whether any message named a place in the same log.
-    """
-
-    begins: int | None = None
-    told: bool = False
+    begins: int | None = None  # None if no message came before it
+    told: bool = False  # whether any message named a position in the same log
 
 
 def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePosition, table_name: str) -> Change:
-    """What a change comes to in the source's order, in one of several shards: nothing, if it is overtaken.
+    """The change after applying the source's order, in one of several shards: nothing, if it came before `truncated`.
 
-    stands: where its message does. truncated: the last truncation, as far as the shard knows. A truncation that was
-    captured and is to be said to the others stays as it is. Raises OrderLost, EventRefused: undated-before-truncation.
+    stands: the position of its message. truncated: the last truncation that the shard knows. A captured truncation that
+    has to be said to the others stays as it is. Raises OrderLost, EventRefused: undated-before-truncation.
     """
     if stands is None:
         return change
@@ -106,9 +103,9 @@ def in_source_order(
     tally: StepTally,
     place_of: PlaceOf = position_of,
 ) -> Change:
-    """What a message of a shard changes, seen from the source's order; tells other shards where it truncates.
+    """The change of a message after applying the source's order; adds to the tally what a truncation says to others.
 
-    meta: of the last commit. Raises ShardRefused if nobody can tell.
+    meta: of the last commit. Raises ShardRefused if the order cannot be known.
     """
     if meta.shards == 1:
         return change
@@ -133,7 +130,7 @@ def _behind(
     truncated: SourcePosition,
     tally: StepTally,
 ) -> Change:
-    """What a change comes to behind a truncation. Raises ShardRefused if nobody can tell."""
+    """The change, if a truncation is known. Raises ShardRefused if it cannot be known which came first."""
     if stands is not None and stands.log == truncated.log:
         tally.log_seen = True
     elif isinstance(change, Upsert | Insert) and not tally.log_seen:
@@ -151,7 +148,7 @@ def _behind(
 def place_of_truncation(
     name: str, table_name: str, message: Message, place_of: PlaceOf = position_of
 ) -> SourcePosition:
-    """Where a truncation that was captured stands, and when. Raises ShardRefused if nobody can tell."""
+    """Position and date of a captured truncation. Raises ShardRefused if it has none."""
     source = place_of(message.value)
     if source is None or not source.at:
         missing = "where in the source's order" if source is None else "when (source.ts_ms)"
@@ -160,11 +157,10 @@ def place_of_truncation(
 
 
 def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: SourcePosition) -> list[OutboxEntry]:
-    """What a shard that read a truncation at an offset says to all others, each in its partition (the record's key).
+    """What a shard that read a truncation says to all others, each in its partition (the record's key).
 
-    Once more where the control topic was recreated; offset: then the next one that it reads.
-
-    Raises ShardRefused if the control topic is missing.
+    offset: where it read it; the next one that it reads, if it says so again in a recreated control topic. Raises
+    ShardRefused if the control topic is missing.
     """
     if meta.topic_ids and CONTROL not in meta.topic_ids:
         raise ShardRefused(
@@ -176,17 +172,17 @@ def said_to_others(meta: Meta, name: str, shard: int, offset: int, source: Sourc
 
 
 def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition) -> OutboxEntry:
-    """What a shard says in its own partition of a truncation that it has placed; meta: with it."""
+    """What a shard says in its own partition of a truncation from another shard; meta: after it took effect."""
     return OutboxEntry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
 
 
 def passed_over_in(meta: Meta) -> set[int]:
-    """The offsets below a shard's `next` that it has not applied by an operator's word, or for an unknown fault."""
+    """The offsets below a shard's `next` that were skipped and not retried since."""
     return set(meta.skipped).difference(offset for _, offset in meta.retried)
 
 
 def is_news(name: str, table_name: str, meta: Meta, source: SourcePosition) -> bool:
-    """Whether a truncation is later than what the shard knows. Raises ShardRefused if nobody can tell."""
+    """Whether a truncation is later than the one the shard knows. Raises ShardRefused if they have no order."""
     known = meta.truncated
     if known is None:
         return True
@@ -220,10 +216,12 @@ def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> 
     return last
 
 
-def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]) -> list[Placed]:
-    """The truncations that were placed behind what a store holds, up to the published position, in order.
+def to_repeat(
+    name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]
+) -> tuple[Placed, ...]:
+    """The truncations from other shards that a store has lost, up to the published position, in order.
 
-    placed: what the shard has said of all. Raises ShardRefused if that is not there any more.
+    placed: where they took effect, as the shard said. Raises ShardRefused if that is not there any more.
     """
     missing = range(meta.truncations + 1, position.truncations + 1)
     known = {one.number: one for one in placed}
@@ -232,11 +230,11 @@ def to_repeat(name: str, table_name: str, meta: Meta, position: Position, placed
             f"{name}: the store has lost commits, and the control topic does not say any more where truncations took "
             f"effect, so reading the input again cannot repeat it; {remedies.begin_anew(table_name)}"
         )
-    return [known[number] for number in missing]
+    return tuple(known[number] for number in missing)
 
 
 def run_behind(source: SourcePosition, batches: Iterable[Sequence[Message]], place_of: PlaceOf = position_of) -> Run:
-    """The messages that stand behind a truncation at the end of what is read. Raises OrderLost."""
+    """The messages after a truncation, at the end of what is read. Raises OrderLost."""
     begins, told = None, False
     for batch in batches:
         for message in batch:
@@ -256,9 +254,9 @@ def begin_of_run(
     read: Callable[[int], Iterator[Sequence[Message]]],
     place_of: PlaceOf = position_of,
 ) -> int:
-    """The offset from which on the messages below `next_` stand behind a truncation.
+    """The offset from which on the messages below `next_` came after a truncation.
 
-    read: the messages from an offset to `next_`. Raises ShardRefused where the input does not tell; OrderLost.
+    read: the messages from an offset to `next_`. Raises ShardRefused if the input does not tell; OrderLost.
     """
     start, window = next_, WINDOW_OFFSETS
     run = Run()
@@ -277,7 +275,7 @@ def begin_of_run(
 
 
 def order_lost(name: str, table_name: str) -> ShardRefused:
-    """The refusal of a source whose order is not what it was."""
+    """The refusal of a source whose log has started again."""
     return ShardRefused(
         f"{name}: by its place in the source's log a message came before the last truncation, by its date long after "
         f"it: the log has begun anew (another server, a restored copy); {remedies.begin_from_file(table_name)}"

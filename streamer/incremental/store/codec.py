@@ -3,17 +3,13 @@
 The rules of this file
 ----------------------
 * Every value is one msgpack array whose first element is `FORMAT_VERSION`: arrays, because a shard holds one value per
-  person and names would cost more than the content. Whoever changes the shape of a value, be it by one field more,
-  raises the version: a reader that skipped what it does not know would go on with a part of what was kept.
-* What an earlier format said is read as long as it is a beginning of what this one says. A later one is refused, and
-  the message names both.
-* Reading trusts nothing: the decoders are typed, and bytes that do not fit raise ShardRefused, which says what kind of
-  value it is and in which format it was written, never what is in it.
-* An outbox entry stands behind the number of its commit, as text, so that a store can trim by commit without decoding.
-* Of one value nothing depends: the origin of a QI group, which is in no digest and in no published record, and which
-  the batches decide, as they do the numbers of commits.
-* A sorted set keeps no order among equal degrees; `in_order` is the one order in which both stores hand a similarity
-  list out.
+  person, and field names would cost more than the content. Raise the version whenever the shape of a value changes,
+  even by one more field: a reader that skipped what it does not know would go on with a part of what was kept.
+* An earlier format is read as long as it is a beginning of this one. A later one is refused; the message names both.
+* Reading trusts nothing: the decoders are typed. Bytes that do not fit raise ShardRefused, which names the kind of
+  value and its format, never what is in it.
+* An outbox entry begins with the number of its commit as text, so that a store can trim by commit without decoding.
+* A sorted set keeps no order among equal degrees; `in_order` is the order in which both stores hand out a list.
 """
 
 from __future__ import annotations
@@ -34,10 +30,8 @@ from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store.base import Meta, Progress, Snapshot
 from streamer.table.row import Row, Values
 
-# The numbers of the formats in which things are kept, and what is said of one that this streamer does not read.
-#
-# Whatever is kept longer than a process runs (the values in Redis, positions and requests in Kafka) carries the number
-# of its format. A streamer that meets a higher one than it knows stops: what it would skip may be what counts.
+# Whatever is kept longer than a process runs (values in Redis, positions and requests in Kafka) has the number of its
+# format. A streamer that meets a higher one than it knows stops: what it would skip may matter.
 
 
 class _Numbered(msgspec.Struct):
@@ -50,7 +44,7 @@ _numbered = msgspec.json.Decoder(_Numbered).decode
 
 
 def unread(found: int, known: int, mend: str) -> str:
-    """What is said of a thing in a format that is not read; known: the newest one that is; mend: what else to do.
+    """Words about a thing in a format that is not read; known: the newest format that is; mend: what else to do.
 
     >>> unread(7, 5, "begin anew")
     'is in format 7, and this streamer reads up to format 5: run the version that wrote it, or, begin anew'
@@ -60,14 +54,14 @@ def unread(found: int, known: int, mend: str) -> str:
 
 
 def check_format(json: bytes, known: int, what: str, mend: str) -> None:
-    """Raises ShardRefused where a JSON object says that its format is newer than `known`; DecodeError for no object."""
+    """Raises ShardRefused if a JSON object names a newer format than `known`; DecodeError if it is no object."""
     found = _numbered(json).format
     if found > known:
         raise ShardRefused(f"{what} {unread(found, known, mend)}")
 
 
 FORMAT_VERSION = 5
-"""5: a row says which of its quasi-identifiers are null; 4 said nothing of it."""
+"""Since 5 a row says which of its quasi-identifiers are null."""
 
 FORMAT_READ_FIRST = 4
 
@@ -78,13 +72,13 @@ _Texts = tuple[str, ...]
 UNREADABLE = (msgspec.MsgspecError, ValueError)  # ValueError: text that is not UTF-8, an array that is too short
 
 STORED_DIGITS_MAX = 20
-"""Of a number that is stored as text: Python refuses thousands of digits with an error of its own."""
+"""Of a number that is stored as text: Python refuses thousands of digits with another error."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class _StoredRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """One line of the index table behind the version."""
+    """One line of the index table, after the version."""
 
     version: _Version
     codes: _Cells
@@ -110,7 +104,7 @@ class _StoredCounts(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
 
 
 class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The fields of `Meta` behind the version; those with a default may be missing."""
+    """The fields of `Meta` after the version; those with a default may be missing."""
 
     version: _Version
     commit: int
@@ -138,7 +132,7 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 _LATER = {field.name: field.default for field in fields(Meta)[13:]}
-"""Fields that came after the format, with what they are if nothing is said; the last of these are not written."""
+"""Fields added since the format began, with their defaults; the last ones are not written if they have them."""
 
 COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
 
@@ -156,7 +150,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(data: bytes) -> Record:
-    """Raises ShardRefused where `data` is not a record of this format."""
+    """Raises ShardRefused if `data` is not a record of this format."""
     try:
         said = _record(data)
     except UNREADABLE:
@@ -170,7 +164,7 @@ def encode_qi_group(state: QIGroupState) -> bytes:
 
 
 def decode_qi_group(data: bytes) -> QIGroupState:
-    """Raises ShardRefused where `data` is not a QI group of this format."""
+    """Raises ShardRefused if `data` is not a QI group of this format."""
     try:
         _, lo, hi, members, slots = _qi_group(data)
     except UNREADABLE:
@@ -184,7 +178,7 @@ def encode_origin(origin: Origin) -> bytes:
 
 
 def decode_origin(data: bytes) -> Origin:
-    """Raises ShardRefused where `data` is not an origin of this format."""
+    """Raises ShardRefused if `data` is not an origin of this format."""
     try:
         _, how, commit = _origin(data)
     except UNREADABLE:
@@ -193,7 +187,7 @@ def decode_origin(data: bytes) -> Origin:
 
 
 def decode_number(data: bytes) -> int:
-    """The number of a QI group, as text. Raises ShardRefused where `data` is none, or not as we write it."""
+    """The number of a QI group, as text. Raises ShardRefused if `data` is none, or not as we write it."""
     if not (data.isdigit() and len(data) <= STORED_DIGITS_MAX and b"%d" % int(data) == data):
         raise ShardRefused(f"store: the number of a QI group is damaged; {remedies.begin_anew()}")
     return int(data)
@@ -221,7 +215,7 @@ def encode_meta(meta: Meta) -> bytes:
 
 
 def decode_meta(data: bytes) -> Meta:
-    """Raises ShardRefused where `data` is not the meta of this format."""
+    """Raises ShardRefused if `data` is not the meta of this format."""
     try:
         said = msgspec.structs.asdict(_meta(data))
     except UNREADABLE:
@@ -248,7 +242,7 @@ def commit_of(data: bytes) -> int:
 
 
 def decode_entry(data: bytes) -> tuple[int, OutboxEntry]:
-    """The commit and the entry. Raises ShardRefused where `data` is not an outbox entry of this format."""
+    """The commit and the entry. Raises ShardRefused if `data` is not an outbox entry of this format."""
     commit = commit_of(data)
     encoded = data.partition(b":")[2]
     try:
@@ -259,7 +253,7 @@ def decode_entry(data: bytes) -> tuple[int, OutboxEntry]:
 
 
 def in_order(similar: SimilarityList) -> SimilarityList:
-    """The same list with the nearest QI group first, equal degrees by number. Raises ValueError for what has no order.
+    """The same list with the nearest QI group first, equal degrees by number. Raises ValueError for NaN.
 
     >>> in_order(SimilarityList(((7, 0.5), (3, 2.0), (2, 0.5)), floor=0.25)).neighbours
     ((3, 2.0), (2, 0.5), (7, 0.5))

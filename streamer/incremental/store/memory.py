@@ -2,12 +2,12 @@
 
 The rules of this file
 ----------------------
-* The server and its clients are two things, as with Redis: a `MemoryServer` outlives every `MemoryStore` that speaks to
-  it, so a test can let a worker crash and hand its shard to the next one.
-* It holds bytes, written and read by the same codec as in Redis: nobody shares an object with the store by accident,
-  and what cannot be stored fails here too. Entries of the outbox are bytes already, and stay as they are: of a whole
-  table they are the most.
-* A commit is encoded as a whole before the first of it is written: so it is there whole or not at all.
+* Server and clients are two things, as with Redis: a `MemoryServer` outlives every `MemoryStore` that speaks to it, so
+  that a test can let a worker crash and hand its shard to the next one.
+* It holds bytes, written and read by the same codec as in Redis: no object is shared with the store by accident, and
+  what cannot be stored fails here too. Outbox entries are bytes already and stay as they are: in a whole table they are
+  most of it.
+* A commit is encoded as a whole before any of it is written, so it is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class MemoryServer:
         return self.shards.setdefault((table_name, shard), ShardBytes())
 
     def new_fence(self) -> str:
-        """A counter and a random token, so that no fence comes back where a shard, or this whole server, is lost."""
+        """A counter and a random token, so that no fence comes back after a shard, or this whole server, is lost."""
         return f"{next(self._fences)}-{secrets.token_hex(8)}"
 
 
 class MemoryStore:
-    """The `Store` of one shard on a `MemoryServer`."""
+    """The `Store` of one shard on a `MemoryServer`; its contract is in `store.base`."""
 
     def __init__(self, server: MemoryServer, table_name: str, shard: int) -> None:
         self._server = server
@@ -77,23 +77,19 @@ class MemoryStore:
         return self._server.shard(self._table_name, self._shard_number)
 
     def take_over(self, again: bool = False) -> str:
-        """Shuts out whoever wrote this shard before; returns the new fence. Raises Fenced (`again`)."""
         if again:
             self.check_fence(self._fence)
         self._shard.fence = self._fence = self._server.new_fence()
         return self._fence
 
     def check_fence(self, fence: str) -> None:
-        """Raises Fenced when `fence` is not the newest any more."""
         if self._shard.fence != fence:
             raise Fenced(f"shard {self._shard_number}: another worker has taken over")
 
     def meta(self) -> Meta | None:
-        """Where the shard stands, or None for a shard that never committed."""
         return None if self._shard.meta is None else codec.decode_meta(self._shard.meta)
 
     def load(self) -> State | None:
-        """Everything the shard holds, or None for a shard that never committed."""
         shard, meta = self._shard, self.meta()
         if meta is None:
             return None
@@ -107,20 +103,13 @@ class MemoryStore:
         return State(meta, kept)
 
     def statement_ids(self) -> tuple[str, ...]:
-        """The ids of the last statements that were applied, oldest first."""
         return tuple(statement_id.decode() for statement_id in self._shard.statement_ids)
 
     def origin(self, qi_group: int) -> Origin | None:
-        """How a QI group came to be; None if nobody knows, or if there is no such QI group."""
         data = self._shard.origins.get(qi_group)
         return None if data is None else codec.decode_origin(data)
 
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
-        """Applies `commit` on top of commit number `commit_before`, whole or not at all.
-
-        Raises Fenced when `fence` is not the newest, Conflict when the store is neither at `commit_before` nor already
-        at this very commit, ValueError where the commit has the number of the one before it.
-        """
         number = commit.meta.commit
         if number == commit_before:
             raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
@@ -152,11 +141,9 @@ class MemoryStore:
         shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence
 
     def outbox(self) -> Iterator[tuple[int, OutboxEntry]]:
-        """Entries not trimmed yet with their commit numbers, oldest first."""
         return iter(tuple(self._shard.outbox))
 
     def trim(self, fence: str, commit: int) -> None:
-        """Drops the outbox entries of commits <= `commit`. Raises Fenced."""
         self.check_fence(fence)
         outbox = self._shard.outbox
         while outbox and outbox[0][0] <= commit:
@@ -166,12 +153,12 @@ class MemoryStore:
 def _each(
     encode: Callable[[Value], Encoded], changes: Mapping[Key, Value | None], field: Callable[[Key], Field]
 ) -> dict[Field, Encoded | None]:
-    """Every value encoded, under what `field` makes of its name; None, a removal, stays None."""
+    """Names and values encoded; None, a removal, stays None."""
     return {field(name): None if value is None else encode(value) for name, value in changes.items()}
 
 
 def _merge(kept: dict[Key, Encoded], changes: Mapping[Key, Encoded | None]) -> None:
-    """Takes changes over; None removes."""
+    """Makes the changes; None removes."""
     for name, value in changes.items():
         if value is None:
             kept.pop(name, None)

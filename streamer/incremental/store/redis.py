@@ -2,13 +2,13 @@
 
 The rules of this file
 ----------------------
-* All keys of a shard stand under one hash tag, so that one script may change them all, on a cluster too:
+* All keys of a shard have one hash tag, so that one script may change them all, on a cluster too:
   `{table:shard}:meta` (hash: fence, commit, state ...), `:records` (hash: source key -> row), `:groups` (hash: QI group
   -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
   QGSSD), `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which
-  commit). Raw values live here: access control and TLS are part of a deployment.
-* What changes something is one Lua call, repeatable without harm, because the client repeats a call whose answer was
-  lost, and an answer is lost after the work as often as before it.
+  commit). Raw values are stored here: access control and TLS are part of a deployment.
+* Every change is one Lua call that can be repeated without harm. The client repeats a call whose answer was lost, and
+  an answer is lost after the work as often as before it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,17 @@ from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of
 
-# The call of `commit.lua`: one commit as the keys and arguments of the script.
-#
-# The script changes seven keys and one sorted set per similarity list. Its values come as ten sections, each the
-# arguments of one Redis command, then the sorted sets. They are joined into slices, each an argument that holds the
-# values and one before it that says how long each is: a dozen values per event as an argument each would cost the
-# client more than all else about a commit. Floats go as their shortest exact text: Redis reads it back to the same
-# double.
+# The arguments of `commit.lua`. The script changes seven keys and one sorted set per similarity list. Its values come
+# as ten sections, each the arguments of one Redis command, and then the sorted sets. Values are joined into slices: one
+# argument says how long each value is, the next holds them all. A dozen values per event as arguments of their own
+# would cost the client more than everything else in a commit. Floats are sent as their shortest exact text, which Redis
+# reads back to the same double.
 
 FENCED, CONFLICT = -1, -2
-"""What the script answers where it wrote nothing; 0: this very commit is stored already."""
+"""The script's answers if it wrote nothing; 0: this very commit is stored already."""
 
 SLICE = 5_000
-"""Values of a slice: an even number, so that a field and its value stay together; the script can take 8,000."""
+"""Values per slice: an even number, so that a field and its value stay together; the script can take 8,000."""
 
 Name = TypeVar("Name")
 Value = TypeVar("Value")
@@ -89,7 +87,7 @@ def keys(shard_keys: Sequence[str], similarity_key: str, commit: Commit) -> list
 
 
 def entries(commit: Commit) -> dict[str, int]:
-    """How many fields and list entries a commit writes, by kind; of similarity lists the script itself keeps count."""
+    """How many fields and list entries a commit writes, by kind; the script counts those of similarity lists."""
     return {
         "records": len(commit.records),
         "groups": len(commit.qi_groups),
@@ -118,7 +116,7 @@ def _sections(commit: Commit) -> list[Texts]:
 def _put_and_gone(
     changes: Mapping[Name, Value | None], field: Callable[[Name], bytes], encode: Callable[[Value], bytes]
 ) -> tuple[Texts, Texts]:
-    """Field and value of what is there afterwards, one after the other; the fields of what is not."""
+    """Fields and values that are put, one after the other; fields that are removed."""
     put: Texts = []
     gone: Texts = []
     for name, value in changes.items():
@@ -130,7 +128,7 @@ def _put_and_gone(
 
 
 def _sorted_sets(commit: Commit) -> list[Texts]:
-    """Per changed similarity list score and member of each neighbour; nothing for a list that is gone."""
+    """Per changed similarity list the score and number of each neighbour; empty for a list that is removed."""
     return [[] if similar is None else _scores(codec.in_order(similar)) for similar in commit.similarity.values()]
 
 
@@ -151,22 +149,18 @@ ENTRIES_PER_READ = 1_000
 LISTS_PER_READ = 1_000
 
 TOKENS_KEPT = 100
-"""Of the fences that this process asked for without an answer: far more than an outage leaves."""
+"""How many fences are remembered that this process asked for without an answer: far more than an outage leaves."""
 
 KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins")
 
 
 class RedisStore:
-    """The `Store` of one shard in Redis.
-
-    writes: what the commits of this object wrote: "calls", "commands" (Redis commands inside the calls), and the
-    fields and entries of "records", "groups", "similarity" (those that differed), "floors", "outbox", "statements",
-    "origins", "meta".
-    """
+    """The `Store` of one shard in Redis; its contract is in `store.base`."""
 
     def __init__(self, client: RedisClient, table_name: str, shard: int) -> None:
         self.shard = shard
         self.writes: Counter[str] = Counter()
+        """What commits wrote: "calls", "commands" inside the calls, and fields and entries of each kind (`entries`)."""
         self._tokens: list[str] = []
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
@@ -182,11 +176,7 @@ class RedisStore:
     # -- who may write --------------------------------------------------------------------------------------------
 
     def take_over(self, again: bool = False) -> str:
-        """Shuts out whoever wrote this shard before; returns the new fence (a counter and a random token).
-
-        again: raises Fenced where somebody else took it over since this object did. A call that was not answered may
-        have been done, so all tokens of this object count as its own.
-        """
+        """As in `Store`. A call without an answer may have been done, so all tokens of this object count as its own."""
         own = self._tokens if again else []
         self._tokens = [*self._tokens[-TOKENS_KEPT:], secrets.token_hex(8)]
         with self._answers():
@@ -196,7 +186,6 @@ class RedisStore:
         return fence.decode()
 
     def check_fence(self, fence: str) -> None:
-        """Raises Fenced when `fence` is not the newest any more."""
         with self._answers():
             newest = self._client.hget(self._meta, "fence")
         if newest != fence.encode():
@@ -205,11 +194,7 @@ class RedisStore:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
-        """Applies `commit` on top of commit number `commit_before`, whole or not at all.
-
-        Raises Fenced when `fence` is not the newest, Conflict when the store is neither at `commit_before` nor already
-        at this very commit, ValueError where the commit has the number of the one before it.
-        """
+        """As in `Store`; raises ValueError if the commit has the number of the one before it."""
         number = commit.meta.commit
         if number == commit_before:
             raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
@@ -227,13 +212,12 @@ class RedisStore:
             self.writes.update(entries(commit), similarity=sum(similarity), calls=1, commands=commands)
 
     def _with_former_lists(self, commit: Commit) -> Commit:
-        """The same commit, which names the lists that it removes: whoever else could add one is fenced, or we are."""
+        """The same commit with the names of the lists that it removes; no one else can add one without fencing us."""
         with self._answers():
             former: dict[int, SimilarityList | None] = dict.fromkeys(map(int, self._client.hkeys(self._similarity)))
         return replace(commit, similarity=former | dict(commit.similarity))
 
     def trim(self, fence: str, commit: int) -> None:
-        """Drops the outbox entries of commits <= `commit`. Raises Fenced."""
         with self._answers():
             dropped = self._trim_script(keys=[self._meta, self._outbox], args=[fence, commit])
         if dropped == FENCED:
@@ -242,17 +226,15 @@ class RedisStore:
     # -- reading --------------------------------------------------------------------------------------------------
 
     def meta(self) -> Meta | None:
-        """Where the shard stands, or None for a shard that never committed."""
         with self._answers():
             data = self._client.hget(self._meta, "state")
         return None if data is None else codec.decode_meta(data)
 
     def load(self) -> State | None:
-        """Everything the shard holds, or None for a shard that never committed.
+        """As in `Store`; rows, QI groups and similarity lists are read while they are iterated.
 
-        Rows, QI groups and similarity lists are read while they are iterated. The end of the rows, and of the lists,
-        raises Conflict where somebody committed meanwhile: who looks at the QI groups alone may do so at a shard that
-        works. Bytes that no store writes raise ShardRefused.
+        The end of the rows, and of the lists, raises Conflict if somebody committed meanwhile. The end of the QI groups
+        does not: to look at them alone is allowed while the shard works. Bytes that no store writes raise ShardRefused.
         """
         meta = self.meta()
         if meta is None:
@@ -267,18 +249,15 @@ class RedisStore:
         return State(meta, kept)
 
     def statement_ids(self) -> tuple[str, ...]:
-        """The ids of the last statements that were applied, oldest first."""
         with self._answers():
             return tuple(data.decode() for data in self._client.lrange(self._statements, 0, -1))
 
     def origin(self, qi_group: int) -> Origin | None:
-        """How a QI group came to be; None if nobody knows, or if there is no such QI group."""
         with self._answers():
             data = self._client.hget(self._origins, qi_group)
         return None if data is None else codec.decode_origin(data)
 
     def outbox(self) -> Iterator[tuple[int, OutboxEntry]]:
-        """Entries not trimmed yet with their commit numbers, oldest first."""
         with self._answers():
             left = self._client.llen(self._outbox)
         while left > 0:  # counted from the end, which a trim does not move
@@ -324,10 +303,10 @@ class RedisStore:
             yield number, codec.decode_similarity(floor, neighbours)
 
     def _scan(self, hash_name: str) -> Iterator[tuple[bytes, bytes]]:
-        """Fields and values of a hash, a slice at a time. Each comes once as long as nobody writes to the hash.
+        """Fields and values of a hash, a slice at a time. Each comes once as long as the hash is not written to.
 
-        All by one connection: another server, or the same one started again, would take the cursor for another place,
-        and fields would be missing in silence. So nothing is asked again by another connection.
+        All by one connection, and no question is repeated by another one: another server, or the same one restarted,
+        would take the cursor for another place, and fields would be missing in silence.
         """
         with self._answers():
             connections: Any = master_of(self._client, hash_name).connection_pool
@@ -353,7 +332,7 @@ class RedisStore:
         return answers(self._address)
 
     def _fenced(self) -> Fenced:
-        """Why a fence is not the newest any more: only another worker writes another one."""
+        """The reason why a fence is not the newest any more."""
         with self._answers():
             newest = self._client.hget(self._meta, "fence")
         if newest is None:

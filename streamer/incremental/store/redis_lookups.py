@@ -1,9 +1,8 @@
 """What an operator looks up in Redis without loading a shard, and what workers leave there for him to read.
 
-They leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, and why somebody refused the shard); a
-command that gives a whole table its first rows leaves word there until all shards have them.
-Who holds a shard, the fence alone says; from first_taken_at on a shard that was never rebuilt counts the time to its
-first rebuild by the clock.
+Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, and why the shard was refused). The
+fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild by the clock counts from
+first_taken_at. A command that gives a whole table its first rows marks all shards until all of them have their rows.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters
 
 REFUSED_FIELDS = ("refused_by", "reason", "refused_at")
-BEGINNING = "beginning"
-"""Left by a command that gives all shards of a table their rows, from before it writes until all of them have them."""
 """What a refusal leaves in the custody."""
+
+BEGINNING = "beginning"
+"""The mark of a command that gives all shards of a table their rows, from before it writes until all have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Sizes:
 
     @property
     def pending(self) -> int:
-        """Rows wait only if there is no QI group to join."""
+        """Rows are pending only if there is no QI group to join."""
         return 0 if self.qi_groups else self.records
 
 
@@ -55,16 +55,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never.
-
-    beginning: whether the table has begun in some shards, maybe, and not in all.
-    """
+    """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never."""
 
     owner: str = ""
     taken_at: int | None = None
     committed_at: int | None = None
     refusal: Refusal | None = None
-    beginning: bool = False
+    beginning: bool = False  # the table may have its rows in some shards, and not in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +83,9 @@ class RedisLookups(RedisStore):
             return Sizes(*pipeline.execute())
 
     def tell_owner(self, owner: str) -> int:
-        """Leaves word of who has taken the shard over just now; what somebody refused before is over.
+        """Notes who has taken the shard over just now, and removes a refusal.
 
-        Returns when somebody did so first, in seconds since 1970.
+        Returns when the shard was first taken over, in seconds since 1970.
         """
         with self._answers():
             taken_at, _ = self._time()
@@ -99,35 +96,35 @@ class RedisLookups(RedisStore):
             return int(pipeline.execute()[-1])
 
     def refusal_is_over(self) -> None:
-        """What somebody refused the shard for has been mended meanwhile."""
+        """Removes a refusal whose cause is remedied."""
         with self._answers():
             self._client.hdel(self._custody, *REFUSED_FIELDS)
 
     def tell_refusal(self, owner: str, reason: str) -> None:
-        """Leaves word of why a worker refuses the shard, until one takes it over."""
+        """Notes why a worker refuses the shard, until one takes it over."""
         with self._answers():
             refused_at, _ = self._time()
             told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
             self._client.hset(self._custody, mapping=told)
 
     def tell_beginning(self) -> None:
-        """Leaves word that the table is about to begin, or to begin anew, in all its shards."""
+        """Notes that a command is about to give the table its rows in all shards."""
         with self._answers():
             self._client.hset(self._custody, BEGINNING, "1")
 
     def tell_begun(self) -> None:
-        """All shards have the new table: what somebody refused before is over, too."""
+        """Notes that all shards have the new table, and removes a refusal."""
         with self._answers():
             self._client.hdel(self._custody, BEGINNING, *REFUSED_FIELDS)
 
     def check_begun(self, name: str) -> None:
-        """Raises ShardRefused if the table has begun in some shards, maybe, and not in all."""
+        """Raises ShardRefused if the table may have its rows in some shards, and not in all."""
         with self._answers():
             if self._client.hexists(self._custody, BEGINNING):
                 raise ShardRefused(f"{name}: {remedies.BEGUN_IN_PART}")
 
     def custody(self) -> Ownership:
-        """Who took the shard over last, when it committed last, and why somebody refused it since."""
+        """Who took the shard over last, when it committed last, and why it was refused since."""
         with self._answers():
             told = {name.decode(): text.decode() for name, text in self._client.hgetall(self._custody).items()}
             committed_at = self._client.hget(self._meta, "committed_at")
@@ -157,8 +154,8 @@ class RedisLookups(RedisStore):
     def snapshot(self) -> State | None:
         """Rows and QI groups as of one commit, without similarity lists; None for a shard that never committed.
 
-        Redis answers nobody else meanwhile, a million rows for about half a second: on a busy shard no slower reading
-        would ever see one commit.
+        Redis answers no one else until then, with a million rows for about half a second. A slower reading would never
+        see one commit of a busy shard.
         """
         with self._answers():
             pipeline = self._client.pipeline(transaction=True)
@@ -214,7 +211,7 @@ def server_now(client: RedisClient) -> RedisNow:
 
 
 def _now(master: redis.Redis) -> RedisNow:
-    """The clock and the memory of one server. One that does not tell its memory is taken for one that has some."""
+    """The clock of one server, and whether it is full; not full if it does not show its memory."""
     asked: Any = master  # redis-py types every answer as "or an awaitable"
     with answers(address_of(master)):
         seconds, microseconds = asked.time()
@@ -235,7 +232,7 @@ def shards_of(client: RedisClient, table_name: str) -> list[int]:
 
 
 def forget_shard(client: RedisClient, table_name: str, shard: int) -> None:
-    """Removes all that Redis holds of a shard which the input has not any more, its fence first."""
+    """Removes everything of a shard that the input no longer has, its fence first."""
     asked: Any = client  # redis-py types every answer as "or an awaitable"
     with answers(address_of(client)):
         asked.unlink(f"{{{table_name}:{shard}}}:meta")

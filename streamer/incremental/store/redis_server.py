@@ -2,10 +2,10 @@
 
 The rules of this file
 ----------------------
-* One server, a master that Sentinel finds, or a Redis Cluster: who uses a store sees no difference. Only
-  masters are read, because a replica is behind.
-* Redis must not lose what it confirmed: `require_durable` says no before anything is published. What a failover may
-  lose all the same, no setting of a server says; the take-over finds it out by the position that is published.
+* One server, a master that Sentinel finds, or a Redis Cluster: the user of a store sees no difference. Only masters are
+  read, because a replica lags.
+* Redis must not lose what it confirmed: `require_durable` refuses before anything is published. No setting shows what a
+  failover may lose all the same; the take-over finds it out by the published position.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from streamer.errors import ConfigError, NotDurable, ServerUnreachable, ShardRef
 #     redis+sentinel://host:26379,host:26379/name/0      the master that Sentinel calls `name`
 #     redis+cluster://host:6379,host:6379                a Redis Cluster, by some of its nodes
 #
-# With `rediss` in place of `redis` all connections are by TLS: `?ssl_ca_certs=FILE` names who vouches for the servers,
-# `ssl_certfile` and `ssl_keyfile` our own certificate; these and other options are those of redis-py. The user and the
-# password stand before the hosts (user:password@), or in REDIS_USERNAME and REDIS_PASSWORD, or in the file that
-# REDIS_PASSWORD_FILE names; those of the sentinels themselves in REDIS_SENTINEL_USERNAME and so on. What the URL says
-# counts more. No message shows anything of a URL but hosts.
+# With `rediss` in place of `redis` all connections are by TLS: `?ssl_ca_certs=FILE` names the authority of the servers'
+# certificates, `ssl_certfile` and `ssl_keyfile` our own certificate; these and other options are those of redis-py.
+# User and password are in the URL (user:password@host), or in REDIS_USERNAME and REDIS_PASSWORD, or in the file that
+# REDIS_PASSWORD_FILE names; those of the sentinels in REDIS_SENTINEL_USERNAME and so on. The URL comes first. Messages
+# show only hosts of a URL.
 
 UNREADABLE = (
     "the Redis URL cannot be read: redis://[user:password@]host:port/0, redis+sentinel://host:port,host:port/name or "
@@ -62,18 +62,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """A Redis as it was named.
-
-    nodes: hosts and ports of a cluster's nodes or of sentinels. service: what Sentinel calls the master. options: for
-    redis-py, user and password among them; sentinel_login: user and password of the sentinels.
-    """
+    """A Redis as it was named."""
 
     kind: Kind
     tls: bool
-    options: Mapping[str, Any] = field(repr=False)
-    nodes: tuple[tuple[str, int], ...] = ()
-    service: str = ""
-    sentinel_login: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, Any] = field(repr=False)  # for redis-py, user and password among them
+    nodes: tuple[tuple[str, int], ...] = ()  # hosts and ports of a cluster's nodes, or of sentinels
+    service: str = ""  # what Sentinel calls the master
+    sentinel_login: Mapping[str, str] = field(default_factory=dict, repr=False)  # user and password
 
 
 def read_url(url: str, environment: Mapping[str, str]) -> RedisUrl:
@@ -116,13 +112,13 @@ def _read(url: str) -> RedisUrl:
 
 
 def _check_number(database: str) -> None:
-    """Raises ValueError where a database has no number: redis-py takes `/prod` for 0, and `/1/2` for 12."""
+    """Raises ValueError if a database is no number: redis-py takes `/prod` for 0, and `/1/2` for 12."""
     if database and not (database.isascii() and database.isdigit()):
         raise ValueError
 
 
 def _nodes(parts: SplitResult, port: int) -> tuple[tuple[str, int], ...]:
-    """Hosts and ports; `port` where none is said."""
+    """Hosts and ports; `port` if none is given."""
     nodes = [urlsplit(f"//{node}") for node in parts.netloc.rpartition("@")[2].split(",")]
     if not all(node.hostname for node in nodes):
         raise ValueError
@@ -130,7 +126,7 @@ def _nodes(parts: SplitResult, port: int) -> tuple[tuple[str, int], ...]:
 
 
 def _login(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """User and password by their variables, as far as they are there. Raises ConfigError."""
+    """User and password from the environment, if they are there. Raises ConfigError."""
     user, password, file = (
         environment.get(f"{prefix}_{name}", "") for name in ("USERNAME", "PASSWORD", "PASSWORD_FILE")
     )
@@ -145,7 +141,7 @@ def _login(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def _check_certificates(options: Mapping[str, Any]) -> None:
-    """Raises ConfigError if the files of certificates are not what TLS needs: redis-py would call that an outage."""
+    """Raises ConfigError if certificates cannot be read: redis-py would call that an outage."""
     context, authority = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), options.get("ssl_ca_certs")
     ours = options.get("ssl_certfile"), options.get("ssl_keyfile")
     try:
@@ -162,11 +158,9 @@ def _check_certificates(options: Mapping[str, Any]) -> None:
         ) from None
 
 
-# What the errors of Redis and of its client mean, by whose fault they are.
-#
-# Redis' own error texts may quote arguments, and those are people's values, or a login: only the error's code is passed
-# on, and what it means. What passes by itself, as a failover or a slot that moves does, is `ServerUnreachable`: after
-# it the shard is taken over again, and the take-over finds out what is stored.
+# What the errors of Redis and of its client mean. Redis' own texts may quote arguments, which are people's values, or a
+# login: only the error's code is passed on, with its meaning. What passes by itself, like a failover or a slot that
+# moves, is `ServerUnreachable`: then the shard is taken over again, and the take-over finds out what is stored.
 
 CERTIFICATE = "?ssl_certfile=FILE&ssl_keyfile=FILE in the URL name one"
 
@@ -229,7 +223,7 @@ def answers(address: str) -> Iterator[None]:
 
 
 def _code(error: BaseException | None) -> str | None:
-    """The code of an error, or of one that it came from: a client that asks several nodes tells of the last one."""
+    """The code of an error or of its cause: a client that asks several nodes raises another error for the last one."""
     while error is not None:
         found = _CODE.search(f"{getattr(error, 'status_code', '')} {error}")
         if found:
@@ -253,8 +247,8 @@ RedisClient: TypeAlias = redis.Redis | RedisCluster
 def connect(url: str, timeout_s: float = TIMEOUT_S) -> RedisClient:
     """A client for a URL, shared by all shards.
 
-    timeout_s bounds every wait for Redis; a call without an answer is repeated `RETRIES_MAX` times. Connects at its
-    first command, but to a cluster at once, so ServerUnreachable may be raised. Raises ConfigError.
+    timeout_s bounds every wait for Redis; a call without an answer is repeated `CONNECT_RETRIES_MAX` times. Connects
+    at its first command, but to a cluster at once, so it may raise ServerUnreachable. Raises ConfigError.
     """
     logging.getLogger("redis").setLevel(logging.WARNING)  # its debug lines have whole commands in them
     named = read_url(url, os.environ)
@@ -276,7 +270,7 @@ def _server(url: str, named: RedisUrl, settings: Mapping[str, Any]) -> redis.Red
 
 
 def _of_sentinel(named: RedisUrl, settings: Mapping[str, Any]) -> redis.Redis:
-    """The master as the sentinels name it, asked anew at every connection."""
+    """The master as the sentinels name it; they are asked at every connection."""
     tls = {name: value for name, value in named.options.items() if name.startswith("ssl_")}
     to_sentinels = {**settings, **tls, **named.sentinel_login, "ssl": named.tls, "retry": Retry(NoBackoff(), 0)}
     sentinel = Sentinel(
@@ -337,17 +331,14 @@ def master_of(client: RedisClient, name: str) -> redis.Redis:
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """Whether a Redis keeps what it confirms, by its settings.
-
-    shown: whether it shows them. lax: those by which it could lose something, each with its server. replicas_min: how
-    many replicas a master wants to hear of before it takes a write, at the least careful master; a failover may lose
-    what was confirmed in the last moments even so, and the take-over reads that again.
-    """
+    """Whether a Redis keeps what it confirms, by its settings."""
 
     kind: Kind
     masters: int
-    shown: bool = True
-    lax: tuple[str, ...] = ()
+    shown: bool = True  # whether it shows its settings
+    lax: tuple[str, ...] = ()  # settings by which it could lose something, each with its server
+    # How many replicas the least careful master needs before it takes a write. Even so a failover may lose what was
+    # confirmed in the last moments; the take-over reads that again.
     replicas_min: int = 0
 
 
@@ -366,7 +357,7 @@ def durability_of(client: RedisClient) -> Durability:
 
 
 def require_durable(client: RedisClient, stated: bool) -> None:
-    """Raises NotDurable where Redis could lose what it confirmed; `stated`: the operator vouches for it."""
+    """Raises NotDurable if Redis could lose what it confirmed; stated: the operator says that it cannot."""
     if stated:
         return
     for master in masters(client):

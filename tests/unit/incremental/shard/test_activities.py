@@ -1,4 +1,4 @@
-"""A shard's rebuilds between its batches: who begins them, what changes meanwhile, and how they end."""
+"""A shard's rebuilds between its batches: what begins them, what changes under way, and how they end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from agents.anonymizer import RebuildThrottle
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.events.source_position import SourcePosition
+from streamer.incremental.shard import rebuild
 from streamer.incremental.shard.activities import CHECK_SECONDS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.rebuild import REDONE_MAX, RESTARTS_MAX, gain
@@ -144,7 +145,7 @@ def test_between_its_regions_a_shard_has_as_long_to_itself_as_they_took(clock: C
 def test_a_region_in_which_too_much_changes_is_done_again_a_few_times_and_then_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamer.incremental.shard.rebuild.FITTED_MOST", 0)
+    monkeypatch.setattr(rebuild, "FITTED_MOST", 0)
 
     async def story() -> None:
         shard = await peopled(RebuiltShard())

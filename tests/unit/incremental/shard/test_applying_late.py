@@ -1,4 +1,4 @@
-"""Messages that are applied late: what fails in a way nobody foresaw stays refused, and takes nothing with it."""
+"""Messages that are applied late: one that fails in an unforeseen way stays refused, alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_message_that_breaks_the_engine_stays_refused_and_the_others_are_appli
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world, kafka, apply = RebuiltShard(), Kafka(), Engine.apply
-    messages = [world._one() for _ in range(8)]
+    messages = [world.one_more() for _ in range(8)]
 
     def fragile(engine: Engine, change: Change) -> Outcome:
         outcome = apply(engine, change)

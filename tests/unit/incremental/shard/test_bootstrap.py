@@ -1,4 +1,4 @@
-"""What a start anew finds of a shard: in the output, in positions, in the store."""
+"""What a reload finds of a shard: in the output, in positions, in the store."""
 
 from __future__ import annotations
 

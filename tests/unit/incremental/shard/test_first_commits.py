@@ -13,18 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, LawViolated, ShardRefused
+from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import PENDING, Origin, QIGroupState, Record, StoredTable
 from streamer.incremental.events.changes import Counts
-from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.release.changelog import Changelog
+from streamer.incremental.release.records import OutboxEntry, PublishedGroup
 from streamer.incremental.shard.first_commits import (
     FirstTable,
     FoundShard,
     Prepared,
+    beside_rows,
     commits,
     prepare,
     release_commits,
     rows_in,
+    whole_table,
 )
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.base import CHANGE, UNFINISHED, Commit, Meta, Snapshot, State
@@ -147,7 +151,7 @@ RECORDED = {
     GROUPS: "86d29ace12dd17a485ddb81396a4bc884d9b2921b08e42d5150194de8d1edd84",
     LOSSY_JOIN: "d5dddaf866a163f803e6b951b77639f1ca9c6701d9b05af43dd4d99b8204a32d",
 }
-"""SHA-256 of all that the commits of `a_crowd` say; to be recorded anew by whoever changes on purpose what they say."""
+"""SHA-256 of all that the commits of `a_crowd` say; to be recorded again after a deliberate change."""
 
 
 def a_crowd(n: int = 300) -> FirstTable:
@@ -259,3 +263,69 @@ def test_rows_that_hold_no_model_stay_pending_and_the_shard_reads_on() -> None:
 def test_nothing_is_released_that_is_no_snapshot() -> None:
     with pytest.raises(LawViolated):
         first_release_made(replace(HELD, snapshot=None), 1000)
+
+
+# The whole table of a shard as one release: what is in it, what goes before it, and what it refuses.
+
+TABLE_GROUPS = {
+    7: QIGroupState((3,), (4,), ("a", "b"), ((b'"flu"',), (b"null",))),
+    2: QIGroupState((0,), (1,), ("c", "d"), ((b'"flu"',), (b'"flu"',))),
+}
+
+
+def upserts_of(number: int) -> list[OutboxEntry]:
+    state = TABLE_GROUPS[number]
+    return Changelog(PEOPLE, 0).diff(number, None, PublishedGroup(state.lo, state.hi, state.slots))[0]
+
+
+def digest_of(*numbers: int) -> int:
+    changelog = Changelog(PEOPLE, 0)
+    groups = (PublishedGroup(TABLE_GROUPS[n].lo, TABLE_GROUPS[n].hi, TABLE_GROUPS[n].slots) for n in numbers)
+    return sum(changelog.diff(n, None, group)[1] for n, group in zip(numbers, groups, strict=True)) & (2**64 - 1)
+
+
+AT_FIVE = Meta(5, 50, 4, 8, 0, digest_of(2, 7), topic_ids={"live": "first", "changes": "c"})
+NEW_OUTPUT = InputState({"live": "second"}, 1, 0, 100)
+GONE = OutboxEntry("live", b'{"qi_group":"0-1","slot":0}', None)
+
+
+def republished(
+    meta: Meta = AT_FIVE,
+    groups: dict[int, QIGroupState] = TABLE_GROUPS,
+    live_begun: bool = False,
+    waiting: tuple[OutboxEntry, ...] = (),
+) -> Commit:
+    return whole_table(PEOPLE, 0, meta, replace(NEW_OUTPUT, live_begun=live_begun), groups, waiting)
+
+
+def test_every_row_goes_out_as_release_1_in_a_commit_from_outside_that_knows_the_new_topic() -> None:
+    found = republished()
+    assert list(found.outbox) == [*upserts_of(2), *upserts_of(7)]
+    ids = {"live": "second", "changes": "c"}
+    assert found.meta == replace(AT_FIVE, commit=6, release=1, outside=6, topic_ids=ids)
+    assert not (found.records or found.qi_groups or found.similarity)
+
+
+def test_an_empty_table_is_no_release() -> None:
+    found = republished(replace(AT_FIVE, digest=0), {})
+    assert list(found.outbox) == []
+    assert (found.meta.commit, found.meta.release) == (6, 0)
+
+
+def test_letters_go_before_and_never_with_the_rows() -> None:
+    waiting = (*upserts_of(2), GONE, LETTER)
+    assert beside_rows(waiting) == [LETTER]
+    assert LETTER not in republished(waiting=waiting, live_begun=True).outbox
+
+
+def test_rows_that_the_last_commit_removed_are_removed_from_a_topic_that_is_not_empty_any_more() -> None:
+    back_again = OutboxEntry("live", upserts_of(7)[1].key, None)
+    assert GONE not in republished(waiting=(GONE, back_again)).outbox
+    outbox = republished(waiting=(GONE, back_again), live_begun=True).outbox
+    assert list(outbox) == [*upserts_of(2), *upserts_of(7), GONE]
+
+
+def test_qi_groups_that_are_not_those_of_the_last_commit_are_not_published() -> None:
+    with pytest.raises(ShardRefused) as refused:
+        republished(groups={7: TABLE_GROUPS[7]})
+    assert remedies.begin_anew("people") in str(refused.value)

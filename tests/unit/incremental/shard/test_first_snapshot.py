@@ -55,7 +55,7 @@ class SnapshotShard(RebuiltShard):
         return None if snapshot is None or snapshot.holds else snapshot.ended
 
     def _captured(self, op: str, snapshot: str) -> Message:
-        born = self._one()
+        born = self.one_more()
         row = json.loads(born.value or b"")["row"]
         message = {"op": op, "after": row, "source": {"snapshot": "false" if op != "r" else snapshot}}
         return Message(born.offset, born.key, json.dumps(message).encode())

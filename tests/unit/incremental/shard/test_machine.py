@@ -14,6 +14,7 @@ import pytest
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
 from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store import codec
@@ -128,7 +129,7 @@ class Fragile(Engine):
 
 @pytest.fixture
 def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", Fragile)
+    monkeypatch.setattr(machine, "Engine", Fragile)
     Fragile.made, Fragile.most = [], 0
     yield
 
@@ -182,7 +183,7 @@ def test_a_statement_is_not_taken_for_what_was_at_fault_before_it(
     statement: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement runs what is queued: before, it became a dead letter for the fault of another message."""
-    monkeypatch.setattr("streamer.incremental.shard.machine.Engine", LatelyFragile)
+    monkeypatch.setattr(machine, "Engine", LatelyFragile)
     shard = Shard()
     publisher = shard.publisher()
     publisher.take_over(shard)
@@ -245,7 +246,7 @@ def test_a_store_that_is_at_another_commit_than_expected_is_not_loaded(served: S
 def test_a_store_that_lost_what_was_published_is_refused_though_the_rest_fits_together(
     served: Shard, lost: str
 ) -> None:
-    """Else the rows of whoever was lost would stay published for ever, and nothing could take them back."""
+    """Else lost rows would stay published, and nothing could remove them."""
     kept = served.server.shards["people", 0]
     numbers = set(kept.qi_groups) if lost == "everything" else {min(kept.qi_groups)}
     assert numbers

@@ -52,7 +52,7 @@ def test_what_is_no_position_is_not_read_as_one(text: bytes) -> None:
         Position.from_json(text)
 
 
-# A `live` made anew shows by the offsets of the records that it takes.
+# A recreated `live` shows by the offsets of the records that it takes.
 
 
 def after(end: int, *offsets: int) -> LiveEnd:

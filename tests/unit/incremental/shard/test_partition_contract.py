@@ -1,4 +1,4 @@
-"""Several shards, and producers that write message keys differently: nobody is doubled, or lost in silence."""
+"""Several shards, and producers that write message keys differently: no row is doubled, or lost in silence."""
 
 from __future__ import annotations
 

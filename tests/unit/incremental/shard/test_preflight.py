@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -13,22 +11,22 @@ from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.release.records import OutboxEntry, Outgoing, PublishedGroup
+from streamer.incremental.release.records import PublishedGroup
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import (
     Consistency,
-    Digested,
-    beside_rows,
+    checked,
     compare,
     first_meta,
-    look,
     to_say_again,
-    whole_table,
     with_topics,
 )
-from streamer.incremental.store.base import UNFINISHED, Commit, Meta, Store
+from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
+from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
+from streamer.table import schema
 from streamer.table.schema import Table
 from worlds.small_tables import CITY, YEARS, table
 
@@ -137,10 +135,10 @@ def test_a_grown_input_is_refused_and_the_table_begins_anew_from_a_file() -> Non
 
 def test_a_state_of_another_engine_is_refused_by_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before: the message said that table.yaml had changed, and it had not."""
-    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 1000)
+    monkeypatch.setattr(schema, "ENGINE_VERSION", 1000)
     former = kept_by(replace(PEOPLE))
     also_changed = kept_by(replace(PEOPLE, k=9, recut=False))
-    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 1001)
+    monkeypatch.setattr(schema, "ENGINE_VERSION", 1001)
     ours = replace(PEOPLE)
     for meta, also in (
         (former, "another table by it; run"),
@@ -237,42 +235,21 @@ def test_a_control_topic_that_was_made_anew_counts_as_new_until_what_it_lacks_is
     assert to_say_again(knows, replace(now, topic_ids=IDS)) == "", "there is none"
 
 
-# The look around before a take-over: what does not fit together is refused, and nobody is shut out for it.
+# The inspection before a take-over: what does not fit together is refused before anyone is shut out.
 
 LOOK_IDS = {"changes": "first"}
 LOOK_INPUT = InputState(LOOK_IDS, shards=2, earliest=0, end=100)
 LOOK_AT_FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=LOOK_IDS)
 
 
-@dataclass
-class OnlyRead:
-    """A store and an outlet in one, which must not be written to; its owner commits while the position is read."""
-
-    metas: list[Meta | None]
-    published: Position | None
-
-    def meta(self) -> Meta | None:
-        return self.metas.pop(0) if len(self.metas) > 1 else self.metas[0]
-
-    def position(self) -> Position | None:
-        return self.published
-
-    def take_over(self, again: bool = False) -> str:
-        raise AssertionError("the owner was shut out")
-
-    def fence(self) -> None:
-        raise AssertionError("the owner was shut out")
-
-    def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
-        raise AssertionError("something was written")
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        raise AssertionError("something was published")
-
-
 def looked(*metas: Meta | None, position: Position | None, found: InputState = LOOK_INPUT) -> None:
-    both = OnlyRead(list(metas), position)
-    look(PEOPLE, 0, cast(Store, both), both, found)
+    """metas: what the store says before and after the position is read; its owner may commit in between."""
+    machine = Machine(PEOPLE, 0, b"")
+    machine.handle(Assigned())
+    asked = machine.handle(Inspected(metas[0], position, metas[-1], found))
+    if asked.stop is not None:
+        raise asked.stop
+    assert asked == Ready(read=TakeFence(again=False))
 
 
 def test_a_shard_that_fits_together_may_be_taken_over() -> None:
@@ -326,74 +303,6 @@ def test_a_shard_begins_with_the_topics_and_the_table_that_are_there() -> None:
     assert first_meta(PEOPLE, LOOK_INPUT) == Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=LOOK_IDS)
 
 
-# The whole table of a shard as one release: what is in it, what goes before it, and what it refuses.
-
-GROUPS = {
-    7: QIGroupState((3,), (4,), ("a", "b"), ((b'"flu"',), (b"null",))),
-    2: QIGroupState((0,), (1,), ("c", "d"), ((b'"flu"',), (b'"flu"',))),
-}
-
-
-def rows_of(number: int) -> list[OutboxEntry]:
-    state = GROUPS[number]
-    return Changelog(PEOPLE, 0).diff(number, None, PublishedGroup(state.lo, state.hi, state.slots))[0]
-
-
-def digest_of(*numbers: int) -> int:
-    changelog = Changelog(PEOPLE, 0)
-    groups = (PublishedGroup(GROUPS[n].lo, GROUPS[n].hi, GROUPS[n].slots) for n in numbers)
-    return sum(changelog.diff(n, None, group)[1] for n, group in zip(numbers, groups, strict=True)) & (2**64 - 1)
-
-
-Groups = dict[int, QIGroupState]
-META = Meta(5, 50, 4, 8, 0, digest_of(2, 7), topic_ids={"live": "first", "changes": "c"})
-REPUBLISH_INPUT = InputState({"live": "second"}, 1, 0, 100)
-GONE = OutboxEntry("live", b'{"qi_group":"0-1","slot":0}', None)
-LETTER = OutboxEntry("dead-letters", b"k", b"letter")
-
-
-def commit(
-    meta: Meta = META,
-    groups: dict[int, QIGroupState] = GROUPS,
-    live_begun: bool = False,
-    waiting: tuple[OutboxEntry, ...] = (),
-) -> Commit:
-    return whole_table(PEOPLE, 0, meta, replace(REPUBLISH_INPUT, live_begun=live_begun), groups, waiting)
-
-
-def test_every_row_goes_out_as_release_1_in_a_commit_from_outside_that_knows_the_new_topic() -> None:
-    found = commit()
-    assert list(found.outbox) == [*rows_of(2), *rows_of(7)]
-    ids = {"live": "second", "changes": "c"}
-    assert found.meta == replace(META, commit=6, release=1, outside=6, topic_ids=ids)
-    assert not (found.records or found.qi_groups or found.similarity)
-
-
-def test_an_empty_table_is_no_release() -> None:
-    found = commit(replace(META, digest=0), {})
-    assert list(found.outbox) == []
-    assert (found.meta.commit, found.meta.release) == (6, 0)
-
-
-def test_letters_go_before_and_never_with_the_rows() -> None:
-    waiting = (*rows_of(2), GONE, LETTER)
-    assert beside_rows(waiting) == [LETTER]
-    assert LETTER not in commit(waiting=waiting, live_begun=True).outbox
-
-
-def test_rows_that_the_last_commit_removed_are_removed_from_a_topic_that_is_not_empty_any_more() -> None:
-    back_again = OutboxEntry("live", rows_of(7)[1].key, None)
-    assert GONE not in commit(waiting=(GONE, back_again)).outbox
-    outbox = commit(waiting=(GONE, back_again), live_begun=True).outbox
-    assert list(outbox) == [*rows_of(2), *rows_of(7), GONE]
-
-
-def test_qi_groups_that_are_not_those_of_the_last_commit_are_not_published() -> None:
-    with pytest.raises(ShardRefused) as refused:
-        commit(groups={7: GROUPS[7]})
-    assert remedies.begin_anew("people") in str(refused.value)
-
-
 # QI groups that a store hands out are held against the digest of what was published.
 
 FLU, COUGH = (b'"flu"',), (b'"cough"',)
@@ -414,9 +323,7 @@ def meta_of(groups: dict[int, QIGroupState]) -> Meta:
 
 
 def check(groups: dict[int, QIGroupState], meta: Meta) -> None:
-    handed_out = Digested(iter(groups.items()))
-    assert dict(handed_out) == groups
-    handed_out.check("people", 3, meta)
+    assert dict(checked(iter(groups.items()), PEOPLE, 3, meta)) == groups
 
 
 def test_what_was_published_is_handed_on_in_any_order() -> None:

@@ -16,6 +16,7 @@ from msgspec.structs import replace as changed
 
 from streamer.errors import UsageError
 from streamer.incremental.engine.replacing import NOWHERE, Region, Replaced
+from streamer.incremental.shard import rebuild
 from streamer.incremental.shard.rebuild import (
     CHANGED_LEAST,
     CLOCK,
@@ -45,7 +46,6 @@ from streamer.incremental.shard.rebuild import (
     region_rows,
     region_seed,
     spared,
-    stopped,
     told,
     waits,
 )
@@ -311,9 +311,8 @@ def test_every_rebuild_of_a_shard_has_a_turn_of_its_own_whatever_became_of_the_l
     assert next_rebuild(meta, "c", "ordered", 1).turn == 9
 
 
-def test_a_rebuild_whose_worker_went_is_told_as_stopped_where_it_was() -> None:
-    progress = Progress(REBUILD, 3).after(REPLACED)
-    assert stopped(progress) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0, STOPPED)
+def test_a_replaced_region_counts_with_what_it_published_again_and_its_loss() -> None:
+    assert Progress(REBUILD, 3).after(REPLACED) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0)
 
 
 # What changed while an algorithm was at a region is fitted into its answer.
@@ -369,7 +368,7 @@ def test_where_hardly_anybody_is_left_there_is_one_group_at_most(people: dict[st
 
 
 def test_where_too_much_has_changed_nothing_is_fitted_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.incremental.shard.rebuild.FITTED_MOST", 1)
+    monkeypatch.setattr(rebuild, "FITTED_MOST", 1)
     assert adapted(K2, WAS, GROUPS, region({"a": (0,), "b": (0,), "x": (3,)})) is not None
     assert adapted(K2, WAS, GROUPS, region({"a": (0,), "b": (0,), "x": (3,), "y": (3,)})) is None
 
@@ -465,7 +464,7 @@ def test_drift_is_looked_for_rarely_and_only_where_it_may_be_another(
     assert look_is_due(settings, 1e9 + seconds, Looked(1e9, took, 70), 70 + changes, rows) is looks
 
 
-# QI groups that stay as they are although an algorithm has others: cheap, within the model, and nobody is lost.
+# QI groups that stay as they are although an algorithm has others: cheap, within the model, and no row is lost.
 
 SPARING_TABLES_TRIED = {**TABLES, "diverse": dataclasses_replace(K2, diversity=Diversity(l=2))}
 

@@ -14,7 +14,7 @@ def test_a_request_comes_back_as_it_was_written() -> None:
 
 
 def test_a_request_does_not_outlive_the_input_that_it_was_about() -> None:
-    """Before: in an input that was made anew, whatever message had the offset was passed over."""
+    """Before: in a recreated input, the message that had the offset was skipped."""
     values = [Skip(0, 7, "first").to_json(), Skip(0, 8, "second").to_json()]
     assert skips_of(values, 0, "second") == {8}
 

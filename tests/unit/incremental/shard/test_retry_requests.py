@@ -12,7 +12,7 @@ from worlds.rebuilt_shards import NOW, RebuiltShard
 
 def test_a_request_is_answered_once_however_long_its_input_is() -> None:
     world = RebuiltShard()
-    messages = [world._one() for _ in range(30)]
+    messages = [world.one_more() for _ in range(30)]
     world.kafka.read, world.kafka.piece_max = messages, 10
 
     async def story() -> None:
@@ -30,9 +30,9 @@ def test_a_request_is_answered_once_however_long_its_input_is() -> None:
 
 
 def test_changes_go_on_while_the_input_is_read_once_more() -> None:
-    """And what comes meanwhile is read, too: it may be about the same row."""
+    """What comes during the reading is read, too: it may be about the same row."""
     world = RebuiltShard()
-    messages = [world._one() for _ in range(30)]
+    messages = [world.one_more() for _ in range(30)]
     input_ = [Message(one.offset, one.key, b"{") if one.offset == 4 else one for one in messages]
     world.kafka.read, world.kafka.piece_max = messages, 1
 

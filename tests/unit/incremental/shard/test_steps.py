@@ -15,23 +15,24 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import APPLIED, DEAD, IGNORED, UNKNOWN_KEY, Counts, Delete, Insert
+from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.steps import (
     IN_A_ROW_MAX,
     PHASES,
     SKIPPED_MAX,
     Coordinates,
+    Repetition,
     Skipped,
     StepReport,
     StepTally,
     Unforeseen,
-    is_repeated,
     next_commit,
     partial,
     refused,
-    replayed,
     told,
     unforeseen,
 )
@@ -271,20 +272,24 @@ PUBLISHED = Position(commit=9, next=200, release=5, qi_group_next=7, outside=2, 
 REBUILT = Meta(commit=4, next=200, release=3, qi_group_next=7, digest=77, skipped=(120,))
 
 
+def numbered(meta: Meta, to: Position = PUBLISHED) -> Meta:
+    return Repetition(to).numbered(PEOPLE, 0, meta)
+
+
 def test_on_the_way_no_commit_has_a_number_that_is_published() -> None:
-    assert replayed(PEOPLE, 0, replace(REBUILT, next=150), PUBLISHED).commit == 10
-    assert replayed(PEOPLE, 0, replace(REBUILT, next=150, commit=14), PUBLISHED).commit == 14
+    assert numbered(replace(REBUILT, next=150)).commit == 10
+    assert numbered(replace(REBUILT, next=150, commit=14)).commit == 14
 
 
 def test_a_truncation_that_is_still_to_be_placed_is_on_the_way_though_all_messages_are_read() -> None:
     target = replace_struct(PUBLISHED, truncations=2)
-    assert not is_repeated(replace(REBUILT, truncations=1), target)
-    assert replayed(PEOPLE, 0, replace(REBUILT, truncations=1), target).commit == 10
-    assert Position.of(replayed(PEOPLE, 0, replace(REBUILT, truncations=2), target)) == target
+    assert not Repetition(target).is_over(replace(REBUILT, truncations=1))
+    assert numbered(replace(REBUILT, truncations=1), target).commit == 10
+    assert Position.of(numbered(replace(REBUILT, truncations=2), target)) == target
 
 
 def test_at_its_end_it_stands_where_the_output_stands() -> None:
-    assert Position.of(replayed(PEOPLE, 0, REBUILT, PUBLISHED)) == PUBLISHED
+    assert Position.of(numbered(REBUILT)) == PUBLISHED
 
 
 @pytest.mark.parametrize(
@@ -294,4 +299,15 @@ def test_at_its_end_it_stands_where_the_output_stands() -> None:
 )
 def test_what_differs_from_the_published_table_is_refused(other: Meta) -> None:
     with pytest.raises(ShardRefused, match="does not give the published table of commit 9"):
-        replayed(PEOPLE, 0, other, PUBLISHED)
+        numbered(other)
+
+
+def test_a_replay_stops_at_a_retry_at_a_truncation_and_at_its_end() -> None:
+    to = replace_struct(PUBLISHED, retried=((150, 30), (180, 40)), truncations=1)
+    replay = Repetition(to, (Placed(0, SourcePosition("a log", (1,)), request=3, next=160, number=1),))
+    assert (replay.stops_at(REBUILT), replay.retry_due(REBUILT)) == (150, (150, 30))
+    once = replace(REBUILT, next=150, retried=((150, 30),))
+    assert (replay.stops_at(once), replay.truncation_due(once)) == (160, None)
+    assert replay.truncation_due(replace(once, next=160)) == replay.truncations[0]
+    assert Repetition(to).stops_at(once) == 180
+    assert Repetition(to).stops_at(replace(once, retried=to.retried)) == 200

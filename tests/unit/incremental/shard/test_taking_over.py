@@ -126,7 +126,7 @@ class FallsBack(MemoryStore):
 
 
 def test_a_store_that_falls_back_while_it_is_taken_over_publishes_no_commit_without_its_records() -> None:
-    """Else the position would say that they are out, and nobody would ever send them."""
+    """Else the position would say that they are published, and they never would be."""
     owners = Owners()
     owner = owners.owner(Holding.NOTHING)
     owner.step(read(8, op="c", snapshot="false"))

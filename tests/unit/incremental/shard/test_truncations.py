@@ -194,8 +194,8 @@ def test_the_last_of_several_truncations_counts_and_two_logs_have_none() -> None
 def test_what_was_placed_behind_a_lost_commit_is_repeated_in_its_order_or_refused() -> None:
     placed = [Placed(1, lsn(10 * n), request=n, next=n, number=n) for n in (1, 2, 3, 4)]
     position = Position(9, 9, 9, 9, 0, 0, truncations=3)
-    assert to_repeat(NAME, "people", Meta(truncations=1), position, placed) == placed[1:3]
-    assert to_repeat(NAME, "people", Meta(truncations=3), position, ()) == []
+    assert to_repeat(NAME, "people", Meta(truncations=1), position, placed) == tuple(placed[1:3])
+    assert to_repeat(NAME, "people", Meta(truncations=3), position, ()) == ()
     with pytest.raises(ShardRefused, match="does not say any more"):
         to_repeat(NAME, "people", Meta(truncations=1), position, placed[2:])
 
