@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import UsageError
-from streamer.incremental.connect.connectors import BINLOGS, JSON_CONVERTER, UNTOLD, named_columns
+from streamer.incremental.connect.connectors import BINLOGS, JSON_CONVERTER, NOT_IN_BINLOG, named_columns
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, outputs_of, topic_name
 from streamer.table.attributes import NumericAttribute
 from streamer.table.published.schemas import CLOCKS, key_schema, temporal_columns, value_schema
@@ -288,7 +288,7 @@ NOT_CHECKED = {
     "source debezium by-primary-key": ["message.key.columns is not set: the table's primary key must be exactly {key}"],
     "source debezium any-table": ["table.include.list is missing, or matches several tables: which, with which columns "
                                   "and snapshots"],
-    "source binlog": UNTOLD,
+    "source binlog": NOT_IN_BINLOG,
     "source unknown": ["this connector is none of Debezium's for relational databases: all but what every one has"],
     "sink jdbc": ["whether readers see the sink's table by the view alone (`streamer connect view`)"],
     "sink unknown": ["this sink is no JDBC sink that is known here: whether it upserts and deletes by the message key"],

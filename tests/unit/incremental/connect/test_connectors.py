@@ -14,8 +14,8 @@ from streamer.incremental.connect.connectors import (
     CONFLUENT,
     MARIADB,
     MYSQL,
+    NOT_IN_BINLOG,
     POSTGRES,
-    UNTOLD,
     Database,
     avro_converter,
     binlog_settings,
@@ -98,7 +98,7 @@ def test_the_connectors_of_two_tables_are_two_replicas_for_their_server() -> Non
 
 def test_whoever_owns_the_table_is_told_what_the_binlog_leaves_out() -> None:
     sql = source_sql(TABLE, MYSQL, "ward.people")
-    assert all(f"-- * {sentence}." in sql for sentence in UNTOLD)
+    assert all(f"-- * {sentence}." in sql for sentence in NOT_IN_BINLOG)
 
 
 def test_names_are_texts_in_the_question_for_foreign_keys() -> None:

@@ -14,8 +14,8 @@ from streamer.incremental.connect.connectors import (
     CONFLUENT,
     MARIADB,
     MYSQL,
+    NOT_IN_BINLOG,
     POSTGRES,
-    UNTOLD,
     sink_config,
     source_config,
 )
@@ -167,7 +167,7 @@ def found(base: Mapping[str, str], changed: Settings, table: Table = TABLE) -> d
 def test_a_source_that_streamer_connect_prints_has_no_finding(connector: str, schemas: bool) -> None:
     config = ConnectorConfig(source_config(TABLE, connector, schemas=schemas))
     assert list(findings(TABLE, config)) == []
-    assert not_checked(TABLE, config)[1:] == [*(() if connector == POSTGRES else UNTOLD)]
+    assert not_checked(TABLE, config)[1:] == [*(() if connector == POSTGRES else NOT_IN_BINLOG)]
 
 
 @pytest.mark.parametrize("system", [POSTGRES, MYSQL])
