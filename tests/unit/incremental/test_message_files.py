@@ -62,7 +62,7 @@ def test_a_file_that_does_not_begin_with_an_object_is_none_of_messages(
     saved: Callable[[str | bytes], Path], first: str
 ) -> None:
     path = saved(f'\n{first}\n{{"op": "truncate"}}\n')
-    with pytest.raises(ConfigError, match="first line is no JSON object"):
+    with pytest.raises(ConfigError, match="first line is not a JSON object"):
         read_messages_of_objects(path)
     assert len(list(read_messages(path))) == 2
 

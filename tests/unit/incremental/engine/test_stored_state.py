@@ -122,7 +122,7 @@ DAMAGED = {
 def test_a_list_that_cannot_be_is_refused_and_what_mends_it_is_said(
     lists: list[tuple[int, SimilarityList]], said: str
 ) -> None:
-    with pytest.raises(ShardRefused, match=f"the store is damaged: a .*{said}.*; to reload <table> from"):
+    with pytest.raises(ShardRefused, match=f"the store is damaged: a .*{said}.*; reload <table> from"):
         stored_lists(lists, NAMES)
 
 

@@ -120,7 +120,7 @@ def test_what_cannot_be_read_is_told_without_repeating_it() -> None:
     others = message(3, json.loads(registry.schemas[2]), {"x": b"Canary"})
     format_.learn([(others, None), (format_.written_key(KEY), None)])
     for data, why in (
-        (KEY, "begins with no schema's id"),
+        (KEY, "does not begin with a schema's id"),
         (b"\0\0\0\0\x09Canary", "schema 9 is not known to the registry"),
         (format_.written_key(KEY) + b"Canary", "is not what schema 1 says"),
         (others, "a schema that streamer does not write"),

@@ -86,7 +86,7 @@ def test_a_record_with_the_schema_of_an_older_table_is_read_by_its_own() -> None
 
 @pytest.mark.parametrize("data", [KEY, b"\0\0\0\0\1\x060-1", b"null", b"", b'{"schema":7,"payload":{}}', b"\xff"])
 def test_what_is_no_envelope_is_told_without_repeating_it(data: bytes) -> None:
-    with pytest.raises(LawViolated, match="not of the format connect-json") as told:
+    with pytest.raises(LawViolated, match="not in the format connect-json") as told:
         ConnectJsonFormat(GOLDEN).read_key(data)
     assert "0-1" not in str(told.value)
 
