@@ -1,10 +1,9 @@
 """What readers know of one QI group, gathered record by record, in every form of publication.
 
-The rules of this file
-----------------------
-* Each form answers what `streamer.incremental.checks.as_published` asks, and nothing else knows how it is published.
+* A form says by a record's key to which QI group the record belongs, and which item of it it is. An item is written or
+  removed. The laws ask what follows from all items: how many rows, which values, where the rows may be.
 * `faults` are the laws of one form alone, by name and sentence; a sentence never holds a value.
-* The topics of a lossy join are told apart by the keys.
+* The keys tell the topics of a lossy join apart.
 """
 
 from __future__ import annotations
@@ -39,17 +38,12 @@ from streamer.table.published.rows import (
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 
-# What the laws ask of a form of publication: where a record belongs, and what is known of one QI group by its records.
-#
-# A form knows the place of a record by its key: in which QI group, and which of its items. An item is written or
-# removed; what follows from all of them the laws ask for: how many rows, which values, where the rows may lie.
-
 QIGroupId = tuple[int, int]
 """Shard and number."""
 
 
 class Place(NamedTuple):
-    """Where a record belongs: its QI group, which item of it, and how a sentence names the item."""
+    """Where a record belongs: its QI group, the item of it, and the item's name in a sentence."""
 
     qi_group: QIGroupId
     item: Hashable
@@ -61,18 +55,18 @@ Fault = tuple[str, str]
 
 
 class GroupSeen(Protocol):
-    """One QI group as far as its records say."""
+    """One QI group by its records."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it is published any more."""
+        """Whether nothing of it is published."""
 
     @property
     def values(self) -> Sequence[Values]:
         """The kept values of its rows, one for each row."""
 
     def put(self, item: Hashable, value: bytes, name: str) -> None:
-        """Writes an item of the QI group called `name`. Raises LawViolated for what is not of the published form."""
+        """Writes an item of the QI group called `name`. Raises LawViolated if it is not of the published form."""
 
     def remove(self, item: Hashable) -> bool:
         """Removes an item; False if it is not there."""
@@ -81,11 +75,11 @@ class GroupSeen(Protocol):
         """What breaks a law of the form."""
 
     def misplaced(self, cells: Ints) -> int | None:
-        """The number of an attribute in which rows with cells (n, d), all of the group, cannot lie; None: they can."""
+        """The number of an attribute in which the group's rows, with cells (n, d), cannot be; None: they can."""
 
 
 class Form(Protocol):
-    """How a form of publication is read."""
+    """Reads one form of publication."""
 
     def __init__(self, table: Table) -> None: ...
 
@@ -93,13 +87,13 @@ class Form(Protocol):
         """Where a record belongs. Raises LawViolated for a key of another form."""
 
     def rewritten(self, key: bytes) -> bytes:
-        """The bytes under which a record stands, from a key as any tool may write it. Raises LawViolated."""
+        """The published bytes of a key that any tool may have written. Raises LawViolated."""
 
     def topic(self, key: bytes) -> str:
         """The kind of topic that holds a record."""
 
     def new(self) -> GroupSeen:
-        """A QI group of which nothing is known yet."""
+        """An empty QI group."""
 
 
 class Misnamed(Exception):
@@ -128,7 +122,7 @@ class RowsForm:
 
     def rewritten(self, key: bytes) -> bytes:
         name, slot = self._key.read(key)
-        return b'{"qi_group":%b,"slot":%b}' % (_rewritten_name(name), slot)
+        return b'{"qi_group":%b,"slot":%b}' % (_canonical_name(name), slot)
 
     def topic(self, key: bytes) -> str:
         return LIVE
@@ -164,15 +158,13 @@ class RowsSeen:
     def faults(self) -> Iterator[Fault]:
         missing = next((slot for slot in range(len(self.slots)) if slot not in self.slots), None)
         if missing is not None:
-            yield "slots", f"slot {missing} of {len(self.slots)} is not there"
+            yield "slots", f"slot {missing} of {len(self.slots)} is missing"
         first = next(iter(self.slots.values()))
         for row in self.slots.values():
             if row.lo != first.lo or row.hi != first.hi:
-                yield "one box", f"its rows differ in column {self._differing(first, row)}"
-
-    def _differing(self, a: PublishedRow, b: PublishedRow) -> str:
-        differs = (a.lo[j] != b.lo[j] or a.hi[j] != b.hi[j] for j in range(len(a.lo)))
-        return next(x.name for x, unequal in zip(self._form.table.attributes, differs, strict=True) if unequal)
+                names = [attribute.name for attribute in self._form.table.attributes]
+                differ = (j for j in range(len(names)) if (row.lo[j], row.hi[j]) != (first.lo[j], first.hi[j]))
+                yield "one box", f"its rows differ in column {names[next(differ)]}"
 
     def misplaced(self, cells: Ints) -> int | None:
         first = next(iter(self.slots.values()))
@@ -194,7 +186,7 @@ class GroupsForm:
 
     def rewritten(self, key: bytes) -> bytes:
         (name,) = self._key.read(key)
-        return b'{"qi_group":%b}' % _rewritten_name(name)
+        return b'{"qi_group":%b}' % _canonical_name(name)
 
     def topic(self, key: bytes) -> str:
         return LIVE
@@ -216,7 +208,7 @@ class MessageSeen:
 
     @property
     def values(self) -> Sequence[Values]:
-        return _repeated(self._message.counts) if self._message else []
+        return _values(self._message.counts) if self._message else []
 
     def put(self, item: Hashable, value: bytes, name: str) -> None:
         message = self._form.reader.read(value)
@@ -235,11 +227,11 @@ class MessageSeen:
         return _outside_box(self._message.lo, self._message.hi, cells) if self._message else 0
 
 
-def _repeated(counts: Mapping[Values, int]) -> list[Values]:
+def _values(counts: Mapping[Values, int]) -> list[Values]:
     return [values for values, rows in counts.items() for _ in range(rows)]
 
 
-def _rewritten_name(text: bytes) -> bytes:
+def _canonical_name(text: bytes) -> bytes:
     return msgspec.json.encode(read_text(text, QI_GROUP))
 
 
@@ -262,7 +254,8 @@ class JoinForm:
         if self.rewritten(key) != key:
             raise LawViolated("the key of a record is not written as it is published")
         if self.reader.is_qit_key(key):
-            return Place(self.reader.read_qit(key)[0], (QIT, self.reader.read_qit(key)[1]), ", a row of cells")
+            qi_group, cells = self.reader.read_qit(key)
+            return Place(qi_group, (QIT, cells), ", a row of cells")
         qi_group, values = self.reader.read_stt_key(key)
         return Place(qi_group, (STT, values), ", a row of values")
 
@@ -294,7 +287,7 @@ class JoinSeen:
 
     @property
     def values(self) -> Sequence[Values]:
-        return _repeated(self.counts)
+        return _values(self.counts)
 
     def put(self, item: Any, value: bytes, name: str) -> None:
         table, what = item
@@ -319,9 +312,9 @@ class JoinSeen:
 
     def faults(self) -> Iterator[Fault]:
         if not self.cells:
-            yield "two tables", "it has values, and no cells"
+            yield "two tables", "it has values, but no cells"
         if len(self.cells) > len(self.values):
-            yield "two tables", f"it has {len(self.cells)} different cells, and {len(self.values)} rows"
+            yield "two tables", f"it has {len(self.cells)} different cells, but {len(self.values)} rows"
 
     def misplaced(self, cells: Ints) -> int | None:
         rows = set(map(tuple, cells.tolist()))
