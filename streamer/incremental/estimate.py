@@ -2,7 +2,7 @@
 
 * A query is a condition as in statements: comparisons of a column with a value, joined by `and`. Two columns cannot be
   compared: what is published does not say which values go together.
-  * A box, or a vector of cells, that holds both values that match and values that do not matches by the share of its
+* A box, or a vector of cells, that holds both values that match and values that do not matches by the share of its
   values, as if rows were spread evenly. It matches certainly if all its values match, and possibly if one does. A
   column without a step has no smallest value: its shares are of lengths, and a single point has the share 0.
 * All forms of publication are answered alike: if rows or QI groups are published, a QI group is one box.

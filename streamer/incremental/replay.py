@@ -6,7 +6,7 @@ holds what a broker would hold:
 
 * `live.jsonl` (one object per record, in order) and `dead-letters.jsonl`;
 * `table.csv`, the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`;
-  * two private files: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, the secret of the
+* two private files: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, the secret of the
   shard's tie-breaks.
 
 All files appear together if all went well, or none does. A directory that has a secret keeps it: the same events give

@@ -3,9 +3,9 @@
 * The laws share nothing with the engine except the form of what is published. Each form says for itself which records
   say what of a QI group (`as_published`).
 * Work is in proportion to what a release touches: a QI group is checked if one of its records has come.
-  * The first violation is raised as `LawViolated`: one sentence that names the law, the release, the QI group, the
+* The first violation is raised as `LawViolated`: one sentence that names the law, the release, the QI group, the
   slot or the column, and never a value.
-  * The changelog alone is enough. The laws count rows and published values: if k counts individuals, a group of k
+* The changelog alone is enough. The laws count rows and published values: if k counts individuals, a group of k
   rows may still have too few of them, or too many rows of one. Only `streamer.incremental.checks.source` sees that.
 """
 

@@ -3,7 +3,7 @@
 * The bytes are a function of the QI group's number, its box and its values: two diffs of the same groups are equal.
 * A diff is minimal: nothing that readers have is written again, and nothing is written twice. If the published rows
   stay the same, there is no record, although the digest may change: it covers slots, which only `form: rows` publishes.
-  * Each form (rows, groups, lossy join) has its writer. Digest, release, outbox and the reader's rule do not depend
+* Each form (rows, groups, lossy join) has its writer. Digest, release, outbox and the reader's rule do not depend
   on it.
 """
 

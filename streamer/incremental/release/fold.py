@@ -1,15 +1,15 @@
 """The reader's side of the changelog: records in, the table of the last complete release out.
 
-  * Per shard, a release becomes visible after its last part, or after a record of another release. Until then the
+* Per shard, a release becomes visible after its last part, or after a record of another release. Until then the
   table is that of the release before, so every visible table is k-anonymous.
 * Releases are compared for inequality only. A record of the newest release may come twice: it says what a slot holds,
   not what to do with it. The caller prevents older repetitions: `Subscription` skips offsets that it has read.
-  * A lossy join is two topics, and a release may have records in both. They become visible together: every record
+* A lossy join is two topics, and a release may have records in both. They become visible together: every record
   says how many there are `beside` it in the other topic. If the two topics wait for different releases, compaction
   has removed what they wait for: the earlier release goes first.
-  * `finish` says that nothing is missing although no last part was seen: at the end of a file, or of all that is
+* `finish` says that nothing is missing although no last part was seen: at the end of a file, or of all that is
   committed.
-  * The rule holds from the first offset of an uncompacted log. On a compacted one past releases are mixed: the table
+* The rule holds from the first offset of an uncompacted log. On a compacted one past releases are mixed: the table
   counts from the moment when the fold reaches the end offset that was there at the start (`streamer.reader`).
 """
 
