@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import streamer.incremental.events.json_messages as json_messages
 from streamer.errors import EventRefused
 from streamer.incremental.events.json_messages import (
-    SCHEMAS_REMEMBERED,
+    SCHEMAS_CACHED,
     MessageReader,
     TableReaders,
     read_json,
@@ -269,11 +269,11 @@ def test_a_new_schema_is_noticed_and_the_former_one_not_forgotten() -> None:
 
 def test_no_more_schemas_are_remembered_than_some() -> None:
     reader = MessageReader(JSON_MESSAGES_PEOPLE)
-    for number in range(3 * SCHEMAS_REMEMBERED):
+    for number in range(3 * SCHEMAS_CACHED):
         assert said(reader, with_schema({**JSON_MESSAGES_DATED, "name": str(number)}, {"id": 3682})) == {
             "id": "1980-01-31"
         }
-    assert len(reader._known) == SCHEMAS_REMEMBERED
+    assert len(reader._known) == SCHEMAS_CACHED
 
 
 def test_spaces_and_another_order_make_no_difference() -> None:

@@ -80,7 +80,7 @@ def test_what_connect_has_no_type_for_is_a_union() -> None:
 
 @pytest.mark.parametrize("schema", ["nonsense", {"type": "record"}, 7, {"type": "record", "name": "A", "fields": [{}]}])
 def test_what_is_no_schema_is_told(schema: Any) -> None:
-    with pytest.raises(ValueError, match="not a schema"):
+    with pytest.raises(ValueError, match="not an Avro schema"):
         parsed_avro(schema)
 
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_told_without_repeating_it() -> None:
     for data, why in (
         (KEY, "does not begin with a schema's id"),
         (b"\0\0\0\0\x09Canary", "schema 9 is not known to the registry"),
-        (format_.written_key(KEY) + b"Canary", "is not what schema 1 says"),
+        (format_.written_key(KEY) + b"Canary", "does not fit schema 1"),
         (others, "a schema that streamer does not write"),
     ):
         with pytest.raises(LawViolated, match=why) as told:
