@@ -23,16 +23,16 @@ from streamer.incremental.engine.rows import Rows
 from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX, Scalar, read_condition
 from streamer.incremental.events.statements import (
     RESULT_BITS_MAX,
-    Answer,
     CodeTest,
     Column,
+    Comparator,
     Draft,
     NullTest,
     RowsOnce,
     Type,
     ValueTest,
-    answer_to,
     columns_of,
+    comparator_of,
     find,
     known,
     meant,
@@ -201,7 +201,7 @@ def test_a_number_is_itself() -> None:
 
 def test_a_word_for_null_is_null_which_nothing_is_compared_with() -> None:
     assert meant(COLUMN, "n/a") is None
-    with pytest.raises(EventRefused, match="say `is null`") as refused:
+    with pytest.raises(EventRefused, match="write `is null`") as refused:
         known(meant(COLUMN, "n/a"), COLUMN)
     assert refused.value.reason == "bad-statement"
     assert known(4, COLUMN) == 4
@@ -225,9 +225,9 @@ VISITS = KeptColumn("visits", sensitive=False, type="integer")
 STATEMENT_CONDITIONS_PEOPLE = replace(table(YEARS, BMI, CITY, FAR, UNTOLD), kept=(VISITS,))
 
 
-def answered_by(text: str) -> Answer:
+def answered_by(text: str) -> Comparator:
     (comparison,) = read_condition(text)
-    return answer_to(comparison, STATEMENT_CONDITIONS_PEOPLE)
+    return comparator_of(comparison, STATEMENT_CONDITIONS_PEOPLE)
 
 
 @pytest.mark.parametrize("text", ["years >= 4", "years < untold + 2", "city = 'b1'", "far > 0"])
@@ -568,7 +568,7 @@ def test_numbers_cannot_grow_without_end() -> None:
     assert refusal(assigned, {"cost": f"cost + {huge}"}) == ("bad-result", "cost")
 
 
-# -- the twin: the same statements, read row by row in plain Python ----------------------------------------------------
+# -- the twin: the same statements, read row by row in plain Python ---------------------------------------------------
 
 NUMBERS = {
     "years": st.integers(0, 9),

@@ -276,5 +276,5 @@ def test_a_text_is_compared_as_what_it_means_in_a_row(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["town = '?'", "born < '?'", "problem = 'N/A'", "age = '?'"])
 def test_a_word_for_null_is_compared_with_nothing(where: str) -> None:
-    with pytest.raises(EventRefused, match="compared with a word for null, which no value equals; say `is null`"):
+    with pytest.raises(EventRefused, match="compared with a word for null, which no value equals: write `is null`"):
         parse_condition(where, MESSY)
