@@ -219,7 +219,7 @@ def test_types_without_a_name_have_no_kind(type_: str) -> None:
 
 
 def test_a_kind_that_nobody_made_is_an_error_of_this_program() -> None:
-    with pytest.raises(ValueError, match="no kind"):
+    with pytest.raises(ValueError, match="not the kind"):
         written_part("weeks", "7")
 
 
