@@ -82,29 +82,25 @@ def shard_of(message_key: bytes, shards: int) -> int:
 _KIND = re.compile(r"(decimal|time|local|instant)\((-?\d+)\)")
 
 
+_KINDS = {
+    **dict.fromkeys(logical.DAYS, "days"),
+    logical.ISO_DATE: "iso-date",
+    logical.ISO_TIMESTAMP: "iso-timestamp",
+    **{name: f"time({per_second})" for name, per_second in logical.TIMES.items()},
+    **{name: f"local({per_second})" for name, per_second in logical.LOCAL_TIMESTAMPS.items()},
+    **{name: f"instant({per_second})" for name, per_second in logical.INSTANTS.items()},
+}
+
+
 def kind_of(type_: ConnectType) -> str | None:
     """How a part of this type is written in a message key; None: as in the source key.
 
-    >>> kind_of(ConnectType("bytes", DECIMAL, {"scale": "2"})), kind_of(ConnectType("int32"))
+    >>> kind_of(ConnectType("bytes", logical.DECIMAL, {"scale": "2"})), kind_of(ConnectType("int32"))
     ('decimal(2)', None)
     """
-    name = type_.name or ""
-    if name == logical.DECIMAL:
+    if type_.name == logical.DECIMAL:
         return f"decimal({type_.parameters.get('scale')})"
-    if name in logical.DAYS:
-        return "days"
-    if name == logical.ISO_DATE:
-        return "iso-date"
-    if name == logical.ISO_TIMESTAMP:
-        return "iso-timestamp"
-    for way, per_second in (
-        ("time", logical.TIMES),
-        ("local", logical.LOCAL_TIMESTAMPS),
-        ("instant", logical.INSTANTS),
-    ):
-        if name in per_second:
-            return f"{way}({per_second[name]})"
-    return None
+    return _KINDS.get(type_.name or "")
 
 
 def written_part(kind: str, text: str) -> bytes | None:
@@ -435,9 +431,8 @@ def _kind(token: bytes, type_: ConnectType | None) -> str:
 @lru_cache(64)
 def _named(around: tuple[bytes, ...], parts: tuple[tuple[int, str], ...], has_schema: bool) -> KeyForm:
     text = around[0] + b"".join(kind.encode() + after for (_, kind), after in zip(parts, around[1:], strict=True))
-    shown = (
-        text.decode() if not has_schema and len(text) <= NAME_BYTES_MAX else blake2b(text, digest_size=8).hexdigest()
-    )
+    readable = not has_schema and len(text) <= NAME_BYTES_MAX
+    name = text.decode() if readable else blake2b(text, digest_size=8).hexdigest()
     return KeyForm(f"json-schema:{name}" if has_schema else f"json:{name}", around, parts)
 
 
