@@ -17,24 +17,8 @@ import msgspec
 from streamer.errors import LawViolated
 from streamer.incremental.topics import LIVE, QIT, STT
 from streamer.table.arrays import Ints
-from streamer.table.published.groups import (
-    Cells,
-    GroupReader,
-    JoinReader,
-    PublishedMessage,
-    parse_group_key,
-    qit_row,
-    stt_key,
-)
-from streamer.table.published.rows import (
-    QI_GROUP,
-    PublishedRow,
-    RowReader,
-    TextsReader,
-    parse_key,
-    qi_group_name,
-    read_text,
-)
+from streamer.table.published import groups
+from streamer.table.published import rows as published_rows
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 
@@ -102,7 +86,7 @@ class Misnamed(Exception):
 
 def group_name(qi_group: QIGroupId) -> str:
     """The published name of a QI group."""
-    return qi_group_name(*qi_group)
+    return published_rows.qi_group_name(*qi_group)
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -113,11 +97,11 @@ class RowsForm:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.reader = RowReader(table)
-        self._key = TextsReader([QI_GROUP, "slot"])
+        self.reader = published_rows.RowReader(table)
+        self._key = published_rows.TextsReader([published_rows.QI_GROUP, "slot"])
 
     def place(self, key: bytes) -> Place:
-        parsed = parse_key(key)
+        parsed = published_rows.parse_key(key)
         return Place((parsed.shard, parsed.qi_group), parsed.slot, f", slot {parsed.slot}")
 
     def rewritten(self, key: bytes) -> bytes:
@@ -136,7 +120,7 @@ class RowsSeen:
 
     def __init__(self, form: RowsForm) -> None:
         self._form = form
-        self.slots: dict[Hashable, PublishedRow] = {}
+        self.slots: dict[Hashable, published_rows.PublishedRow] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -178,11 +162,11 @@ class GroupsForm:
     """One message per QI group."""
 
     def __init__(self, table: Table) -> None:
-        self.reader = GroupReader(table)
-        self._key = TextsReader([QI_GROUP])
+        self.reader = groups.GroupReader(table)
+        self._key = published_rows.TextsReader([published_rows.QI_GROUP])
 
     def place(self, key: bytes) -> Place:
-        return Place(parse_group_key(key), None)
+        return Place(groups.parse_group_key(key), None)
 
     def rewritten(self, key: bytes) -> bytes:
         (name,) = self._key.read(key)
@@ -200,7 +184,7 @@ class MessageSeen:
 
     def __init__(self, form: GroupsForm) -> None:
         self._form = form
-        self._message: PublishedMessage | None = None
+        self._message: groups.PublishedMessage | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -232,7 +216,7 @@ def _values(counts: Mapping[Values, int]) -> list[Values]:
 
 
 def _canonical_name(text: bytes) -> bytes:
-    return msgspec.json.encode(read_text(text, QI_GROUP))
+    return msgspec.json.encode(published_rows.read_text(text, published_rows.QI_GROUP))
 
 
 def _outside_box(lo: Iterable[int], hi: Iterable[int], cells: Ints) -> int | None:
@@ -248,7 +232,7 @@ class JoinForm:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.reader = JoinReader(table)
+        self.reader = groups.JoinReader(table)
 
     def place(self, key: bytes) -> Place:
         if self.rewritten(key) != key:
@@ -262,9 +246,9 @@ class JoinForm:
     def rewritten(self, key: bytes) -> bytes:
         if self.reader.is_qit_key(key):
             qi_group, cells = self.reader.read_qit(key)
-            return qit_row(self.table, group_name(qi_group), cells)
+            return groups.qit_row(self.table, group_name(qi_group), cells)
         qi_group, values = self.reader.read_stt_key(key)
-        return stt_key(self.table, group_name(qi_group), values)
+        return groups.stt_key(self.table, group_name(qi_group), values)
 
     def topic(self, key: bytes) -> str:
         return QIT if self.reader.is_qit_key(key) else STT
@@ -278,7 +262,7 @@ class JoinSeen:
 
     def __init__(self, form: JoinForm) -> None:
         self._form = form
-        self.cells: set[Cells] = set()
+        self.cells: set[groups.Cells] = set()
         self.counts: dict[Values, int] = {}
 
     @property
@@ -291,7 +275,7 @@ class JoinSeen:
 
     def put(self, item: Any, value: bytes, name: str) -> None:
         table, what = item
-        said: Cells | Values
+        said: groups.Cells | Values
         if table == QIT:
             qi_group, said = self._form.reader.read_qit(value)
             self.cells.add(what)

@@ -123,24 +123,19 @@ def server_id(table_name: str) -> int:
 
 
 def _binlog_sql(relation: str, source: str, signals: str) -> Iterator[str]:
-    database, _, name = relation.rpartition(".")
+    database, _, name = relation.replace("\\", "\\\\").replace("'", "''").rpartition(".")
     actions = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
     yield "-- For a server with binlog_format = ROW, binlog_row_image = FULL. Whatever these are:"
     yield from (f"-- * {sentence}." for sentence in NOT_IN_BINLOG)
     yield "-- So this query must return nothing, except on MySQL 9.6 and newer:"
     yield "SELECT constraint_name, update_rule, delete_rule FROM information_schema.referential_constraints"
-    yield f"WHERE constraint_schema = {_sql_text(database)} AND table_name = {_sql_text(name)}"
+    yield f"WHERE constraint_schema = '{database}' AND table_name = '{name}'"
     yield f"AND (update_rule IN {actions} OR delete_rule IN {actions});"
     yield "-- A row in this table starts an incremental snapshot:"
     yield _signal_table(signals)
     yield "-- The connector's user needs:"
     yield "-- GRANT RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO ...;"
     yield f"-- GRANT SELECT ON {source} TO ...; GRANT SELECT, INSERT ON {signals} TO ...;"
-
-
-def _sql_text(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
 
 
 # -- Debezium's source connector --------------------------------------------------------------------------------------
@@ -154,7 +149,6 @@ CLASSES = {POSTGRES: "io.debezium.connector.postgresql.PostgresConnector", **BIN
 _BAD_KEY_COLUMN = re.compile(r"[\s:;,]")  # a name that `message.key.columns` cannot hold
 NAME_CHARS_MAX = 63  # of a replication slot in Postgres
 SIGNALS = "debezium_signal"
-SIGNAL_COLUMNS = ("id", "type", "data")
 SOURCE_USER, SOURCE_PASSWORD = "${env:SOURCE_USER}", "${env:SOURCE_PASSWORD}"
 
 
@@ -179,6 +173,8 @@ def source_config(
         )
     place = database or Database()
     relation = relation or default_relation(table, connector, place)
+    name, columns = re.escape(relation), "|".join(map(re.escape, named_columns(table)))
+    signals = rf"{re.escape(signals_beside(relation))}\.(id|type|data)"
     return {
         "connector.class": CLASSES[connector],
         "tasks.max": "1",
@@ -188,7 +184,10 @@ def source_config(
         "database.password": SOURCE_PASSWORD,
         **(_postgres_settings(table, place) if connector == POSTGRES else binlog_settings(table, relation, kafka)),
         "topic.prefix": table.name,
-        **_captured(table, relation),
+        # which rows and columns come, and by which key; Debezium reads names as regular expressions
+        "table.include.list": name,
+        "column.include.list": rf"{name}\.({columns}),{signals}",
+        "message.key.columns": f"{name}:{','.join(table.source_key)}",
         "snapshot.mode": "initial",
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
@@ -198,7 +197,10 @@ def source_config(
         "signal.data.collection": signals_beside(relation),
         **_source_converter("key", schemas),
         **_source_converter("value", schemas),
-        **_routed(table, relation),
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": re.escape(f"{table.name}.{relation}"),
+        "transforms.route.replacement": topic_name(table.name, CHANGES),
         **_made_topics(table),
     }
 
@@ -224,10 +226,7 @@ def source_sql(table: Table, connector: str, relation: str) -> str:
     """What the owner of the source's table runs once, before the connector starts."""
     quote = '"' if connector == POSTGRES else "`"
     source, signals = (_quoted(name, quote) for name in (relation, signals_beside(relation)))
-    if connector == POSTGRES:
-        lines = _postgres_sql(table, source, signals)
-    else:
-        lines = _binlog_sql(relation, source, signals)
+    lines = _postgres_sql(table, source, signals) if connector == POSTGRES else _binlog_sql(relation, source, signals)
     return "\n".join(lines) + "\n"
 
 
@@ -245,31 +244,11 @@ def _slot(table: Table) -> str:
     return f"streamer_{plain_name(table).lower()}"[:NAME_CHARS_MAX]
 
 
-def _captured(table: Table, relation: str) -> dict[str, str]:
-    """Which rows and columns come, and by which key; Debezium reads names as regular expressions."""
-    listed = "|".join(map(re.escape, named_columns(table)))
-    signals = rf"{re.escape(signals_beside(relation))}\.({'|'.join(SIGNAL_COLUMNS)})"
-    return {
-        "table.include.list": re.escape(relation),
-        "column.include.list": rf"{re.escape(relation)}\.({listed}),{signals}",
-        "message.key.columns": f"{re.escape(relation)}:{','.join(table.source_key)}",
-    }
-
-
 def _source_converter(side: str, schemas: bool) -> dict[str, str]:
     return {
         f"{side}.converter": JSON_CONVERTER,
         f"{side}.converter.schemas.enable": str(schemas).lower(),
         f"{side}.converter.replace.null.with.default": "false",  # else a null comes as the column's DEFAULT
-    }
-
-
-def _routed(table: Table, relation: str) -> dict[str, str]:
-    return {
-        "transforms": "route",
-        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
-        "transforms.route.regex": re.escape(f"{table.name}.{relation}"),
-        "transforms.route.replacement": topic_name(table.name, CHANGES),
     }
 
 

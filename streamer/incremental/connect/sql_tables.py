@@ -15,22 +15,10 @@ from dataclasses import dataclass
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.published import schemas
 from streamer.table.published.groups import COUNT, VALUES
 from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, all_box_columns
-from streamer.table.published.schemas import (
-    BOOLEAN,
-    DECIMAL,
-    FLOAT,
-    INTEGER,
-    TEXT,
-    PublishedColumn,
-    all_columns,
-    kept_column,
-    record_key_columns,
-    record_value_columns,
-    sink_table,
-    view_name,
-)
+from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, Table
 
 
@@ -103,13 +91,23 @@ _AVRO_KAFKA = _UPSERT_KAFKA.replace("= 'json'", "= 'avro-confluent'").replace(
 DIALECTS = {
     POSTGRES: Dialect(
         quote='"',
-        types={TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", BOOLEAN: "boolean"},
+        types={
+            TEXT: "text",
+            INTEGER: "bigint",
+            FLOAT: "double precision",
+            BOOLEAN: "boolean",
+        },
         decimal="numeric({}, {})",
         key_text="text",
     ),
     MYSQL: Dialect(
         quote="`",
-        types={TEXT: "mediumtext", INTEGER: "bigint", FLOAT: "double", BOOLEAN: "boolean"},
+        types={
+            TEXT: "mediumtext",
+            INTEGER: "bigint",
+            FLOAT: "double",
+            BOOLEAN: "boolean",
+        },
         decimal="decimal({}, {})",
         key_text=f"varchar({len(LONGEST_NAME)})",
         closing=" CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
@@ -169,9 +167,9 @@ def _comments(table: Table, dialect: str) -> Iterator[str]:
 
 
 def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
-    keys = record_key_columns(table)
+    keys = schemas.record_key_columns(table)
     lines = [_key_line(column, dialect) for column in keys]
-    lines += [_line(column, dialect) for column in all_columns(table) if column not in keys]
+    lines += [_line(column, dialect) for column in schemas.all_columns(table) if column not in keys]
     if table.form == GROUPS and dialect.nested:
         lines.append(f"{dialect.name(VALUES)} {_values_type(table, dialect)}")
     if dialect.primary_key:
@@ -180,7 +178,7 @@ def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
     closing = _closing(table, dialect).format(
         topic=topic_name(table.name, LIVE), kafka=kafka, registry="http://REGISTRY:8081"
     )
-    return f"CREATE TABLE {dialect.name(sink_table(table))} (\n  {body}\n){closing};"
+    return f"CREATE TABLE {dialect.name(schemas.sink_table(table))} (\n  {body}\n){closing};"
 
 
 def _closing(table: Table, dialect: Dialect) -> str:
@@ -205,13 +203,13 @@ def _line(column: PublishedColumn, dialect: Dialect) -> str:
 
 
 def _values_type(table: Table, dialect: Dialect) -> str:
-    members = (*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
+    members = (*map(schemas.kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
     return dialect.nested.format(", ".join(f"{dialect.name(m.name)} {dialect.type(m)}" for m in members))
 
 
 def _create_view(table: Table, dialect: Dialect) -> str:
-    shown = [column.name for column in record_value_columns(table)]
-    source, view = dialect.name(sink_table(table)), dialect.name(view_name(table))
+    shown = [column.name for column in schemas.record_value_columns(table)]
+    source, view = dialect.name(schemas.sink_table(table)), dialect.name(schemas.view_name(table))
     if table.form == GROUPS:
         shown += [VALUES] if dialect.nested else []
         return f"CREATE VIEW {view} AS\nSELECT {_listed(shown, dialect)} FROM {source};"
