@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streamer.incremental.events.json_messages as json_messages
 from streamer.errors import EventRefused
 from streamer.incremental.events.json_messages import (
     SCHEMAS_CACHED,
@@ -250,13 +249,10 @@ def said(reader: MessageReader, data: bytes) -> object:
         return refused.reason
 
 
-def test_a_schema_is_parsed_once_and_not_for_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed = []
-    monkeypatch.setattr(json_messages, "connect_type_of", lambda schema: parsed.append(schema))
+def test_a_schema_is_parsed_once_and_not_for_every_message() -> None:
     reader = MessageReader(JSON_MESSAGES_PEOPLE)
-    for number in range(100):
-        reader.read(with_schema(JSON_MESSAGES_DATED, {"id": number}))
-    assert len(parsed) == 1
+    found = [reader.read(with_schema(JSON_MESSAGES_DATED, {"id": number}))[1] for number in range(100)]
+    assert all(readers is found[0] for readers in found)
 
 
 def test_a_new_schema_is_noticed_and_the_former_one_not_forgotten() -> None:
@@ -267,13 +263,17 @@ def test_a_new_schema_is_noticed_and_the_former_one_not_forgotten() -> None:
         assert said(reader, b'{"id":3682}') == {"id": 3682}
 
 
-def test_no_more_schemas_are_remembered_than_some() -> None:
+def test_the_last_schemas_are_cached_and_an_older_one_is_parsed_again() -> None:
     reader = MessageReader(JSON_MESSAGES_PEOPLE)
-    for number in range(3 * SCHEMAS_CACHED):
-        assert said(reader, with_schema({**JSON_MESSAGES_DATED, "name": str(number)}, {"id": 3682})) == {
-            "id": "1980-01-31"
-        }
-    assert len(reader._known) == SCHEMAS_CACHED
+    names = map(str, range(SCHEMAS_CACHED + 1))
+    oldest, *newer = [with_schema({**JSON_MESSAGES_DATED, "name": name}, {"id": 3682}) for name in names]
+    first = reader.read(oldest)[1]
+    for message in newer[:-1]:
+        assert said(reader, message) == {"id": "1980-01-31"}
+    assert reader.read(oldest)[1] is first
+    reader.read(newer[-1])
+    assert reader.read(oldest)[1] is not first
+    assert said(reader, oldest) == {"id": "1980-01-31"}
 
 
 def test_spaces_and_another_order_make_no_difference() -> None:

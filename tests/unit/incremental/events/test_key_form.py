@@ -359,7 +359,7 @@ def test_what_is_learned_survives_a_restart_and_does_not_depend_on_what_came_bef
         for form in ("", "bare", "json:text", 'json:{"id":number}', "json-schema:ba26c2e95effb0f2"):
             source_key = "{odd" if b"odd" in message_key else "7"
             said = []
-            for contract in (used, KeyContract(PEOPLE, used._shard)):
+            for contract in (used, KeyContract(PEOPLE, shard_of(connect(7), SHARDS))):
                 try:
                     said.append(contract.form_after(form, message_key, upsert(source_key), SHARDS))
                 except EventRefused as refused:
@@ -524,9 +524,8 @@ def test_a_key_of_any_type_has_a_form_that_writes_it_again(type_: str) -> None:
 def test_a_composite_key_of_any_types_is_written_as_it_was(cell: Cell) -> None:
     schema = struct({"number": cell.schema, "ward": {"type": "string"}})
     message_key = with_schema(schema, {"number": cell.wire, "ward": "B"})
-    contract = KeyContract(KEY_FORM_VISITS, 0)
-    named = contract._keys.source_key(message_key)
-    form = contract.form_told(message_key, named)
+    named = MessageKeys(Encoder(KEY_FORM_VISITS)).source_key(message_key)
+    form = KeyContract(KEY_FORM_VISITS, 0).form_told(message_key, named)
     assert form is not None and form.written(named) == message_key
 
 
