@@ -30,7 +30,7 @@ class Verified:
     laws: int = 0
 
 
-class Beside(Protocol):
+class Oracle(Protocol):
     """Knows more about what should be published, and is asked at every release."""
 
     def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
@@ -57,17 +57,17 @@ def verify(table: Table | str | Path, *live: str | Path) -> Verified:
     return verified
 
 
-def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], beside: Beside | None = None) -> Verified:
+def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], oracle: Oracle | None = None) -> Verified:
     """Checks a changelog against its laws; raises LawViolated at the first violation."""
     verified, records = Verified(), iter(records)
     for release in in_releases(records):
         touched = laws.check(release)
-        if beside is not None:
-            beside.check_release(release, touched, records)
+        if oracle is not None:
+            oracle.check_release(release, touched, records)
         verified.releases += 1
         verified.records += len(release.records)
-    if beside is not None:
-        beside.check_end()
+    if oracle is not None:
+        oracle.check_end()
     verified.rows, verified.qi_groups = laws.n_rows, len(laws.qi_groups)
     return verified
 

@@ -61,7 +61,7 @@ class ConnectorConfig:
         return names if listed and len(names) == len(listed) else None
 
     def topic_of(self, relation: str) -> str | None:
-        """The topic of a table's rows; None if it cannot be told."""
+        """The topic of a table's rows; None if it cannot be known."""
         topic = f"{self.get('topic.prefix')}.{relation}"
         for alias, kind in self.transforms.items():
             if kind in ROUTERS:
@@ -276,7 +276,7 @@ RULES = [
     Rule("jdbc", "insert.mode", "upsert", "rows are doubled, or refused as they come again"),
     Rule("jdbc", "delete.enabled", "true",
          "rows that are gone stay in the sink, and QI groups seem larger than they are"),
-    Rule("jdbc", "{key_mode}", "record_key", "rows are told apart by something else than QI group and slot"),
+    Rule("jdbc", "{key_mode}", "record_key", "rows are identified by something else than QI group and slot"),
     Rule("jdbc", "primary.key.fields pk.fields field.include.list field.exclude.list fields.whitelist", "-",
          "columns are left out that tell rows apart or count QI groups"),
     Rule("jdbc live-json", "key.converter.schema.content value.converter.schema.content", other_schema,

@@ -622,9 +622,9 @@ def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
 
 def _check_constant(assigned: ColumnAssigned, table: Table) -> None:
     """Refuses a constant that no row can take once, instead of for every row."""
-    nobody = Row((0,) * len(table.attributes), (b"null",) * len(table.kept), ("0",) * len(table.stepless))
+    blank = Row((0,) * len(table.attributes), (b"null",) * len(table.kept), ("0",) * len(table.stepless))
     try:
-        assigned.apply(nobody, Draft.of(nobody))
+        assigned.apply(blank, Draft.of(blank))
     except EventRefused as refused:
         raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
 
