@@ -286,34 +286,34 @@ def test_a_lossy_join_cannot_be_sunk() -> None:
         sink_config(published_as(LOSSY_JOIN))
 
 
-def test_a_schema_in_each_record_needs_no_setting_of_connects() -> None:
-    config = sink_config(replace(TABLE, format=CONNECT_JSON))
+@pytest.mark.parametrize(
+    ("format_", "converter", "settings"),
+    [
+        (CONNECT_JSON, CONFLUENT, {"": JSON, ".schemas.enable": "true"}),
+        (
+            AVRO,
+            CONFLUENT,
+            {"": "io.confluent.connect.avro.AvroConverter", ".schema.registry.url": "${env:SCHEMA_REGISTRY_URL}"},
+        ),
+        (
+            AVRO,
+            APICURIO,
+            {
+                "": "io.apicurio.registry.utils.converter.AvroConverter",
+                ".apicurio.registry.url": "${env:SCHEMA_REGISTRY_URL}",
+                ".apicurio.registry.as-confluent": "true",
+                ".apicurio.registry.use-id": "contentId",
+                ".apicurio.registry.headers.enabled": "false",
+            },
+        ),
+    ],
+)
+def test_a_sink_reads_schemas_from_each_record_or_from_the_registry(
+    format_: str, converter: str, settings: dict[str, str]
+) -> None:
+    config = sink_config(replace(TABLE, format=format_), converter=converter)
     assert {name: text for name, text in config.items() if "converter" in name} == {
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": "true",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "true",
-    }
-
-
-def test_avro_is_read_by_the_registry_of_connects_environment() -> None:
-    config = sink_config(replace(TABLE, format=AVRO))
-    assert {name: text for name, text in config.items() if "converter" in name} == {
-        "key.converter": "io.confluent.connect.avro.AvroConverter",
-        "key.converter.schema.registry.url": "${env:SCHEMA_REGISTRY_URL}",
-        "value.converter": "io.confluent.connect.avro.AvroConverter",
-        "value.converter.schema.registry.url": "${env:SCHEMA_REGISTRY_URL}",
-    }
-
-
-def test_apicurio_s_converter_reads_ids_where_the_others_write_them() -> None:
-    config = sink_config(replace(TABLE, format=AVRO), converter="apicurio")
-    assert {name: text for name, text in config.items() if name.startswith("value.converter")} == {
-        "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
-        "value.converter.apicurio.registry.url": "${env:SCHEMA_REGISTRY_URL}",
-        "value.converter.apicurio.registry.as-confluent": "true",
-        "value.converter.apicurio.registry.use-id": "contentId",
-        "value.converter.apicurio.registry.headers.enabled": "false",
+        f"{side}.converter{name}": text for side in ("key", "value") for name, text in settings.items()
     }
 
 
