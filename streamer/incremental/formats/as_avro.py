@@ -22,21 +22,10 @@ from streamer.errors import ConfigError, EventRefused, LawViolated, needs_extra
 from streamer.incremental.events.logical_types import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
+from streamer.table.published import schemas as published
 from streamer.table.published.groups import COUNT, VALUES
 from streamer.table.published.rows import TextsReader
-from streamer.table.published.schemas import (
-    BOOLEAN,
-    DECIMAL,
-    FLOAT,
-    INTEGER,
-    TEXT,
-    PublishedColumn,
-    avro_key_schema,
-    avro_value_schema,
-    kept_column,
-    record_key_columns,
-    record_value_columns,
-)
+from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import GROUPS, Table
 
@@ -61,10 +50,13 @@ class AvroFormat:
             )
         self._schemas = schemas
         self._topic = topic_name(table.name, kind)
-        self._key_schema, self._value_schema = avro_key_schema(table), avro_value_schema(table)
-        self._key_types, self._value_types = _types(record_key_columns(table)), _types(record_value_columns(table))
+        self._key_schema, self._value_schema = published.avro_key_schema(table), published.avro_value_schema(table)
+        self._key_types, self._value_types = (
+            _types(published.record_key_columns(table)),
+            _types(published.record_value_columns(table)),
+        )
         if table.form == GROUPS:
-            counted = [*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER)]
+            counted = [*map(published.kept_column, table.kept), PublishedColumn(COUNT, INTEGER)]
             self._value_types[VALUES] = list[TypedDict("Counted", _types(counted))]  # type: ignore[misc, operator]
         self.written_key: Written = _not_begun
         self.written_value: Written = _not_begun
