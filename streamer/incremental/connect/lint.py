@@ -74,22 +74,22 @@ class ConnectorConfig:
         return topic
 
 
-def config_of(said: object) -> tuple[str, ConnectorConfig]:
+def config_of(value: object) -> tuple[str, ConnectorConfig]:
     """Name ("" if there is none) and settings of what Connect's REST interface gives or takes.
 
     Raises UsageError, which repeats nothing of the value.
     """
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise UsageError("a connector's configuration is a JSON object of its settings, or has one under `config`")
-    inner = said.get("config")
-    settings = inner if isinstance(inner, dict) else said
+    inner = value.get("config")
+    settings = inner if isinstance(inner, dict) else value
     if not settings.get("connector.class"):
         raise UsageError("the configuration has no connector.class, so it is not a connector's")
-    name = said.get("name") or settings.get("name") or ""
+    name = value.get("name") or settings.get("name") or ""
     texts = {
-        option: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        for option, value in settings.items()
-        if value is not None
+        option: text if isinstance(text, str) else msgspec.json.encode(text).decode()
+        for option, text in settings.items()
+        if text is not None
     }
     return str(name), ConnectorConfig(texts)
 
