@@ -275,15 +275,15 @@ class JoinSeen:
 
     def put(self, item: Any, value: bytes, name: str) -> None:
         table, what = item
-        said: groups.Cells | Values
+        found: groups.Cells | Values
         if table == QIT:
-            qi_group, said = self._form.reader.read_qit(value)
+            qi_group, found = self._form.reader.read_qit(value)
             self.cells.add(what)
         else:
-            qi_group, said, self.counts[what] = self._form.reader.read_stt(value)
+            qi_group, found, self.counts[what] = self._form.reader.read_stt(value)
         if group_name(qi_group) != name:
             raise Misnamed
-        if said != what:
+        if found != what:
             raise LawViolated("a row does not say what its key says")
 
     def remove(self, item: Any) -> bool:

@@ -115,11 +115,13 @@ class TableReaders:
         columns = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
         names = (*table.source_key, table.individual, *columns)
         self._key_columns, self._of_rows = table.source_key, table.input_rows
-        self._said = {name: columns.get(name) for name in names if name is not None}
+        self._declared = {name: columns.get(name) for name in names if name is not None}
         words = {text.column: frozenset(text.na) for text in table.source_texts}
         implied = {
-            name: _unless_null(_implied(name, said, table.decimals_are_text, in_texts=name in words), words.get(name))
-            for name, said in columns.items()
+            name: _unless_null(
+                _implied(name, declared, table.decimals_are_text, in_texts=name in words), words.get(name)
+            )
+            for name, declared in columns.items()
         }
         captured, plain = RowReaders(_present(implied)), RowReaders()
         self.schemaless = MessageReaders(captured, dict(zip(PARTS, (captured, captured, plain, plain), strict=True)))
@@ -152,8 +154,8 @@ class TableReaders:
     def _by_types(self, types: Mapping[str, ConnectType], otherwise: RowReaders) -> Mapping[str, Reader | None]:
         implied = dict(otherwise.of_columns)
         return {
-            name: reader_of(types[name], name, of_numbers=said in NUMBERS) if name in types else implied.get(name)
-            for name, said in self._said.items()
+            name: reader_of(types[name], name, of_numbers=declared in NUMBERS) if name in types else implied.get(name)
+            for name, declared in self._declared.items()
         }
 
 
@@ -166,11 +168,11 @@ def _present(readers: Mapping[str, Reader | None]) -> Named:
     return tuple((name, reader) for name, reader in readers.items() if reader is not None)
 
 
-def _implied(column: str, said: str | None, decimals_are_text: bool, *, in_texts: bool) -> Reader | None:
+def _implied(column: str, declared: str | None, decimals_are_text: bool, *, in_texts: bool) -> Reader | None:
     """The reader of a column without a schema; in_texts: whole numbers come as texts, which could be bytes too."""
-    if (said == "decimal" or (said == "integer" and in_texts)) and not decimals_are_text:
+    if (declared == "decimal" or (declared == "integer" and in_texts)) and not decimals_are_text:
         return _decimal(column)
-    return _moment(column, said) if said in MOMENTS else None
+    return _moment(column, declared) if declared in MOMENTS else None
 
 
 def _unless_null(reader: Reader | None, words: frozenset[str] | None) -> Reader | None:
@@ -193,14 +195,14 @@ def _decimal(column: str) -> Reader:
     return read
 
 
-def _moment(column: str, said: str | None) -> Reader:
+def _moment(column: str, declared: str | None) -> Reader:
     def read(value: object) -> object:
         if type(value) is not str:
-            remedy = _OR_ISOSTRING if said == "date" else ""
-            raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(said)}{remedy}", column)
-        if said == "local-timestamp" and value.endswith("Z"):
+            remedy = _OR_ISOSTRING if declared == "date" else ""
+            raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(declared)}{remedy}", column)
+        if declared == "local-timestamp" and value.endswith("Z"):
             raise EventRefused("wrong-type", f"column {column!r}: {_CLOCK_OR_INSTANT}", column)
-        return value.removesuffix("Z") if said == "date" else value  # Debezium's IsoDate ends with a Z
+        return value.removesuffix("Z") if declared == "date" else value  # Debezium's IsoDate ends with a Z
 
     return read
 

@@ -109,12 +109,12 @@ def _type_of_avro(schema: object, named: Mapping[str, object], inside: tuple[str
         return UNION if schema in inside else _type_of_avro(named[schema], named, inside)
     if not isinstance(schema, dict):
         raise ValueError("a schema is neither a name nor an object")
-    said = schema["type"]
-    if not isinstance(said, str) or said not in (*_OF_PRIMITIVES, "record"):
-        return _type_of_avro(said, named, inside)
+    kind = schema["type"]
+    if not isinstance(kind, str) or kind not in (*_OF_PRIMITIVES, "record"):
+        return _type_of_avro(kind, named, inside)
     name, parameters = _named(schema)
-    if said != "record":
-        return ConnectType(_OF_PRIMITIVES[said], name, parameters)
+    if kind != "record":
+        return ConnectType(_OF_PRIMITIVES[kind], name, parameters)
     within = (*inside, str(schema["name"]))
     fields = {str(one["name"]): _type_of_avro(one["type"], named, within) for one in _fields(schema)}
     return ConnectType("struct", name, parameters, fields)
@@ -179,20 +179,20 @@ def _type_of_json_schema(schema: object, whole: object, depth: int) -> ConnectTy
     name = title if isinstance(title, str) and title.startswith((CONNECT, DEBEZIUM)) else None
     properties = schema.get("properties")
     fields = {
-        field: _type_of_json_schema(said, whole, depth + 1)
-        for field, said in (properties if isinstance(properties, dict) else {}).items()
+        field: _type_of_json_schema(inner, whole, depth + 1)
+        for field, inner in (properties if isinstance(properties, dict) else {}).items()
     }
     return ConnectType(type_, name, parameters if isinstance(parameters, dict) else {}, fields)
 
 
 def _own_type(schema: Mapping[str, object]) -> str | None:
-    connect, said = schema.get("connect.type"), schema.get("type")
+    connect, type_ = schema.get("connect.type"), schema.get("type")
     if isinstance(connect, str) and connect in _OF_CONNECT:
         return connect
-    if isinstance(said, list):
-        others = [one for one in said if one != "null"]
-        said = others[0] if len(others) == 1 else None
-    return _OF_TYPES.get(said) if isinstance(said, str) else None
+    if isinstance(type_, list):
+        others = [one for one in type_ if one != "null"]
+        type_ = others[0] if len(others) == 1 else None
+    return _OF_TYPES.get(type_) if isinstance(type_, str) else None
 
 
 def _referred(reference: str, whole: object) -> object:
@@ -268,10 +268,10 @@ def schema_from(
     if has_references:
         return UnusableSchema("refers to other subjects, and these are not read: register it in one piece")
     try:
-        said = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
         if kind == JSON_SCHEMA:
-            return RegisteredSchema(schema_id, json_schema_type(said))
-        avro, type_ = parsed_avro(said)
+            return RegisteredSchema(schema_id, json_schema_type(document))
+        avro, type_ = parsed_avro(document)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return UnusableSchema("cannot be read as the type of schema that it is registered as")
     return RegisteredSchema(schema_id, type_, avro)

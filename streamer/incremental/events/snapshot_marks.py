@@ -107,11 +107,11 @@ def _op_and_mark(value: bytes | None, schemas: Known | None) -> tuple[str | None
     try:
         message = _message(capture_json(value, schemas))
         if message.is_flattened:
-            op, said = message.flattened_op, message.flattened_snapshot
+            op, mark = message.flattened_op, message.flattened_snapshot
         elif message.op is _ABSENT or message.source is _ABSENT:
             return None, None
         else:
-            op, said = _op(message.op), _source(message.source).snapshot
+            op, mark = _op(message.op), _source(message.source).snapshot
     except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None, None
-    return op, str(said).lower() if isinstance(said, bool) else said
+    return op, str(mark).lower() if isinstance(mark, bool) else mark

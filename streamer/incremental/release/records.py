@@ -75,5 +75,5 @@ def group_hash(qi_group: int, group: PublishedGroup | None) -> int:
     """A published QI group's share of the digest: 64 bits of BLAKE2b; 0 for none."""
     if group is None:
         return 0
-    said = _encode((qi_group, group.lo, group.hi, group.slots))
-    return int.from_bytes(blake2b(said, digest_size=8).digest(), "big")
+    packed = _encode((qi_group, group.lo, group.hi, group.slots))
+    return int.from_bytes(blake2b(packed, digest_size=8).digest(), "big")
