@@ -26,12 +26,12 @@ QIGroupId = tuple[int, int]
 """Shard and number."""
 
 
-class Place(NamedTuple):
-    """Where a record belongs: its QI group, the item of it, and the item's name in a sentence."""
+class Item(NamedTuple):
+    """A part of what is published of a QI group, as one record: a slot, the whole group, a row of a lossy join."""
 
     qi_group: QIGroupId
-    item: Hashable
-    name: str = ""
+    key: Hashable  # within the QI group
+    name: str = ""  # in a sentence
 
 
 Fault = tuple[str, str]
@@ -49,10 +49,10 @@ class GroupSeen(Protocol):
     def values(self) -> Sequence[Values]:
         """The kept values of its rows, one for each row."""
 
-    def put(self, item: Hashable, value: bytes, name: str) -> None:
+    def put(self, key: Hashable, value: bytes, name: str) -> None:
         """Writes an item of the QI group called `name`. Raises LawViolated if it is not of the published form."""
 
-    def remove(self, item: Hashable) -> bool:
+    def remove(self, key: Hashable) -> bool:
         """Removes an item; False if it is not there."""
 
     def faults(self) -> Iterator[Fault]:
@@ -67,8 +67,8 @@ class Form(Protocol):
 
     def __init__(self, table: Table) -> None: ...
 
-    def place(self, key: bytes) -> Place:
-        """Where a record belongs. Raises LawViolated for a key of another form."""
+    def item_of(self, key: bytes) -> Item:
+        """The item of a record. Raises LawViolated for a key of another form."""
 
     def rewritten(self, key: bytes) -> bytes:
         """The published bytes of a key that any tool may have written. Raises LawViolated."""
@@ -80,7 +80,7 @@ class Form(Protocol):
         """An empty QI group."""
 
 
-class Misnamed(Exception):
+class OtherGroupNamed(Exception):
     """A record's value names another QI group than its key."""
 
 
@@ -100,9 +100,9 @@ class RowsForm:
         self.reader = published_rows.RowReader(table)
         self._key = published_rows.TextsReader([published_rows.QI_GROUP, "slot"])
 
-    def place(self, key: bytes) -> Place:
+    def item_of(self, key: bytes) -> Item:
         parsed = published_rows.parse_key(key)
-        return Place((parsed.shard, parsed.qi_group), parsed.slot, f", slot {parsed.slot}")
+        return Item((parsed.shard, parsed.qi_group), parsed.slot, f", slot {parsed.slot}")
 
     def rewritten(self, key: bytes) -> bytes:
         name, slot = self._key.read(key)
@@ -130,14 +130,14 @@ class RowsSeen:
     def values(self) -> Sequence[Values]:
         return [row.values for row in self.slots.values()]
 
-    def put(self, item: Hashable, value: bytes, name: str) -> None:
+    def put(self, key: Hashable, value: bytes, name: str) -> None:
         row = self._form.reader.read(value)
         if row.qi_group != name:
-            raise Misnamed
-        self.slots[item] = row
+            raise OtherGroupNamed
+        self.slots[key] = row
 
-    def remove(self, item: Hashable) -> bool:
-        return self.slots.pop(item, None) is not None
+    def remove(self, key: Hashable) -> bool:
+        return self.slots.pop(key, None) is not None
 
     def faults(self) -> Iterator[Fault]:
         missing = next((slot for slot in range(len(self.slots)) if slot not in self.slots), None)
@@ -165,8 +165,8 @@ class GroupsForm:
         self.reader = groups.GroupReader(table)
         self._key = published_rows.TextsReader([published_rows.QI_GROUP])
 
-    def place(self, key: bytes) -> Place:
-        return Place(groups.parse_group_key(key), None)
+    def item_of(self, key: bytes) -> Item:
+        return Item(groups.parse_group_key(key), None)
 
     def rewritten(self, key: bytes) -> bytes:
         (name,) = self._key.read(key)
@@ -194,13 +194,13 @@ class MessageSeen:
     def values(self) -> Sequence[Values]:
         return _values(self._message.counts) if self._message else []
 
-    def put(self, item: Hashable, value: bytes, name: str) -> None:
+    def put(self, key: Hashable, value: bytes, name: str) -> None:
         message = self._form.reader.read(value)
         if message.qi_group != name:
-            raise Misnamed
+            raise OtherGroupNamed
         self._message = message
 
-    def remove(self, item: Hashable) -> bool:
+    def remove(self, key: Hashable) -> bool:
         found, self._message = self._message is not None, None
         return found
 
@@ -234,14 +234,14 @@ class JoinForm:
         self.table = table
         self.reader = groups.JoinReader(table)
 
-    def place(self, key: bytes) -> Place:
+    def item_of(self, key: bytes) -> Item:
         if self.rewritten(key) != key:
             raise LawViolated("the key of a record is not written as it is published")
         if self.reader.is_qit_key(key):
             qi_group, cells = self.reader.read_qit(key)
-            return Place(qi_group, (QIT, cells), ", a row of cells")
+            return Item(qi_group, (QIT, cells), ", a row of cells")
         qi_group, values = self.reader.read_stt_key(key)
-        return Place(qi_group, (STT, values), ", a row of values")
+        return Item(qi_group, (STT, values), ", a row of values")
 
     def rewritten(self, key: bytes) -> bytes:
         if self.reader.is_qit_key(key):
@@ -273,8 +273,8 @@ class JoinSeen:
     def values(self) -> Sequence[Values]:
         return _values(self.counts)
 
-    def put(self, item: Any, value: bytes, name: str) -> None:
-        table, what = item
+    def put(self, key: Any, value: bytes, name: str) -> None:
+        table, what = key
         found: groups.Cells | Values
         if table == QIT:
             qi_group, found = self._form.reader.read_qit(value)
@@ -282,12 +282,12 @@ class JoinSeen:
         else:
             qi_group, found, self.counts[what] = self._form.reader.read_stt(value)
         if group_name(qi_group) != name:
-            raise Misnamed
+            raise OtherGroupNamed
         if found != what:
             raise LawViolated("a row does not say what its key says")
 
-    def remove(self, item: Any) -> bool:
-        table, what = item
+    def remove(self, key: Any) -> bool:
+        table, what = key
         if table == STT:
             return self.counts.pop(what, None) is not None
         found = what in self.cells

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from streamer.errors import LawViolated
-from streamer.incremental.checks.as_published import FORMS, GroupSeen, Misnamed, Place, QIGroupId, group_name
+from streamer.incremental.checks.as_published import FORMS, GroupSeen, Item, OtherGroupNamed, QIGroupId, group_name
 from streamer.incremental.release.fold import FoldedRelease, ReleasePart
 from streamer.incremental.topics import LIVE
 from streamer.privacy.models import SubjectCodes, model_of, shown_by_rows, subject_names
@@ -172,30 +172,30 @@ class ChangelogLaws:
     def _apply(self, shard: int, key: bytes, value: bytes | None, highest: int, where: str) -> QIGroupId:
         """Applies one record; `highest`: the largest number of a QI group before this release."""
         try:
-            place = self._form.place(key)
+            item = self._form.item_of(key)
         except LawViolated as error:
             raise violation("form", where, str(error)) from None
-        subject = f"{where}, QI group {group_name(place.qi_group)}{place.name}"
-        if place.qi_group[0] != shard:
+        subject = f"{where}, QI group {group_name(item.qi_group)}{item.name}"
+        if item.qi_group[0] != shard:
             raise violation("names", subject, "the QI group belongs to another shard")
-        seen = self.qi_groups.get(place.qi_group)
+        seen = self.qi_groups.get(item.qi_group)
         if value is None:
-            if seen is None or not seen.remove(place.item):
+            if seen is None or not seen.remove(item.key):
                 raise violation("tombstones", subject, "it removes what is not published")
-            return place.qi_group
+            return item.qi_group
         if seen is None:
-            if place.qi_group[1] <= highest:
+            if item.qi_group[1] <= highest:
                 raise violation("numbers", subject, f"a new QI group must have a number above {highest}")
-            seen = self.qi_groups[place.qi_group] = self._form.new()
-        self._put(seen, place, value, subject)
-        return place.qi_group
+            seen = self.qi_groups[item.qi_group] = self._form.new()
+        self._put(seen, item, value, subject)
+        return item.qi_group
 
-    def _put(self, seen: GroupSeen, place: Place, value: bytes, subject: str) -> None:
+    def _put(self, seen: GroupSeen, item: Item, value: bytes, subject: str) -> None:
         try:
-            seen.put(place.item, value, group_name(place.qi_group))
+            seen.put(item.key, value, group_name(item.qi_group))
         except LawViolated as error:
             raise violation("form", subject, str(error)) from None
-        except Misnamed:
+        except OtherGroupNamed:
             raise violation("names", subject, "column qi_group and the key name different QI groups") from None
 
     def _check_qi_group(self, qi_group: QIGroupId, where: str) -> None:
