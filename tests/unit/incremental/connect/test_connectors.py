@@ -55,21 +55,21 @@ def test_anything_else_is_refused_and_not_repeated(text: str) -> None:
     assert "Canary" not in str(refused.value)
 
 
-def test_a_port_that_nobody_said_is_the_system_s_own() -> None:
+def test_the_default_port_is_the_system_s_own() -> None:
     assert (Database().port_of(POSTGRES), Database().port_of(MYSQL), Database("h", 1).port_of(MYSQL)) == (5432, 3306, 1)
 
 
 # Both converters of Avro find a schema where the other one, and a worker, writes its id.
 
 
-def test_confluent_s_is_told_the_registry_alone() -> None:
+def test_confluent_s_converter_needs_the_registry_alone() -> None:
     assert avro_converter("key", CONFLUENT, "http://registry") == {
         "key.converter": "io.confluent.connect.avro.AvroConverter",
         "key.converter.schema.registry.url": "http://registry",
     }
 
 
-def test_apicurio_s_is_told_how_the_others_write_ids() -> None:
+def test_apicurio_s_converter_is_set_to_the_ids_of_the_others() -> None:
     read = avro_converter("value", APICURIO, "http://registry")
     assert read == {
         "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
@@ -85,7 +85,7 @@ def test_apicurio_s_is_told_how_the_others_write_ids() -> None:
 # What MySQL's and MariaDB's connectors are told beside the rest, and what their binlog never tells is said.
 
 
-def test_the_history_of_the_table_is_kept_where_the_connector_is_told() -> None:
+def test_the_schema_history_is_kept_in_the_given_kafka() -> None:
     settings = binlog_settings(TABLE, "ward.people", "broker:9092")
     assert settings["schema.history.internal.kafka.bootstrap.servers"] == "broker:9092"
     assert settings["schema.history.internal.kafka.topic"] == "people.schema-history"
@@ -96,7 +96,7 @@ def test_the_connectors_of_two_tables_are_two_replicas_for_their_server() -> Non
     assert all(1 << 16 <= server_id(f"table{n}") < 1 << 31 for n in range(100))
 
 
-def test_whoever_owns_the_table_is_told_what_the_binlog_leaves_out() -> None:
+def test_the_sql_says_what_the_binlog_leaves_out() -> None:
     sql = source_sql(TABLE, MYSQL, "ward.people")
     assert all(f"-- * {sentence}." in sql for sentence in NOT_IN_BINLOG)
 
@@ -184,7 +184,7 @@ def test_the_configuration_for_mysql_differs_in_what_mysql_needs() -> None:
     assert "plugin.name" not in config
 
 
-def test_mariadb_is_told_what_mysql_is_by_a_connector_of_its_own() -> None:
+def test_mariadb_has_the_settings_of_mysql_and_its_own_connector() -> None:
     place = Database("db", name="ward")
     assert source_config(TABLE, MARIADB, database=place) == source_config(TABLE, MYSQL, database=place) | {
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector"
@@ -219,12 +219,12 @@ def test_a_composite_key_comes_in_the_order_of_table_yaml() -> None:
 
 
 @pytest.mark.parametrize("column", ["the id", "a:b", "a,b"])
-def test_a_key_that_debezium_cannot_be_told_is_refused(column: str) -> None:
+def test_a_key_column_that_debezium_cannot_name_is_refused(column: str) -> None:
     with pytest.raises(ConfigError, match=r"message\.key\.columns"):
         source_config(replace(TABLE, source_key=(column,)), POSTGRES)
 
 
-def test_postgres_is_told_to_log_whole_rows_and_to_publish_table_and_signals() -> None:
+def test_the_sql_for_postgres_logs_whole_rows_and_publishes_table_and_signals() -> None:
     sql = source_sql(TABLE, POSTGRES, default_relation(TABLE, POSTGRES, Database()))
     statements = [line for line in sql.splitlines() if not line.startswith("--")]
     assert statements == [
@@ -235,7 +235,7 @@ def test_postgres_is_told_to_log_whole_rows_and_to_publish_table_and_signals() -
     ]
 
 
-def test_mysql_is_told_what_its_log_must_hold() -> None:
+def test_the_sql_for_mysql_says_what_the_binlog_must_hold() -> None:
     sql = source_sql(TABLE, MYSQL, "ward.people")
     assert "binlog_row_image = FULL" in sql
     assert "WHERE constraint_schema = 'ward' AND table_name = 'people'" in sql

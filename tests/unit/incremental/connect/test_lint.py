@@ -139,7 +139,7 @@ def test_routers_follow_one_another() -> None:
         ("", None),
     ],
 )
-def test_captured_tables_are_told_where_the_list_holds_names(listed: str, relations: list[str] | None) -> None:
+def test_captured_tables_are_known_if_the_list_holds_names(listed: str, relations: list[str] | None) -> None:
     assert ConnectorConfig({"table.include.list": listed}).relations() == relations
 
 

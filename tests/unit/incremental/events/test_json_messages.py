@@ -208,7 +208,7 @@ def test_what_is_not_one_json_value_is_refused_without_a_word_of_it(data: bytes)
     assert refused.value.__suppress_context__
 
 
-def test_a_registrys_message_is_told_apart_and_the_mend_is_named() -> None:
+def test_a_registered_message_is_recognized_and_the_remedy_is_named() -> None:
     with pytest.raises(EventRefused, match="JsonConverter") as refused:
         MessageReader(JSON_MESSAGES_PEOPLE).read(b"\x00\x00\x00\x00\x01canary")
     assert refused.value.reason == "schema-registry"

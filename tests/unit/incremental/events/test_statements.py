@@ -163,9 +163,7 @@ def test_what_is_assigned_is_read_back_and_nothing_else_changes(name: str, value
         ("smokes", "canary", "wrong-type"),
     ],
 )
-def test_a_value_that_is_none_of_the_column_is_refused_without_being_told(
-    name: str, value: object, reason: str
-) -> None:
+def test_a_value_that_is_not_of_the_column_is_refused_without_its_text(name: str, value: object, reason: str) -> None:
     with pytest.raises(EventRefused) as refused:
         find(name, PEOPLE).assign(Draft.of(ROW), value)
     assert (refused.value.reason, refused.value.column) == (reason, name)
@@ -214,7 +212,7 @@ def test_a_word_for_null_is_null_which_nothing_is_compared_with() -> None:
     assert known(4, COLUMN) == 4
 
 
-def test_a_day_alone_is_its_first_moment_and_what_is_none_is_told_without_its_text() -> None:
+def test_a_day_alone_is_its_first_moment_and_other_texts_are_refused_without_their_text() -> None:
     clock = CLOCKS["timestamp"]
     day, midnight = (moment_in_statement(text, "seen", clock) for text in ("2024-01-31", "2024-01-31T00:00:00Z"))
     assert day == midnight

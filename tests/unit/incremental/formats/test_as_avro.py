@@ -114,7 +114,7 @@ def test_a_record_with_the_schema_of_an_older_table_is_read_by_its_own() -> None
     assert other.read_value(written) == ROW
 
 
-def test_what_cannot_be_read_is_told_without_repeating_it() -> None:
+def test_what_cannot_be_read_is_an_error_without_its_text() -> None:
     format_ = begun(GOLDEN, registry := Registry())
     registry.schemas.append('{"type":"record","name":"R","fields":[{"name":"x","type":"bytes"}]}')
     others = message(3, json.loads(registry.schemas[2]), {"x": b"Canary"})
