@@ -8,10 +8,10 @@ SELECT i, 'Name ' || i, '555-' || i, i * 37 % 100, 15 + (i * 53 % 250) / 10.0, (
 FROM generate_series(1, 200) i;
 
 -- What Debezium is given of it, and the table by which an operator asks it for an incremental snapshot.
--- By the table's owner, once, on a server with wal_level = logical.
--- Every change then tells the whole row before it, and values that Postgres stores apart (TOAST) come, too:
+-- Run once by the table's owner, on a server with wal_level = logical.
+-- With this, a change has the whole row before it, and values that Postgres stores apart (TOAST):
 ALTER TABLE "public"."clinic" REPLICA IDENTITY FULL;
--- Asked for an incremental snapshot by a row in it:
+-- A row in this table starts an incremental snapshot:
 CREATE TABLE IF NOT EXISTS "public"."debezium_signal" (id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
 CREATE PUBLICATION "streamer_clinic" FOR TABLE "public"."clinic", "public"."debezium_signal";
 -- The connector's user needs REPLICATION, and:

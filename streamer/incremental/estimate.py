@@ -1,13 +1,15 @@
-"""A COUNT query answered from what is published: an estimate, and the bounds between which the truth lies.
+"""COUNT queries answered from what is published: an estimate, and bounds of the true number.
 
-The rules of this file
-----------------------
-* A query is a condition as statements have it: comparisons of a column with a value, joined by `and`. Two columns of
-  one row cannot be compared: what is published does not say which values go together.
-* A vector of cells, or a box, matches in part if it holds values that match and others: by their share, as if the
-  rows lay evenly in it. It is certain where all of its values match, possible if one does. What has no step has no
-  smallest value: there shares are of lengths, and what matches a single point has the share 0.
-* All forms of publication are answered alike: where rows or QI groups are published, a QI group is one box.
+* A query is a condition as in statements: comparisons of a column with a value, joined by `and`. Two columns cannot be
+  compared: what is published does not say which values go together.
+* A box, or a vector of cells, that holds both values that match and values that do not matches by the share of its
+  values, as if rows were spread evenly. It matches certainly if all its values match, and possibly if one does. A
+  column without a step has no smallest value: its shares are of lengths, and a single point has the share 0.
+* All forms of publication are answered alike: if rows or QI groups are published, a QI group is one box.
+
+The estimate is that of Tong et al. 2010, section 4: a QI group publishes some vectors of cells and some sensitive rows,
+and every pair of the two is equally likely. The bounds follow from the same figures; the paper gives none. Every vector
+has at least one row, and the vectors of the other rows are not known.
 """
 
 from __future__ import annotations
@@ -36,24 +38,20 @@ from streamer.table.row import Values
 from streamer.table.scalars import limit_of, moment_of
 from streamer.table.schema import Table
 
-# How many rows match a query, from a table that publishes cells and values apart: an estimate, and its bounds.
-#
-# A QI group publishes some vectors of cells and some sensitive rows, and every pair of the two is as likely. So its
-# answer is st_hit * qi_hit / vectors: st_hit counts the sensitive rows that match, qi_hit the vectors that do (Tong et
-# al. 2010, section 4; a box is a vector that matches in part). How far that can be from the truth follows from the same
-# figures: every vector stands for at least one row, and whose the other rows are is open. The paper gives no bound.
-
 
 def estimated(st_hit: Ints, qi_hit: Floats | Ints, vectors: Ints) -> float:
-    """The answer for all QI groups (g,): the sum of st_hit * qi_hit / vectors. vectors: above 0."""
+    """The estimate over QI groups (g,): the sum of st_hit * qi_hit / vectors.
+
+    st_hit: sensitive rows that match. qi_hit: vectors that match, in part too. vectors: above 0.
+    """
     return float((st_hit * qi_hit / vectors).sum())
 
 
 def bounds(st_hit: Ints, rows: Ints, certain: Ints, possible: Ints, vectors: Ints) -> tuple[int, int]:
     """The least and the most rows that can match, over QI groups (g,).
 
-    rows: of each group. certain: vectors whose every row matches; possible: vectors some of whose rows may. Between the
-    two bounds every number can be the true one, where vectors match whole or not at all (certain = possible).
+    rows: of each group. certain: vectors whose rows all match. possible: vectors that may have a matching row. If every
+    vector matches whole or not at all (certain = possible), every number between the bounds can be the true one.
     """
     least = np.where(certain == vectors, rows, certain)
     most = np.where(possible > 0, rows - (vectors - possible), 0)
@@ -63,16 +61,16 @@ def bounds(st_hit: Ints, rows: Ints, certain: Ints, possible: Ints, vectors: Int
 
 
 class Answer(NamedTuple):
-    """How many rows match: about; at least and at most; and how many are published."""
+    """How many rows match."""
 
     estimate: float
     at_least: int
     at_most: int
-    rows: int
+    rows: int  # that are published
 
 
 class Query:
-    """A query over what a table publishes. Raises UsageError for a text that is none."""
+    """A query over what a table publishes. Raises UsageError if the text is not a query."""
 
     def __init__(self, table: Table, text: str) -> None:
         self._table = table
@@ -85,16 +83,20 @@ class Query:
         except EventRefused as refused:
             raise UsageError(f"--query: {refused.detail}") from None
         if any(one.test in (IS_NULL, IS_NOT_NULL) and one.left not in kept for one in comparisons):
-            raise UsageError("--query: asks a quasi-identifier for nulls: what is published shows what they count as")
+            raise UsageError(
+                "--query: asks for nulls of a quasi-identifier, but what is published shows what they count as"
+            )
         if any(comparison.right is not None for comparison in comparisons):
-            raise UsageError("--query: compares two columns: what is published does not say which values go together")
+            raise UsageError(
+                "--query: compares two columns, but what is published does not say which values go together"
+            )
         self._wanted = {
             attribute.name: [comparison for comparison in comparisons if comparison.left == attribute.name]
             for attribute in table.attributes
         }
 
     def answer(self, frames: Mapping[str, pd.DataFrame]) -> Answer:
-        """The answer of a folded table (`streamer.incremental.release.frames`)."""
+        """The answer from a folded table (`release.frames`)."""
         vectors = next(iter(frames.values()))
         rows = list(frames.values())[-1]
         vectors = vectors[[QI_GROUP, *all_box_columns(self._table)]].drop_duplicates()
@@ -111,7 +113,7 @@ class Query:
         return Answer(about, *bounds(st_hit, n_rows, n_certain, n_possible, n_vectors), int(counts.sum()))
 
     def _hits(self, rows: pd.DataFrame) -> Bools:
-        """Which rows have the kept values that are asked for."""
+        """Which rows have the kept values of the query."""
         if self._values is None or not len(rows):
             return np.ones(len(rows), dtype=bool)
         encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -119,7 +121,7 @@ class Query:
         return self._values.matches(_ValuesOnly(list(zip(*kept, strict=True)), self._table.space.d))
 
     def _matches(self, vectors: pd.DataFrame) -> tuple[Floats, Bools, Bools]:
-        """Of every vector, the share of its values that match, whether all do, and whether any does."""
+        """For every vector: the share of its values that match, whether all match, and whether any does."""
         share, certain, possible = np.ones(len(vectors)), np.ones(len(vectors), bool), np.ones(len(vectors), bool)
         for attribute in self._table.attributes:
             asked = self._wanted[attribute.name]
@@ -139,7 +141,7 @@ def _summed(groups: Ints, weights: Floats | Ints, n: int) -> Floats:
 
 @dataclass(frozen=True)
 class _ValuesOnly:
-    """Rows of which nothing but the kept values is known (`RowsView`)."""
+    """Rows with kept values alone (a `RowsView`)."""
 
     values: Sequence[Values] = field(repr=False)
     d: int
@@ -158,7 +160,7 @@ class _ValuesOnly:
 
 
 Bound = tuple[str, Fraction]
-"""How a value is compared, and with what."""
+"""A comparison: its test, and the number on its right."""
 
 
 class _Match(NamedTuple):
@@ -168,7 +170,7 @@ class _Match(NamedTuple):
 
 
 def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[..., _Match]:
-    """What of one attribute's published value matches; takes the published columns."""
+    """Matches one attribute's published columns."""
     if isinstance(attribute, CategoricalAttribute):
         return lambda label: _of_leaves(attribute, asked, str(label))
     exact = partial(_exact, attribute)
@@ -184,7 +186,7 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
 
 
 def _but_nulls(attribute: Attribute, match: Callable[..., _Match]) -> Callable[..., _Match]:
-    """The same, but nothing is certain where a published value holds what a null counts as: a null matches nothing."""
+    """The same, but not certain if the value covers what a null counts as: a null matches nothing."""
     code = attribute.null_code
     if code is None:
         return match
@@ -224,7 +226,7 @@ def _moments(attribute: TemporalAttribute, asked: Sequence[Comparison]) -> list[
 
 
 def _foreign(attribute: Attribute) -> LawViolated:
-    return LawViolated(f"column {attribute.name} holds what table.yaml does not know")
+    return LawViolated(f"column {attribute.name} holds a value that table.yaml does not know")
 
 
 def _of_leaves(attribute: CategoricalAttribute, asked: Sequence[Comparison], label: str) -> _Match:
@@ -243,17 +245,17 @@ def _of_steps(attribute: Attribute, asked: Sequence[Bound], lo: Fraction, hi: Fr
     n = int((hi - lo) / step) + 1
     first, last = 0, n - 1
     for test, bound in asked:
-        place = (bound - lo) / step
+        steps = (bound - lo) / step
         if test in ("=", ">=", ">"):
-            first = max(first, floor(place) + 1 if test == ">" else ceil(place))
+            first = max(first, floor(steps) + 1 if test == ">" else ceil(steps))
         if test in ("=", "<=", "<"):
-            last = min(last, ceil(place) - 1 if test == "<" else floor(place))
+            last = min(last, ceil(steps) - 1 if test == "<" else floor(steps))
     found = max(0, last - first + 1)
     return _Match(found / n, found == n, found > 0)
 
 
 def _of_lengths(attribute: Attribute, asked: Sequence[Bound], lo: Fraction, hi: Fraction, end: Fraction) -> _Match:
-    """All numbers from lo to hi; hi itself is one of them at the end of the domain only, else it may be."""
+    """All numbers from lo to hi. hi itself certainly belongs to them only at the end of the domain."""
     if lo > hi:
         raise _foreign(attribute)
     first, last, is_all = lo, hi, True

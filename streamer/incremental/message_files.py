@@ -1,7 +1,7 @@
-"""Messages of a file: JSON lines, one message each.
+"""Messages and published changelogs in files of JSON lines.
 
-They are passed on as they stand in the file: judging them is the decoder's work, and a malformed line becomes a dead
-letter like any other malformed message. But a file whose first line is no JSON object is taken for something else.
+Messages are passed on as they are in the file: the decoder judges them, and a malformed line becomes a dead letter like
+any malformed message. But a file whose first line is not a JSON object is taken for something else, and refused.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def read_messages(path: str | Path) -> Iterator[Message]:
 
 
 def read_messages_of_objects(path: str | Path) -> Iterator[Message]:
-    """The same; raises ConfigError at once for a file whose first line is no JSON object: it holds something else."""
+    """The same; raises ConfigError at once if the first line is not a JSON object."""
     messages = read_messages(path)
     first = next(messages, None)
     if first is None:
         return iter(())
     if first.key is None and first.value is not None and not _is_object(first.value):
         raise ConfigError(
-            f"{path}: the first line is no JSON object, so these are no JSON lines; nothing of it is used"
+            f"{path}: the first line is not a JSON object, so the file is not JSON lines; nothing of it is used"
         )
     return chain([first], messages)
 
@@ -71,30 +71,27 @@ def _key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
         return None, line
     if members.keys() != {"key", "value"}:
         return None, line
-    return _unless_null(members["key"]), _unless_null(members["value"])
-
-
-def _unless_null(text: msgspec.Raw) -> bytes | None:
-    return None if bytes(text) == b"null" else bytes(text)
+    key, value = (None if bytes(text) == b"null" else bytes(text) for text in (members["key"], members["value"]))
+    return key, value
 
 
 def count_lines(path: str | Path) -> int:
-    """How many messages a file holds. Raises ConfigError for one that cannot be read."""
+    """How many messages a file holds. Raises ConfigError if it cannot be read."""
     with open_bytes(path) as file:
         return sum(1 for line in file if line.strip())
 
 
-# A published changelog in files: one record in each line, as JSON.
+# -- a published changelog: one record per line
 #
-# It may come from any tool that writes JSON: whitespace and the order of members do not matter. It may interleave
-# shards, and stand in several files: only the order of a shard's own records counts.
+# Any tool may have written it: whitespace and the order of members do not matter. Shards may be mixed, and there may be
+# several files: only the order of each shard's own records counts.
 
 KEYS = {
     ROWS: '{"qi_group":"0-17","slot":3}',
     GROUPS: '{"qi_group":"0-17"}',
     LOSSY_JOIN: '{"qi_group":"0-17", cells or values}',
 }
-"""How a record's key looks in each form."""
+"""What a record's key looks like in each form."""
 
 
 class _Line(msgspec.Struct):
@@ -116,7 +113,7 @@ def read_files(paths: Iterable[Path], table: Table) -> Iterator[LiveRecord]:
 def read_live(path: Path, table: Table) -> Iterator[LiveRecord]:
     """The records of a changelog in a file.
 
-    Raises ConfigError for a file that cannot be read or a line that is no record.
+    Raises ConfigError for a file that cannot be read and a line that is not a record.
     """
     decode, form = msgspec.json.Decoder(_Line).decode, FORMS[table.form](table)
     try:
@@ -136,8 +133,7 @@ def read_live(path: Path, table: Table) -> Iterator[LiveRecord]:
 
 
 def _record(line: _Line, form: Form) -> LiveRecord:
-    key = form.rewritten(bytes(line.key))
-    said = bytes(line.value)
-    value = None if said == b"null" else said
+    key, text = form.rewritten(bytes(line.key)), bytes(line.value)
+    value = None if text == b"null" else text
     part = None if line.part is None else parse_part(line.part.encode())
     return LiveRecord(line.shard, line.release, line.through, key, value, part, form.topic(key), line.outside)

@@ -1,8 +1,8 @@
-"""What an operator can do where a shard is refused: the steps in words, said here once and quoted by every refusal.
+"""What an operator does when a shard is refused: each remedy is said once here and quoted by every refusal.
 
-Nothing mends a refused shard by itself, because each way gives something up. `publish_again` trusts Redis and gives up
-what the output holds; `begin_anew` gives up what Redis holds and trusts the source, a file or the input: readers of the
-output go on. `send_again` gives up everything but the source.
+A refused shard is not repaired by itself, because each remedy gives something up. `publish_again` trusts Redis and
+gives up what the output holds. `begin_anew` gives up what Redis holds and trusts the source (a file or the input);
+readers of the output go on. `send_again` gives up everything except the source.
 """
 
 from __future__ import annotations
@@ -13,87 +13,86 @@ from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITION
 from streamer.table.schema import LOSSY_JOIN, ROWS
 
 SOME_TABLE = "<table>"
-"""In place of a table's name if it is not known."""
-
+"""Stands for a table's name that is not known."""
 
 BEGUN_IN_PART = (
-    "the table has not begun in all its shards yet: wait for the `streamer load` or `streamer reload` that is at "
-    "it, or, where it was ended before its end, call it again, then start the workers"
+    "the table is not loaded in all its shards yet: wait for the `streamer load` or `streamer reload` that is running, "
+    "or run it again if it was stopped before its end, then start the workers"
 )
-"""For rows that were to come into all shards at once, and may be in some of them alone."""
+"""If rows were to be loaded into all shards at once, and some shards may have them and others not."""
 
 
 def begin_anew(table_name: str = SOME_TABLE) -> str:
-    """For a state that is of no use any more, in front of a source that can be had: as a file, or in the input."""
+    """If the stored state is of no use, and the source can be read again: from a file or from the input."""
     return (
-        f"to reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a "
-        "file of all rows, or with `topic` where the input still holds them, start the workers"
+        f"reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a file of "
+        "all rows, or with `topic` if the input still holds them, start the workers"
     )
 
 
 def begin_from_file(table_name: str) -> str:
-    """For an input that has lost messages, or has them where their rows do not belong any more."""
+    """If the input has lost messages, or holds them in other shards than their rows."""
     return (
-        f"to reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a "
-        "file of all rows, start the workers"
+        f"reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a file of "
+        "all rows, start the workers"
     )
 
 
 def begin_without_redis(table_name: str = SOME_TABLE) -> str:
-    """For a store whose first value cannot be read, so that nobody can tell what it holds."""
-    return f"delete the keys {_keys(table_name)} in Redis, then, {begin_anew(table_name)}"
+    """If a stored value that says what the others are cannot be read."""
+    return f"delete the keys {_keys(table_name)} in Redis, then {begin_anew(table_name)}"
 
 
 def publish_again(table_name: str, form: str = ROWS) -> str:
-    """For an output that is lost or does not fit, behind a sound state in Redis."""
+    """If the output is lost or does not fit, and the state in Redis is sound."""
     return (
-        f"to publish the whole table anew from Redis: stop all workers, delete the topics {_output(table_name, form)}, "
+        f"publish the whole table again from Redis: stop all workers, delete the topics {_output(table_name, form)}, "
         "run `streamer topics create`, start the workers"
     )
 
 
 def new_control(table_name: str = SOME_TABLE) -> str:
-    """For a record of the control topic that nobody here may read."""
+    """If this version cannot read a record of the control topic."""
     return (
-        f"to do without what stands there: stop all workers, delete the topic {topic_name(table_name, CONTROL)}, run "
-        "`streamer topics create`, start the workers"
+        f"give up the records of this topic: stop all workers, delete {topic_name(table_name, CONTROL)}, "
+        "run `streamer topics create`, start the workers"
     )
 
 
 def send_again(table_name: str) -> str:
-    """For other topics in place of all that there are."""
+    """If all topics have to be recreated."""
     return (
-        f"to start again from the source: stop all workers, delete all topics {table_name}.* of the table and the keys "
+        f"start over from the source: stop all workers, delete all topics {table_name}.* of the table and the keys "
         f"{_keys(table_name)} in Redis, run `streamer topics create`, start the workers, let the source send all rows "
         "again"
     )
 
 
 def after_growth(table_name: str, form: str = ROWS) -> str:
-    """For an input that has another number of partitions than the rest: its rows belong to other shards now."""
+    """If the input has more partitions than the other topics: its rows belong to other shards now."""
     others = ", ".join(topic_name(table_name, kind) for kind in (*outputs_of(form), POSITIONS, DEAD_LETTERS, CONTROL))
     return (
-        f"to go on with the partitions that {topic_name(table_name, CHANGES)} has: stop all workers, delete the topics "
-        f"{others}, run `streamer topics create`, then, {begin_from_file(table_name)}"
+        f"keep the partitions of {topic_name(table_name, CHANGES)}: stop all workers, delete the topics {others}, run "
+        f"`streamer topics create`, then {begin_from_file(table_name)}"
     )
 
 
 def unlike_counts(table_name: str, counts: Mapping[str, int]) -> str:
-    """What is wrong with topics of unlike numbers of partitions, and what mends it. counts: by kind.
+    """The problem and its remedy if topics have different numbers of partitions. counts: by kind.
 
-    The input's number is the right one unless it stands alone with it: then the input has grown.
+    The input's number is the right one, unless no other topic has it: then the input has grown.
     """
     form = LOSSY_JOIN if QIT in counts else ROWS
     listed = ", ".join(f"{topic_name(table_name, kind)} {count}" for kind, count in counts.items())
     odd = {kind for kind, count in counts.items() if count != counts.get(CHANGES)}
     if odd <= {DEAD_LETTERS, CONTROL}:
         names = " and ".join(topic_name(table_name, kind) for kind in sorted(odd))
-        mend = f"delete {names} and run `streamer topics create`"
+        remedy = f"delete {names} and run `streamer topics create`"
     elif CHANGES in counts and odd != counts.keys() - {CHANGES}:
-        mend = publish_again(table_name, form)
+        remedy = publish_again(table_name, form)
     else:
-        mend = after_growth(table_name, form) if CHANGES in counts else send_again(table_name)
-    return f"the topics must have the same number of partitions, but have: {listed}; {mend}"
+        remedy = after_growth(table_name, form) if CHANGES in counts else send_again(table_name)
+    return f"the topics must have the same number of partitions, but have: {listed}; {remedy}"
 
 
 def _output(table_name: str, form: str) -> str:

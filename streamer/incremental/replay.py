@@ -1,12 +1,16 @@
-"""The engine over files: the same loop as on Kafka, with a file of events in front and a directory behind.
+"""Replay: the same machine as on Kafka, over a file of events and into a directory.
 
-One shard, number 0; offsets are the numbers of the non-empty lines, from 0. An initial table is release 0. Its QI
-groups are those of a column `qi_group` where there is one (numbered by first appearance), else the caller makes them.
-What a broker would hold stands in the directory: `live.jsonl` (one object per record, in order), `dead-letters.jsonl`,
-`table.csv` (the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`), and two that are private, for
-the owner's eyes alone: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, by which the shard's
-lots were drawn. All appear together, when all went well, or none does. A directory that has a secret already keeps it:
-the same events give the same files again.
+There is one shard, number 0. Offsets are the numbers of the non-empty lines, from 0. An initial table is release 0;
+its QI groups come from a column `qi_group` (numbered by first appearance), or the caller makes them. The directory
+holds what a broker would hold:
+
+* `live.jsonl` (one object per record, in order) and `dead-letters.jsonl`;
+* `table.csv`, the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`;
+* two private files: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, the secret of the
+  shard's tie-breaks.
+
+All files appear together if all went well, or none does. A directory that has a secret keeps it: the same events give
+the same files again.
 """
 
 from __future__ import annotations
@@ -45,26 +49,23 @@ from streamer.table.files import atomic_writers, for_owner_alone, table_files, w
 from streamer.table.published.rows import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 
-# The secret of a shard as a file: what a replay drew its lots by, for whoever replays or verifies it again.
-#
-# One line of hexadecimal digits. It is as private as the index beside it: who has it knows by which chance a row came
-# to its QI group (`streamer.incremental.engine.tie_break`).
+# -- the secret as a file: one line of hexadecimal digits, as private as the index beside it (`engine.tie_break`)
 
 NAME = "secret.txt"
-"""How the file is called where nobody names it: in the directory of a replay."""
+"""The file's name in the directory of a replay."""
 
 BYTES_MIN = 16
 
 
 def secret_text(secret: bytes) -> bytes:
-    """What stands in the file."""
+    """What the file holds."""
     return secret.hex().encode() + b"\n"
 
 
 def read_secret(path: Path) -> bytes | None:
     """The secret in a file, None if there is no such file.
 
-    Raises ConfigError if it cannot be read or holds something else; what it holds is not said.
+    Raises ConfigError, without the text, if it cannot be read or holds something else.
     """
     try:
         secret = bytes.fromhex(path.read_text("ascii"))
@@ -77,7 +78,7 @@ def read_secret(path: Path) -> bytes | None:
     if not BYTES_MIN <= len(secret) <= 2 * SECRET_BYTES:
         raise ConfigError(
             f"{path}: is not a secret as `replay` writes it (a line of {2 * SECRET_BYTES} hexadecimal digits); restore "
-            "it, or let `replay` draw another in an empty directory"
+            "it, or let `replay` draw a new one in an empty directory"
         )
     return secret
 
@@ -85,15 +86,15 @@ def read_secret(path: Path) -> bytes | None:
 TABLE_FILE = "table.csv"
 
 FILES = (NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "index.csv")
-"""In the order in which they take their places: no changelog stands there whose secret does not."""
+"""In the order in which they appear: there is never a changelog without its secret."""
 
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
 NextPart = Callable[[str], object]
-"""Is told the name of the part of a replay that begins."""
+"""Called with the name of the part of a replay that begins."""
 
 FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
-"""Makes the QI groups of a whole table at once, by a seed: arrays of row numbers. Rows in none are pending."""
+"""Makes the QI groups of a whole table, by a seed: arrays of row numbers. Rows in no group are pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class ReplayReport:
 
 
 class FilesOutlet:
-    """An outlet that writes lines; a directory has no other writer and no transaction to resolve."""
+    """An outlet that writes lines. A directory has no other writer and no open transaction."""
 
     def __init__(self, shard: int, live: IO[bytes], letters: IO[bytes], fold: Fold) -> None:
         self._shard = shard
@@ -147,7 +148,7 @@ class FilesOutlet:
 
 
 class NoOutlet:
-    """An outlet that publishes to nobody: a replay that only counts."""
+    """An outlet that publishes nothing: for a replay that only counts."""
 
     def fence(self) -> None:
         pass
@@ -162,16 +163,14 @@ class NoOutlet:
 def encode_initial(
     table: Table, frame: pd.DataFrame, first_groups: FirstGroups, secret: bytes
 ) -> tuple[EncodedRows, list[Ints]]:
-    """An initial table as codes, and its QI groups: those of a column `qi_group`, else the ones that are made for it.
+    """An initial table as codes, and its QI groups: those of a column `qi_group`, else made by `first_groups`.
 
-    Groups that are given are numbered by their first rows: whoever gives them decides what the numbers say. Those that
-    are made are numbered by chance, of which the shard's secret is the seed.
-
-    Raises ConfigError for rows that cannot be encoded.
+    Given groups are numbered by their first rows, made groups by chance, seeded with the shard's secret. Raises
+    ConfigError for rows that cannot be encoded.
     """
     encoded = Encoder(table).frame(frame)
     given = frame[QI_GROUP].tolist() if QI_GROUP in frame.columns else None
-    del frame  # of a large table, each form is let go when the next one is there
+    del frame  # a large table is in memory in one form at a time
     if given is None:
         return encoded, first_groups(table, encoded, seed(secret))
     names = np.array(given, dtype=str)
@@ -180,7 +179,7 @@ def encode_initial(
 
 
 class Replay:
-    """One shard over a memory store and an outlet of choice; secret: what its lots are drawn by, None: drawn too."""
+    """One shard over a memory store and an outlet. secret: of its tie-breaks; None: drawn here."""
 
     def __init__(
         self,
@@ -205,14 +204,14 @@ class Replay:
         first = FirstRows(*encode_initial(self.table, initial(), first_groups, self.machine.meta.secret))
         next_part("load")
         self._drive(first)
-        self._first_releases = int(self._total.published > 0)  # release 0; without it, counting begins with 1
+        self._first_releases = int(self._total.published > 0)  # release 0; without it, the first one has number 1
 
     def _drive(self, event: FirstRows | Messages) -> None:
         report = drive(self.machine, event, self._servers).report
         self._total.add(report or StepReport())
 
     def run(self, messages: Iterable[Message]) -> Iterator[int]:
-        """Steps through the messages batch by batch; yields how many each step took."""
+        """Applies the messages batch by batch; yields the size of each batch."""
         messages = iter(messages)
         while batch := list(islice(messages, self._batch_events)):
             self._drive(Messages(batch))
@@ -248,12 +247,10 @@ def replay_files(
     directory: Path | None,
     next_part: NextPart = lambda _: None,
 ) -> Iterator[int | ReplayReport]:
-    """Replays messages into `directory`, or only counts; yields the size of every step and, last, the report.
+    """Replays messages into `directory`, or only counts; yields the size of every batch and, last, the report.
 
-    initial: reads the table to begin with, which nobody else then holds. next_part: is told that it is loaded, and that
-    the files are written.
-
-    Raises ConfigError if the directory or a file in it cannot be made, or its secret is none.
+    initial: reads the initial table, and keeps no reference to it. next_part: called when the table is loaded, and when
+    the files are written. Raises ConfigError if the directory or a file in it cannot be made, or its secret is not one.
     """
     if directory is None:
         yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups, next_part))
@@ -261,7 +258,7 @@ def replay_files(
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{directory}: cannot be made: {error.strerror}") from None
+        raise ConfigError(f"{directory}: cannot be created: {error.strerror}") from None
     fold = Fold(table)
     with atomic_writers(list(_paths(table, directory))) as (secret, live, letters, *rows, index):
         for_owner_alone(secret)
@@ -291,7 +288,7 @@ def _steps(
     first_groups: FirstGroups,
     next_part: NextPart,
 ) -> Generator[int, None, ReplayReport]:
-    """The whole replay; yields the size of every step."""
+    """The whole replay; yields the size of every batch."""
     started = perf_counter()
     if initial is not None:
         replay.load_initial(initial, first_groups, next_part)

@@ -1,19 +1,16 @@
-"""The topics of one table: their names and what must hold of each, as values.
+"""The topics of one table: their names, and the settings that each must have.
 
-The rules of this file
-----------------------
-* Every topic of a table has the same number of partitions: partition n belongs to shard n.
-* The input is kept for ever unless the operator decides otherwise: a shard that lost its store is repeated from it.
-* What is published stands in `live`; of a lossy join in `qit` and `stt` (`streamer.table.published.groups`), to which
-  the same applies.
-* `live` is compacted, but not sooner than a reader needs to get from a start to the end (24 h); nor are tombstones
-  dropped sooner. Readers that fall further behind start again.
-* `live` takes the largest row that a table may publish, whatever the broker's own limit says.
-* Of three copies or more, two confirm what is written: one lost disk then loses nothing that was confirmed, and one
-  lost broker stops nobody. Of fewer copies no number gives both, so the broker's own stands. Nobody is refused for it:
-  it is set when a topic is made.
-* `control` is kept for ever: what an operator asked for must be found at every take-over.
-* `positions` holds one record per commit and shard, of which only the last one counts.
+* All topics of a table have the same number of partitions: partition n belongs to shard n.
+* The input is kept for ever unless the operator decides otherwise: a shard that lost its store is replayed from it.
+* Published rows are in `live`; those of a lossy join in `qit` and `stt`, with the same settings.
+* `live` is compacted, but rows and tombstones stay for 24 h: a reader needs them to get from a start to the end. A
+  reader that falls further behind starts again.
+* `live` accepts the largest row that a table may publish, whatever the broker's own limit is.
+* With three replicas or more, two confirm a write: one lost disk loses nothing that was confirmed, and one lost broker
+  stops nothing. With fewer replicas no number gives both, so the broker's own setting holds. This is set when a topic
+  is created, and no topic is refused for it.
+* `control` is kept for ever: every take-over must find what an operator asked for.
+* `positions` has one record per commit and shard; only the last one counts.
 """
 
 from __future__ import annotations
@@ -33,18 +30,15 @@ OUTPUTS = (LIVE, QIT, STT)
 """All topics that may hold published rows."""
 
 JOINED: Mapping[str, str] = MappingProxyType({QIT: STT, STT: QIT})
-"""Topics that are one table together: what a release has in the one belongs to what it has in the other."""
+"""Topics that are one table together: a release has records in both."""
 
 READER_TIME_MS = str(24 * 60 * 60 * 1000)
-"""How long a reader of `live` may take to get from a start to the end of the topic, in milliseconds."""
+"""Milliseconds that a reader of `live` may take from a start to the end of the topic."""
 
 RECORD_BYTES_MAX = 1_048_588
-"""Kafka's own limit of a record with its framing. `ROW_BYTES_MAX` of `streamer.table.schema` fits into it."""
+"""Kafka's default limit of a record with its framing. `ROW_BYTES_MAX` of `streamer.table.schema` fits into it."""
 
-AT_LEAST = frozenset({"max.message.bytes"})
-"""Settings that may be larger than what is required."""
-
-PUBLISHED_CONFIG = {
+_PUBLISHED_CONFIG = {
     "cleanup.policy": "compact",
     "min.compaction.lag.ms": READER_TIME_MS,
     "delete.retention.ms": READER_TIME_MS,
@@ -54,9 +48,9 @@ PUBLISHED_CONFIG = {
 REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         CHANGES: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
-        LIVE: PUBLISHED_CONFIG,
-        QIT: PUBLISHED_CONFIG,
-        STT: PUBLISHED_CONFIG,
+        LIVE: _PUBLISHED_CONFIG,
+        QIT: _PUBLISHED_CONFIG,
+        STT: _PUBLISHED_CONFIG,
         POSITIONS: {"cleanup.policy": "compact"},
         DEAD_LETTERS: {"cleanup.policy": "delete"},
         CONTROL: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
@@ -64,13 +58,9 @@ REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 
 
-COPIES_FOR_TWO = 3
-"""From so many copies on, two have to confirm."""
-
-
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: its kind, its name on the broker, and the settings it must have."""
+    """A topic: its kind, its name on the broker, and the settings that it must have."""
 
     kind: str
     name: str
@@ -78,21 +68,21 @@ class Topic:
 
 
 def made_with(topic: Topic, replicas: int) -> dict[str, str]:
-    """The settings that a topic of so many copies is made with.
+    """The settings with which a topic is created.
 
     >>> made_with(Topic(POSITIONS, "t.positions", REQUIRED_CONFIGS[POSITIONS]), 3)
     {'cleanup.policy': 'compact', 'min.insync.replicas': '2'}
     """
-    return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= COPIES_FOR_TWO else {})}
+    return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
 
 
 def is_as_required(setting: str, found: str, required: str) -> bool:
-    """Whether a topic's setting is what it must be.
+    """Whether a topic's setting is what it must be; the size of a record may be larger.
 
     >>> is_as_required("max.message.bytes", "9000000", "1048588"), is_as_required("cleanup.policy", "x", "delete")
     (True, False)
     """
-    if setting in AT_LEAST and found.isdecimal():
+    if setting == "max.message.bytes" and found.isdecimal():
         return int(found) >= int(required)
     return found == required
 
@@ -107,12 +97,12 @@ def topic_name(table_name: str, kind: str) -> str:
 
 
 def worker_group(table_name: str) -> str:
-    """The name of Kafka's consumer group that the workers of a table form."""
+    """The consumer group of a table's workers."""
     return f"streamer-{table_name}"
 
 
 def outputs_of(form: str) -> tuple[str, ...]:
-    """The kinds of topics that hold what is published in a form.
+    """The kinds of topics that hold the published rows of a form.
 
     >>> outputs_of("groups"), outputs_of("lossy-join")
     (('live',), ('qit', 'stt'))
@@ -121,7 +111,7 @@ def outputs_of(form: str) -> tuple[str, ...]:
 
 
 def output_id(topic_ids: Mapping[str, str]) -> str:
-    """What tells the topics that hold a published table from others of the same names; "" where no ids are known.
+    """Which topics hold a published table: names can be given again, ids cannot; "" if no id is known.
 
     >>> output_id({"changes": "a", "live": "b"}), output_id({"qit": "c", "stt": "d"})
     ('b', 'c,d')

@@ -1,7 +1,6 @@
-"""Holding a whole changelog to its laws, release by release.
+"""Checks a whole changelog against its laws (`checks`), release by release.
 
-The laws are `checks`; files are read by `message_files`. A changelog without a record breaks no law and proves nothing:
-it is refused.
+A changelog without a record breaks no law and proves nothing: it is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from streamer.table.yaml.loading import table_of
 
 @dataclass
 class Verified:
-    """What was held to how many laws."""
+    """What was checked, and by how many laws."""
 
     releases: int = 0
     records: int = 0
@@ -31,8 +30,8 @@ class Verified:
     laws: int = 0
 
 
-class Beside(Protocol):
-    """Something that knows more of what should be published, and is asked at every release."""
+class Oracle(Protocol):
+    """Knows more about what should be published, and is asked at every release."""
 
     def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
         """Raises LawViolated if the release is not what it should be; remaining: the records after it."""
@@ -42,9 +41,9 @@ class Beside(Protocol):
 
 
 def verify(table: Table | str | Path, *live: str | Path) -> Verified:
-    """Holds the changelog in the files `live` to every law of its table, as `streamer verify` does; returns counts.
+    """Checks the changelog in the files `live` against every law of its table, as `streamer verify` does.
 
-    table: a Table, a table.yaml, or a directory that holds one. live: files as `replay` and `subscribe --live` write
+    table: a Table, a table.yaml, or a directory that has one. live: files as `replay` and `subscribe --live` write
     them; several are one changelog. Raises LawViolated with the first violation in words, ConfigError for a table or a
     file that cannot be read, UsageError if there is no record.
     """
@@ -58,17 +57,17 @@ def verify(table: Table | str | Path, *live: str | Path) -> Verified:
     return verified
 
 
-def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], beside: Beside | None = None) -> Verified:
-    """Holds a changelog to its laws, release by release; raises LawViolated at the first broken one."""
+def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], oracle: Oracle | None = None) -> Verified:
+    """Checks a changelog against its laws; raises LawViolated at the first violation."""
     verified, records = Verified(), iter(records)
     for release in in_releases(records):
         touched = laws.check(release)
-        if beside is not None:
-            beside.check_release(release, touched, records)
+        if oracle is not None:
+            oracle.check_release(release, touched, records)
         verified.releases += 1
         verified.records += len(release.records)
-    if beside is not None:
-        beside.check_end()
+    if oracle is not None:
+        oracle.check_end()
     verified.rows, verified.qi_groups = laws.n_rows, len(laws.qi_groups)
     return verified
 
@@ -77,4 +76,4 @@ def require_records(verified: Verified, live: Sequence[Path]) -> None:
     """Raises UsageError if no record was found."""
     if not verified.records:
         named = ", ".join(map(str, live)) or "no file was named"
-        raise UsageError(f"{named}: there is no record in it, so there is nothing to verify")
+        raise UsageError(f"{named}: there is no record, so there is nothing to verify")

@@ -72,5 +72,5 @@ def test_every_reason_of_a_dead_letter_has_its_mend() -> None:
 
 def test_sentences_are_followed_through_names_and_functions() -> None:
     said = {one.text for one in sentences("ShardRefused", "NotDurable")}
-    assert any("it has expired; to reload <table> from" in text for text in said)
+    assert any("it has expired; reload <table> from" in text for text in said)
     assert any("keeps what it confirms by other means" in text for text in said)

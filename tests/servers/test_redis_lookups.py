@@ -56,7 +56,7 @@ def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shard
     store.tell_refusal("bob:2", "there are too many partitions")
     store.tell_beginning()
     assert store.custody().beginning
-    with pytest.raises(ShardRefused, match="shard 0: the table has not begun in all its shards yet: wait for"):
+    with pytest.raises(ShardRefused, match="shard 0: the table is not loaded in all its shards yet: wait for"):
         store.check_begun("shard 0")
     store.tell_begun()
     store.check_begun("shard 0")

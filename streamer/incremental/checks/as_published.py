@@ -1,10 +1,9 @@
 """What readers know of one QI group, gathered record by record, in every form of publication.
 
-The rules of this file
-----------------------
-* Each form answers what `streamer.incremental.checks.as_published` asks, and nothing else knows how it is published.
+* A form says by a record's key to which QI group the record belongs, and which item of it it is. An item is written or
+  removed. The laws ask what follows from all items: how many rows, which values, where the rows may be.
 * `faults` are the laws of one form alone, by name and sentence; a sentence never holds a value.
-* The topics of a lossy join are told apart by the keys.
+* The keys tell the topics of a lossy join apart.
 """
 
 from __future__ import annotations
@@ -18,42 +17,21 @@ import msgspec
 from streamer.errors import LawViolated
 from streamer.incremental.topics import LIVE, QIT, STT
 from streamer.table.arrays import Ints
-from streamer.table.published.groups import (
-    Cells,
-    GroupReader,
-    JoinReader,
-    PublishedMessage,
-    parse_group_key,
-    qit_row,
-    stt_key,
-)
-from streamer.table.published.rows import (
-    QI_GROUP,
-    PublishedRow,
-    RowReader,
-    TextsReader,
-    parse_key,
-    qi_group_name,
-    read_text,
-)
+from streamer.table.published import groups
+from streamer.table.published import rows as published_rows
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
-
-# What the laws ask of a form of publication: where a record belongs, and what is known of one QI group by its records.
-#
-# A form knows the place of a record by its key: in which QI group, and which of its items. An item is written or
-# removed; what follows from all of them the laws ask for: how many rows, which values, where the rows may lie.
 
 QIGroupId = tuple[int, int]
 """Shard and number."""
 
 
-class Place(NamedTuple):
-    """Where a record belongs: its QI group, which item of it, and how a sentence names the item."""
+class Item(NamedTuple):
+    """A part of what is published of a QI group, as one record: a slot, the whole group, a row of a lossy join."""
 
     qi_group: QIGroupId
-    item: Hashable
-    name: str = ""
+    key: Hashable  # within the QI group
+    name: str = ""  # in a sentence
 
 
 Fault = tuple[str, str]
@@ -61,54 +39,54 @@ Fault = tuple[str, str]
 
 
 class GroupSeen(Protocol):
-    """One QI group as far as its records say."""
+    """One QI group by its records."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it is published any more."""
+        """Whether nothing of it is published."""
 
     @property
     def values(self) -> Sequence[Values]:
         """The kept values of its rows, one for each row."""
 
-    def put(self, item: Hashable, value: bytes, name: str) -> None:
-        """Writes an item of the QI group called `name`. Raises LawViolated for what is not of the published form."""
+    def put(self, key: Hashable, value: bytes, name: str) -> None:
+        """Writes an item of the QI group called `name`. Raises LawViolated if it is not of the published form."""
 
-    def remove(self, item: Hashable) -> bool:
+    def remove(self, key: Hashable) -> bool:
         """Removes an item; False if it is not there."""
 
     def faults(self) -> Iterator[Fault]:
         """What breaks a law of the form."""
 
     def misplaced(self, cells: Ints) -> int | None:
-        """The number of an attribute in which rows with cells (n, d), all of the group, cannot lie; None: they can."""
+        """The number of an attribute in which the group's rows, with cells (n, d), cannot be; None: they can."""
 
 
 class Form(Protocol):
-    """How a form of publication is read."""
+    """Reads one form of publication."""
 
     def __init__(self, table: Table) -> None: ...
 
-    def place(self, key: bytes) -> Place:
-        """Where a record belongs. Raises LawViolated for a key of another form."""
+    def item_of(self, key: bytes) -> Item:
+        """The item of a record. Raises LawViolated for a key of another form."""
 
     def rewritten(self, key: bytes) -> bytes:
-        """The bytes under which a record stands, from a key as any tool may write it. Raises LawViolated."""
+        """The published bytes of a key that any tool may have written. Raises LawViolated."""
 
     def topic(self, key: bytes) -> str:
         """The kind of topic that holds a record."""
 
     def new(self) -> GroupSeen:
-        """A QI group of which nothing is known yet."""
+        """An empty QI group."""
 
 
-class Misnamed(Exception):
+class OtherGroupNamed(Exception):
     """A record's value names another QI group than its key."""
 
 
 def group_name(qi_group: QIGroupId) -> str:
     """The published name of a QI group."""
-    return qi_group_name(*qi_group)
+    return published_rows.qi_group_name(*qi_group)
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -119,16 +97,16 @@ class RowsForm:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.reader = RowReader(table)
-        self._key = TextsReader([QI_GROUP, "slot"])
+        self.reader = published_rows.RowReader(table)
+        self._key = published_rows.TextsReader([published_rows.QI_GROUP, "slot"])
 
-    def place(self, key: bytes) -> Place:
-        parsed = parse_key(key)
-        return Place((parsed.shard, parsed.qi_group), parsed.slot, f", slot {parsed.slot}")
+    def item_of(self, key: bytes) -> Item:
+        parsed = published_rows.parse_key(key)
+        return Item((parsed.shard, parsed.qi_group), parsed.slot, f", slot {parsed.slot}")
 
     def rewritten(self, key: bytes) -> bytes:
         name, slot = self._key.read(key)
-        return b'{"qi_group":%b,"slot":%b}' % (_rewritten_name(name), slot)
+        return b'{"qi_group":%b,"slot":%b}' % (_canonical_name(name), slot)
 
     def topic(self, key: bytes) -> str:
         return LIVE
@@ -142,7 +120,7 @@ class RowsSeen:
 
     def __init__(self, form: RowsForm) -> None:
         self._form = form
-        self.slots: dict[Hashable, PublishedRow] = {}
+        self.slots: dict[Hashable, published_rows.PublishedRow] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -152,27 +130,25 @@ class RowsSeen:
     def values(self) -> Sequence[Values]:
         return [row.values for row in self.slots.values()]
 
-    def put(self, item: Hashable, value: bytes, name: str) -> None:
+    def put(self, key: Hashable, value: bytes, name: str) -> None:
         row = self._form.reader.read(value)
         if row.qi_group != name:
-            raise Misnamed
-        self.slots[item] = row
+            raise OtherGroupNamed
+        self.slots[key] = row
 
-    def remove(self, item: Hashable) -> bool:
-        return self.slots.pop(item, None) is not None
+    def remove(self, key: Hashable) -> bool:
+        return self.slots.pop(key, None) is not None
 
     def faults(self) -> Iterator[Fault]:
         missing = next((slot for slot in range(len(self.slots)) if slot not in self.slots), None)
         if missing is not None:
-            yield "slots", f"slot {missing} of {len(self.slots)} is not there"
+            yield "slots", f"slot {missing} of {len(self.slots)} is missing"
         first = next(iter(self.slots.values()))
         for row in self.slots.values():
             if row.lo != first.lo or row.hi != first.hi:
-                yield "one box", f"its rows differ in column {self._differing(first, row)}"
-
-    def _differing(self, a: PublishedRow, b: PublishedRow) -> str:
-        differs = (a.lo[j] != b.lo[j] or a.hi[j] != b.hi[j] for j in range(len(a.lo)))
-        return next(x.name for x, unequal in zip(self._form.table.attributes, differs, strict=True) if unequal)
+                names = [attribute.name for attribute in self._form.table.attributes]
+                differ = (j for j in range(len(names)) if (row.lo[j], row.hi[j]) != (first.lo[j], first.hi[j]))
+                yield "one box", f"its rows differ in column {names[next(differ)]}"
 
     def misplaced(self, cells: Ints) -> int | None:
         first = next(iter(self.slots.values()))
@@ -186,15 +162,15 @@ class GroupsForm:
     """One message per QI group."""
 
     def __init__(self, table: Table) -> None:
-        self.reader = GroupReader(table)
-        self._key = TextsReader([QI_GROUP])
+        self.reader = groups.GroupReader(table)
+        self._key = published_rows.TextsReader([published_rows.QI_GROUP])
 
-    def place(self, key: bytes) -> Place:
-        return Place(parse_group_key(key), None)
+    def item_of(self, key: bytes) -> Item:
+        return Item(groups.parse_group_key(key), None)
 
     def rewritten(self, key: bytes) -> bytes:
         (name,) = self._key.read(key)
-        return b'{"qi_group":%b}' % _rewritten_name(name)
+        return b'{"qi_group":%b}' % _canonical_name(name)
 
     def topic(self, key: bytes) -> str:
         return LIVE
@@ -208,7 +184,7 @@ class MessageSeen:
 
     def __init__(self, form: GroupsForm) -> None:
         self._form = form
-        self._message: PublishedMessage | None = None
+        self._message: groups.PublishedMessage | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -216,15 +192,15 @@ class MessageSeen:
 
     @property
     def values(self) -> Sequence[Values]:
-        return _repeated(self._message.counts) if self._message else []
+        return _values(self._message.counts) if self._message else []
 
-    def put(self, item: Hashable, value: bytes, name: str) -> None:
+    def put(self, key: Hashable, value: bytes, name: str) -> None:
         message = self._form.reader.read(value)
         if message.qi_group != name:
-            raise Misnamed
+            raise OtherGroupNamed
         self._message = message
 
-    def remove(self, item: Hashable) -> bool:
+    def remove(self, key: Hashable) -> bool:
         found, self._message = self._message is not None, None
         return found
 
@@ -235,12 +211,12 @@ class MessageSeen:
         return _outside_box(self._message.lo, self._message.hi, cells) if self._message else 0
 
 
-def _repeated(counts: Mapping[Values, int]) -> list[Values]:
+def _values(counts: Mapping[Values, int]) -> list[Values]:
     return [values for values, rows in counts.items() for _ in range(rows)]
 
 
-def _rewritten_name(text: bytes) -> bytes:
-    return msgspec.json.encode(read_text(text, QI_GROUP))
+def _canonical_name(text: bytes) -> bytes:
+    return msgspec.json.encode(published_rows.read_text(text, published_rows.QI_GROUP))
 
 
 def _outside_box(lo: Iterable[int], hi: Iterable[int], cells: Ints) -> int | None:
@@ -256,22 +232,23 @@ class JoinForm:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.reader = JoinReader(table)
+        self.reader = groups.JoinReader(table)
 
-    def place(self, key: bytes) -> Place:
+    def item_of(self, key: bytes) -> Item:
         if self.rewritten(key) != key:
             raise LawViolated("the key of a record is not written as it is published")
         if self.reader.is_qit_key(key):
-            return Place(self.reader.read_qit(key)[0], (QIT, self.reader.read_qit(key)[1]), ", a row of cells")
+            qi_group, cells = self.reader.read_qit(key)
+            return Item(qi_group, (QIT, cells), ", a row of cells")
         qi_group, values = self.reader.read_stt_key(key)
-        return Place(qi_group, (STT, values), ", a row of values")
+        return Item(qi_group, (STT, values), ", a row of values")
 
     def rewritten(self, key: bytes) -> bytes:
         if self.reader.is_qit_key(key):
             qi_group, cells = self.reader.read_qit(key)
-            return qit_row(self.table, group_name(qi_group), cells)
+            return groups.qit_row(self.table, group_name(qi_group), cells)
         qi_group, values = self.reader.read_stt_key(key)
-        return stt_key(self.table, group_name(qi_group), values)
+        return groups.stt_key(self.table, group_name(qi_group), values)
 
     def topic(self, key: bytes) -> str:
         return QIT if self.reader.is_qit_key(key) else STT
@@ -285,7 +262,7 @@ class JoinSeen:
 
     def __init__(self, form: JoinForm) -> None:
         self._form = form
-        self.cells: set[Cells] = set()
+        self.cells: set[groups.Cells] = set()
         self.counts: dict[Values, int] = {}
 
     @property
@@ -294,23 +271,23 @@ class JoinSeen:
 
     @property
     def values(self) -> Sequence[Values]:
-        return _repeated(self.counts)
+        return _values(self.counts)
 
-    def put(self, item: Any, value: bytes, name: str) -> None:
-        table, what = item
-        said: Cells | Values
+    def put(self, key: Any, value: bytes, name: str) -> None:
+        table, what = key
+        found: groups.Cells | Values
         if table == QIT:
-            qi_group, said = self._form.reader.read_qit(value)
+            qi_group, found = self._form.reader.read_qit(value)
             self.cells.add(what)
         else:
-            qi_group, said, self.counts[what] = self._form.reader.read_stt(value)
+            qi_group, found, self.counts[what] = self._form.reader.read_stt(value)
         if group_name(qi_group) != name:
-            raise Misnamed
-        if said != what:
+            raise OtherGroupNamed
+        if found != what:
             raise LawViolated("a row does not say what its key says")
 
-    def remove(self, item: Any) -> bool:
-        table, what = item
+    def remove(self, key: Any) -> bool:
+        table, what = key
         if table == STT:
             return self.counts.pop(what, None) is not None
         found = what in self.cells
@@ -319,9 +296,9 @@ class JoinSeen:
 
     def faults(self) -> Iterator[Fault]:
         if not self.cells:
-            yield "two tables", "it has values, and no cells"
+            yield "two tables", "it has values, but no cells"
         if len(self.cells) > len(self.values):
-            yield "two tables", f"it has {len(self.cells)} different cells, and {len(self.values)} rows"
+            yield "two tables", f"it has {len(self.cells)} different cells, but {len(self.values)} rows"
 
     def misplaced(self, cells: Ints) -> int | None:
         rows = set(map(tuple, cells.tolist()))

@@ -1,14 +1,12 @@
 """The laws of a published changelog, as code that anyone can run: over a file, beside a stream, in every test.
 
-The rules of this file
-----------------------
-* Nothing here is shared with the engine that wrote the changelog but the form of what is published: the laws are
-  checked from that. Which records say what of a QI group, each form says for itself (`as_published`).
-* Work is in proportion to what a release touches: a QI group is looked at when one of its records was.
-* The first violation is raised as `LawViolated`, in one sentence that names the law, the release, the QI group, the
+* The laws share nothing with the engine except the form of what is published. Each form says for itself which records
+  say what of a QI group (`as_published`).
+* Work is in proportion to what a release touches: a QI group is checked if one of its records has come.
+* The first violation is raised as `LawViolated`: one sentence that names the law, the release, the QI group, the
   slot or the column, and never a value.
-* They need the changelog alone. They count rows and published values: where k counts individuals, a group of k rows may
-  still hold too few of them, or too many rows of one, and only `streamer.incremental.checks.source` can see that.
+* The changelog alone is enough. The laws count rows and published values: if k counts individuals, a group of k
+  rows may still have too few of them, or too many rows of one. Only `streamer.incremental.checks.source` sees that.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from streamer.errors import LawViolated
-from streamer.incremental.checks.as_published import FORMS, GroupSeen, Misnamed, Place, QIGroupId, group_name
+from streamer.incremental.checks.as_published import FORMS, GroupSeen, Item, OtherGroupNamed, QIGroupId, group_name
 from streamer.incremental.release.fold import FoldedRelease, ReleasePart
 from streamer.incremental.topics import LIVE
 from streamer.privacy.models import SubjectCodes, model_of, shown_by_rows, subject_names
@@ -26,29 +24,29 @@ from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 CHANGELOG_LAWS = {
     "parts": "the records of a release are its parts 1 to n, all with the same `through`",
-    "release order": "a shard's releases are numbered without gaps; `through` goes back only where a table begins anew",
-    "form": "rows have the published columns; intervals lie on the grid, labels are nodes of their hierarchy",
-    "names": "a record lies in the shard of its QI group, and key and row name the same one",
+    "release order": "a shard's releases are numbered without gaps; `through` goes back only if a table is reloaded",
+    "form": "rows have the published columns; intervals are on the grid, labels are nodes of their hierarchy",
+    "names": "a record is in the shard of its QI group, and key and row name the same one",
     "tombstones": "only what is published is removed",
-    "numbers": "numbers of QI groups grow, and one whose last row went never comes back",
+    "numbers": "numbers of QI groups grow, and the number of a group without rows never comes back",
     "slots": "the slots of a QI group are 0 to n - 1",
     "one box": "all rows of a QI group agree in every quasi-identifier",
-    "two tables": "a QI group has cells and values, and no more different cells than rows",
+    "two tables": "a QI group has cells and values, and not more different cells than rows",
     "size": "a QI group has at least k rows",
     "model": "a QI group holds the privacy model, as far as rows show it: l, beta, r and the rows that a share needs",
 }
 
-OF_ONE_FORM = {"slots": ROWS, "one box": ROWS, "two tables": LOSSY_JOIN}
+_OF_ONE_FORM = {"slots": ROWS, "one box": ROWS, "two tables": LOSSY_JOIN}
 """Laws that only one form can break."""
 
 
 def laws_of(table: Table) -> list[str]:
-    """The laws that a changelog of the table's form is held to."""
-    return [law for law in CHANGELOG_LAWS if OF_ONE_FORM.get(law, table.form) == table.form]
+    """The laws for the table's form."""
+    return [law for law in CHANGELOG_LAWS if _OF_ONE_FORM.get(law, table.form) == table.form]
 
 
 class LiveRecord(NamedTuple):
-    """One record of the changelog with what its headers say; value None is a tombstone."""
+    """One record of the changelog and its headers; value None is a tombstone."""
 
     shard: int
     release: int
@@ -61,12 +59,12 @@ class LiveRecord(NamedTuple):
 
 
 def violation(law: str, where: str, what: str) -> LawViolated:
-    """The sentence about a broken law."""
+    """A broken law in one sentence."""
     return LawViolated(f"law {law!r} is broken at {where}: {what}")
 
 
 def release_name(release: FoldedRelease) -> str:
-    """How a sentence names a release."""
+    """The name of a release in sentences."""
     return f"release {release.number} of shard {release.shard}"
 
 
@@ -87,7 +85,7 @@ def in_releases(records: Iterable[LiveRecord]) -> Iterator[FoldedRelease]:
 
 
 class _Unfinished:
-    """A release some of whose records have come; parts are counted topic by topic."""
+    """A release that is not complete; parts are counted topic by topic."""
 
     __slots__ = ("parts", "release", "seen")
 
@@ -119,7 +117,7 @@ class _Unfinished:
 
 
 class _ShardProgress:
-    """How far a shard's changelog has come."""
+    """How far a shard's changelog has been read."""
 
     __slots__ = ("highest", "release", "through")
 
@@ -132,7 +130,7 @@ class _ShardProgress:
 class ChangelogLaws:
     """Follows a changelog release by release and checks `CHANGELOG_LAWS`.
 
-    qi_groups: what is published now. Feed it from the first record on: it cannot judge half a changelog.
+    qi_groups: what is published now. The first release must be the changelog's first: half of one cannot be judged.
     """
 
     def __init__(self, table: Table) -> None:
@@ -148,7 +146,7 @@ class ChangelogLaws:
         return sum(len(group.values) for group in self.qi_groups.values())
 
     def check(self, release: FoldedRelease) -> set[QIGroupId]:
-        """Applies one release; returns the QI groups it touched. Raises LawViolated at the first broken law."""
+        """Applies one release; returns the QI groups that it touched. Raises LawViolated at the first violation."""
         where = release_name(release)
         shard = self._shards.setdefault(release.shard, _ShardProgress())
         self._check_order(shard, release, where)
@@ -174,31 +172,31 @@ class ChangelogLaws:
     def _apply(self, shard: int, key: bytes, value: bytes | None, highest: int, where: str) -> QIGroupId:
         """Applies one record; `highest`: the largest number of a QI group before this release."""
         try:
-            place = self._form.place(key)
+            item = self._form.item_of(key)
         except LawViolated as error:
             raise violation("form", where, str(error)) from None
-        subject = f"{where}, QI group {group_name(place.qi_group)}{place.name}"
-        if place.qi_group[0] != shard:
+        subject = f"{where}, QI group {group_name(item.qi_group)}{item.name}"
+        if item.qi_group[0] != shard:
             raise violation("names", subject, "the QI group belongs to another shard")
-        seen = self.qi_groups.get(place.qi_group)
+        seen = self.qi_groups.get(item.qi_group)
         if value is None:
-            if seen is None or not seen.remove(place.item):
-                raise violation("tombstones", subject, "what is removed is not published")
-            return place.qi_group
+            if seen is None or not seen.remove(item.key):
+                raise violation("tombstones", subject, "it removes what is not published")
+            return item.qi_group
         if seen is None:
-            if place.qi_group[1] <= highest:
+            if item.qi_group[1] <= highest:
                 raise violation("numbers", subject, f"a new QI group must have a number above {highest}")
-            seen = self.qi_groups[place.qi_group] = self._form.new()
-        self._put(seen, place, value, subject)
-        return place.qi_group
+            seen = self.qi_groups[item.qi_group] = self._form.new()
+        self._put(seen, item, value, subject)
+        return item.qi_group
 
-    def _put(self, seen: GroupSeen, place: Place, value: bytes, subject: str) -> None:
+    def _put(self, seen: GroupSeen, item: Item, value: bytes, subject: str) -> None:
         try:
-            seen.put(place.item, value, group_name(place.qi_group))
+            seen.put(item.key, value, group_name(item.qi_group))
         except LawViolated as error:
             raise violation("form", subject, str(error)) from None
-        except Misnamed:
-            raise violation("names", subject, "column qi_group names another one than the key") from None
+        except OtherGroupNamed:
+            raise violation("names", subject, "column qi_group and the key name different QI groups") from None
 
     def _check_qi_group(self, qi_group: QIGroupId, where: str) -> None:
         seen = self.qi_groups[qi_group]

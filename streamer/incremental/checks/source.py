@@ -1,9 +1,9 @@
-"""The laws that tie a published changelog to the people behind it.
+"""The laws that compare a published changelog with the source rows.
 
-They need the private index table (source key -> QI group; Song et al. 2009, definition 4), and show that the changelog
-tells the truth: every row in its group's box, every value published once, and as many individuals as the model asks
-for, none with more rows than its share. Work is in proportion to the QI groups that are looked at; the first violation
-is raised, without a value.
+They need the private index table (source key -> QI group; Song et al. 2009, definition 4) and show that the changelog
+is true: every row is in its group's box, every value is published once, and each group has as many individuals as the
+model needs, none with more rows than its share. Work is in proportion to the QI groups that are checked. The first
+violation is raised, without a value.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from streamer.table.schema import Table
 
 SOURCE_LAWS = {
     "index": "every source row is in the index table once, and nothing else is",
-    "containment": "every source row lies in the box of its QI group, or its cells are those that are published",
+    "containment": "every source row is in the box of its QI group, or its cells are published",
     "values": "a QI group publishes the values of its rows, each once; pending rows are in none",
     "individuals": "a QI group holds at least k individuals, and none has more than its share of the rows",
 }
 
 
 class IndexTable:
-    """Source rows by the QI group they are in; None stands for pending."""
+    """Source rows by QI group; None: pending."""
 
     def __init__(self) -> None:
         self._qi_group_of: dict[str, QIGroupId | None] = {}
@@ -37,7 +37,7 @@ class IndexTable:
         return len(self._qi_group_of)
 
     def put(self, source_key: str, row: Row, qi_group: QIGroupId | None) -> set[QIGroupId]:
-        """Says how a row is now; returns the QI groups it left and joined."""
+        """Sets a row and its QI group; returns the QI groups that it left and joined."""
         touched = self.remove(source_key)
         self._qi_group_of[source_key] = qi_group
         if qi_group is not None:
@@ -46,7 +46,7 @@ class IndexTable:
         return touched
 
     def remove(self, source_key: str) -> set[QIGroupId]:
-        """Says that a row is gone, or never was; returns the QI group it left."""
+        """Removes a row, if it is there; returns the QI group that it left."""
         qi_group = self._qi_group_of.pop(source_key, None)
         if qi_group is None:
             return set()
@@ -82,7 +82,7 @@ def index_table(
 
 
 class SourceLaws:
-    """Holds what is published against the source rows; checks `SOURCE_LAWS` of the QI groups it is given."""
+    """Compares what is published with the source rows; checks `SOURCE_LAWS` for given QI groups."""
 
     def __init__(self, table: Table, changelog: ChangelogLaws, index: IndexTable) -> None:
         self._table = table
@@ -92,11 +92,11 @@ class SourceLaws:
         self._model, self._codes, self._names = model, SubjectCodes(table, model), subject_names(table, model)
 
     def check_all(self, where: str) -> None:
-        """All QI groups, of the index table and of the changelog."""
+        """Checks all QI groups, of the index table and of the changelog."""
         self.check(self.index.qi_groups | set(self._changelog.qi_groups), where)
 
     def check(self, qi_groups: Iterable[QIGroupId], where: str) -> None:
-        """Some QI groups. Raises LawViolated at the first broken law; `where` says at which release."""
+        """Checks some QI groups; where: at which release. Raises LawViolated at the first violation."""
         for qi_group in sorted(qi_groups):
             self._check_qi_group(qi_group, where)
 
@@ -106,7 +106,7 @@ class SourceLaws:
         published = seen.values if seen else ()
         subject = f"{where}, QI group {group_name(qi_group)}"
         if len(rows) != len(published):
-            raise violation("values", subject, f"source rows in it: {len(rows)}, rows published: {len(published)}")
+            raise violation("values", subject, f"it has {len(rows)} source rows, but {len(published)} published rows")
         if seen and rows:
             self._check_box(rows, seen, subject)
             self._check_values(rows, published, subject)
@@ -117,7 +117,7 @@ class SourceLaws:
         misplaced = seen.misplaced(cells)
         if misplaced is not None:
             column = self._table.attributes[misplaced].name
-            raise violation("containment", subject, f"a source row lies outside in column {column}")
+            raise violation("containment", subject, f"a source row is outside its box in column {column}")
 
     def _check_values(self, rows: Sequence[Row], published: Sequence[Values], subject: str) -> None:
         if sorted(row.values for row in rows) == sorted(published):

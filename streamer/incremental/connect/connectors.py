@@ -1,4 +1,7 @@
-"""Settings of connectors that fill a table's input and read what is published."""
+"""Configurations of connectors: Debezium's sources fill a table's input, its JDBC sink reads what is published.
+
+Secrets are references that Connect resolves (`${env:...}`), never values.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from streamer.incremental.topics import CHANGES, LIVE, REQUIRED_CONFIGS, SHARDS_
 from streamer.table.published.schemas import key_schema, plain_name, schema_text, sink_table, value_schema
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, Table
 
-# Where a database is, as the operator says it, or as a word that the operator is to replace.
-
 POSTGRES, MYSQL, MARIADB = "postgres", "mysql", "mariadb"
 
 PORTS = {POSTGRES: 5432, MYSQL: 3306, MARIADB: 3306}
@@ -24,19 +25,19 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:(?P<port>[0-9]{1,5
 
 @dataclass(frozen=True)
 class Database:
-    """A server and a database on it."""
+    """A server and a database on it; what is not known stands as a word that the operator replaces."""
 
     host: str = "HOST"
     port: int | None = None
     name: str = "DATABASE"
 
     def port_of(self, system: str) -> int:
-        """The port, if none is said the system's own."""
+        """The port, by default the system's own."""
         return self.port or PORTS[system]
 
 
 def database_of(text: str) -> Database:
-    """The database in "host[:port][/name]". Raises UsageError, which never repeats the text: a password may be in it.
+    """The database in "host[:port][/name]". Raises UsageError without the text: a password may be in it.
 
     >>> database_of("db.example/hospital")
     Database(host='db.example', port=None, name='hospital')
@@ -47,10 +48,7 @@ def database_of(text: str) -> Database:
     return Database(found["host"], int(found["port"]) if found["port"] else None, found["name"] or Database.name)
 
 
-# Kafka Connect's converters: JSON's, those for Avro by a schema registry, and what each is told of it.
-#
-# Confluent's and Apicurio's have the same name. Apicurio's has the schema's id where everybody else looks for it, in
-# four bytes behind a zero byte, only if it is told so; else in eight bytes, or in a header.
+# -- Kafka Connect's converters ---------------------------------------------------------------------------------------
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -61,58 +59,52 @@ AVRO_CONVERTERS = {
     APICURIO: "io.apicurio.registry.utils.converter.AvroConverter",
 }
 
-IDS_AS_CONFLUENT = {
+_CONFLUENT_IDS = {
     "apicurio.registry.as-confluent": "true",
     "apicurio.registry.use-id": "contentId",
     "apicurio.registry.headers.enabled": "false",
 }
-"""What makes Apicurio's converter read and write ids as Confluent's does."""
+"""Makes Apicurio's converter keep the schema's id as Confluent's does: a zero byte and four bytes before the value."""
 
 
 def avro_converter(side: str, made_by: str, registry: str, *, writes: bool = False) -> dict[str, str]:
-    """The settings of a connector's converter; side: `key` or `value`; made_by: out of AVRO_CONVERTERS.
+    """The settings of a connector's converter.
 
-    registry: its address, of Apicurio's that of its own interface (`.../apis/registry/v2`). writes: schemas are made
-    known.
+    side: `key` or `value`. made_by: one of AVRO_CONVERTERS. registry: its address; of Apicurio's registry, that of its
+    own API (`.../apis/registry/v2`). writes: the converter registers schemas.
     """
     if made_by == CONFLUENT:
-        told = {"schema.registry.url": registry}
+        settings = {"schema.registry.url": registry}
     else:
-        told = {"apicurio.registry.url": registry, **IDS_AS_CONFLUENT}
-        told |= {"apicurio.registry.auto-register": "true"} if writes else {}
+        settings = {"apicurio.registry.url": registry, **_CONFLUENT_IDS}
+        settings |= {"apicurio.registry.auto-register": "true"} if writes else {}
     converter = f"{side}.converter"
-    return {converter: AVRO_CONVERTERS[made_by], **{f"{converter}.{name}": text for name, text in told.items()}}
+    return {converter: AVRO_CONVERTERS[made_by], **{f"{converter}.{name}": text for name, text in settings.items()}}
 
 
-# What MySQL's and MariaDB's connectors need beside what every source of Debezium's does, and what no binlog tells.
-#
-# Both read the binlog and are told the same; one system's connector may get along with the other system, but each is
-# meant for its own. `UNTOLD` stands in no configuration: it is printed with the SQL for the table's owner, and by
-# `check --connector`.
+# -- MySQL and MariaDB: what readers of a binlog need besides ---------------------------------------------------------
 
 BINLOGS = {
     MYSQL: "io.debezium.connector.mysql.MySqlConnector",
     MARIADB: "io.debezium.connector.mariadb.MariaDbConnector",
 }
 
-UNTOLD = (
-    "the binlog does not tell of rows that a foreign key changes by CASCADE or SET NULL (MariaDB, MySQL before 9.6), "
+NOT_IN_BINLOG = (
+    "the binlog does not have rows that a foreign key changes by CASCADE or SET NULL (MariaDB, MySQL before 9.6), "
     "that a session writes with binlog_format=STATEMENT or without the log, or that go with a table or a part of one "
     "(DROP, RENAME, ALTER TABLE ... PARTITION): these stay published as they were",
-    "values that come as others: a zero date in a column that is NOT NULL as 1970-01-01, BIGINT UNSIGNED from 2^63 on "
-    "as negative; and a TIMESTAMP with a fraction is no part of a primary key: a snapshot and a change write it in two "
-    "ways",
+    "some values come as other values: a zero date in a column that is NOT NULL as 1970-01-01, BIGINT UNSIGNED from "
+    "2^63 on as negative; and a TIMESTAMP with a fraction cannot be in a primary key: a snapshot and a change write it "
+    "differently",
 )
-"""What is lost or misread in silence, whatever the connector's settings."""
+"""What is lost or misread in silence, whatever the connector's settings; printed with the SQL and by `check`."""
 
-SERVER_IDS = range(1 << 16, 1 << 31)
-"""Small numbers are the servers' own."""
-
+_SERVER_IDS = range(1 << 16, 1 << 31)  # small numbers are the servers' own
 _BOOLEANS = "io.debezium.connector.binlog.converters.TinyIntOneToBooleanConverter"
 
 
 def binlog_settings(table: Table, relation: str, kafka: str) -> dict[str, str]:
-    """The settings of a connector that reads a binlog; kafka: bootstrap servers, where it keeps the table's history."""
+    """The settings of a connector that reads a binlog; kafka: bootstrap servers, for the schema history."""
     booleans = ",".join(re.escape(f"{relation}.{column.name}") for column in table.kept if column.type == "boolean")
     return {
         "database.server.id": str(server_id(table.name)),
@@ -126,54 +118,37 @@ def binlog_settings(table: Table, relation: str, kafka: str) -> dict[str, str]:
 
 
 def server_id(table_name: str) -> int:
-    """By what a server tells its replicas apart: of two with one number it sends the first one away."""
-    return SERVER_IDS[zlib.crc32(table_name.encode()) % len(SERVER_IDS)]
+    """A replica's number, one per table: a server disconnects the first of two replicas with one number."""
+    return _SERVER_IDS[zlib.crc32(table_name.encode()) % len(_SERVER_IDS)]
 
 
-def binlog_sql(relation: str, source: str, signals: str, signal_table: str) -> Iterator[str]:
-    """What the owner of the source's table runs once; source, signals: names in quotes."""
-    database, _, name = relation.rpartition(".")
-    by_itself = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
-    yield "-- On a server with binlog_format = ROW, binlog_row_image = FULL. Whatever these say:"
-    yield from (f"-- * {sentence}." for sentence in UNTOLD)
-    yield "-- So this must show nothing, but on MySQL 9.6 and newer:"
+def _binlog_sql(relation: str, source: str, signals: str) -> Iterator[str]:
+    database, _, name = relation.replace("\\", "\\\\").replace("'", "''").rpartition(".")
+    actions = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
+    yield "-- For a server with binlog_format = ROW, binlog_row_image = FULL. Whatever these are:"
+    yield from (f"-- * {sentence}." for sentence in NOT_IN_BINLOG)
+    yield "-- So this query must return nothing, except on MySQL 9.6 and newer:"
     yield "SELECT constraint_name, update_rule, delete_rule FROM information_schema.referential_constraints"
-    yield f"WHERE constraint_schema = {_text(database)} AND table_name = {_text(name)}"
-    yield f"AND (update_rule IN {by_itself} OR delete_rule IN {by_itself});"
-    yield "-- Asked for an incremental snapshot by a row in it:"
-    yield signal_table
+    yield f"WHERE constraint_schema = '{database}' AND table_name = '{name}'"
+    yield f"AND (update_rule IN {actions} OR delete_rule IN {actions});"
+    yield "-- A row in this table starts an incremental snapshot:"
+    yield _signal_table(signals)
     yield "-- The connector's user needs:"
     yield "-- GRANT RELOAD, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO ...;"
     yield f"-- GRANT SELECT ON {source} TO ...; GRANT SELECT, INSERT ON {signals} TO ...;"
 
 
-def _text(name: str) -> str:
-    """A name as a text of SQL."""
-    escaped = name.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
-
-
-# Debezium's side of a table: the configuration of its source connector, and the SQL that the database needs first.
+# -- Debezium's source connector --------------------------------------------------------------------------------------
 #
-# * Everything is derived from table.yaml; where the database is, the operator says. Secrets are references that Connect
-#   resolves (`${env:...}`), never values.
-# * Settings stand here for one of three reasons: without them rows are lost or misread (`skipped.operations`,
-#   `decimal.handling.mode`, `replace.null.with.default`, `message.key.columns`, the router); more than table.yaml names
-#   would come to Kafka (`column.include.list`); or a topic that is missing would make the connector hang
-#   (`topic.creation`). What Debezium does rightly by default is left to it.
-# * Messages carry their schemas, unless the operator wants them small: times and exact decimals say what they are by
-#   it.
+# A setting is here for one of three reasons. Without it rows are lost or misread (`skipped.operations`,
+# `decimal.handling.mode`, `replace.null.with.default`, `message.key.columns`, the router). Or more columns than
+# table.yaml names would come to Kafka (`column.include.list`). Or a missing topic would make the connector hang
+# (`topic.creation`). All else is Debezium's default.
 
 CLASSES = {POSTGRES: "io.debezium.connector.postgresql.PostgresConnector", **BINLOGS}
-_NO_KEY_COLUMN = re.compile(r"[\s:;,]")
-"""What a name in `message.key.columns` may not have."""
-
-NAME_CHARS_MAX = 63
-"""Postgres' limit of the name of a replication slot."""
-
-HEARTBEAT_MS = 10_000
+_BAD_KEY_COLUMN = re.compile(r"[\s:;,]")  # a name that `message.key.columns` cannot hold
+NAME_CHARS_MAX = 63  # of a replication slot in Postgres
 SIGNALS = "debezium_signal"
-SIGNAL_COLUMNS = ("id", "type", "data")
 SOURCE_USER, SOURCE_PASSWORD = "${env:SOURCE_USER}", "${env:SOURCE_PASSWORD}"
 
 
@@ -186,16 +161,20 @@ def source_config(
     relation: str | None = None,
     kafka: str = "HOST:PORT",
 ) -> dict[str, str]:
-    """The configuration of a source connector, `connector` out of CLASSES.
+    """The configuration of a source connector, `connector` one of CLASSES.
 
-    schemas: whether messages carry Connect's schema. relation: the table's name in the database, with its schema (in
-    MySQL, its database); None: that of table.yaml. kafka: bootstrap servers, which readers of a binlog are told. Raises
-    ConfigError for a column of the key that Debezium cannot be told.
+    schemas: whether messages carry Connect's schema, which says what times and decimals are. relation: the table's
+    name in the database, with its schema (in MySQL, its database); None: by table.yaml. kafka: bootstrap servers, for
+    readers of a binlog. Raises ConfigError for a key column that `message.key.columns` cannot name.
     """
-    if any(_NO_KEY_COLUMN.search(column) for column in table.source_key):
-        raise ConfigError("key: Debezium's message.key.columns takes no name with a space, colon, comma or semicolon")
+    if any(_BAD_KEY_COLUMN.search(column) for column in table.source_key):
+        raise ConfigError(
+            "key: Debezium's message.key.columns cannot hold a name with a space, colon, comma or semicolon"
+        )
     place = database or Database()
     relation = relation or default_relation(table, connector, place)
+    name, columns = re.escape(relation), "|".join(map(re.escape, named_columns(table)))
+    signals = rf"{re.escape(signals_beside(relation))}\.(id|type|data)"
     return {
         "connector.class": CLASSES[connector],
         "tasks.max": "1",
@@ -203,35 +182,41 @@ def source_config(
         "database.port": str(place.port_of(connector)),
         "database.user": SOURCE_USER,
         "database.password": SOURCE_PASSWORD,
-        **(_of_postgres(table, place) if connector == POSTGRES else binlog_settings(table, relation, kafka)),
+        **(_postgres_settings(table, place) if connector == POSTGRES else binlog_settings(table, relation, kafka)),
         "topic.prefix": table.name,
-        **_captured(table, relation),
+        # which rows and columns come, and by which key; Debezium reads names as regular expressions
+        "table.include.list": name,
+        "column.include.list": rf"{name}\.({columns}),{signals}",
+        "message.key.columns": f"{name}:{','.join(table.source_key)}",
         "snapshot.mode": "initial",
         "skipped.operations": "none",
         "tombstones.on.delete": "true",
         "decimal.handling.mode": "string",
-        "heartbeat.interval.ms": str(HEARTBEAT_MS),
+        "heartbeat.interval.ms": "10000",
         "signal.enabled.channels": "source",
         "signal.data.collection": signals_beside(relation),
         **_source_converter("key", schemas),
         **_source_converter("value", schemas),
-        **_routed(table, relation),
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": re.escape(f"{table.name}.{relation}"),
+        "transforms.route.replacement": topic_name(table.name, CHANGES),
         **_made_topics(table),
     }
 
 
 def default_relation(table: Table, connector: str, database: Database) -> str:
-    """The table's name in the database if nobody says another one."""
+    """The table's name in the database, by default."""
     return f"{'public' if connector == POSTGRES else database.name}.{table.name}"
 
 
 def signals_beside(relation: str) -> str:
-    """The table of signals, in the schema of the table."""
+    """The table of signals: in the same schema."""
     return f"{relation.rpartition('.')[0]}.{SIGNALS}"
 
 
 def named_columns(table: Table) -> tuple[str, ...]:
-    """The columns of the source that table.yaml names, each once: all that has to come."""
+    """The columns of the source that table.yaml names, each once."""
     individual = () if table.individual is None else (table.individual,)
     columns = (*table.source_key, *individual, *(a.name for a in table.attributes), *(c.name for c in table.kept))
     return tuple(dict.fromkeys(columns))
@@ -241,36 +226,22 @@ def source_sql(table: Table, connector: str, relation: str) -> str:
     """What the owner of the source's table runs once, before the connector starts."""
     quote = '"' if connector == POSTGRES else "`"
     source, signals = (_quoted(name, quote) for name in (relation, signals_beside(relation)))
-    if connector == POSTGRES:
-        lines = _postgres_sql(table, source, signals)
-    else:
-        lines = binlog_sql(relation, source, signals, _signal_table(signals))
+    lines = _postgres_sql(table, source, signals) if connector == POSTGRES else _binlog_sql(relation, source, signals)
     return "\n".join(lines) + "\n"
 
 
-def _of_postgres(table: Table, database: Database) -> dict[str, str]:
+def _postgres_settings(table: Table, database: Database) -> dict[str, str]:
     return {
         "database.dbname": database.name,
         "plugin.name": "pgoutput",
         "slot.name": _slot(table),
         "publication.name": _slot(table),
-        "publication.autocreate.mode": "disabled",  # a connector that may make one would need to own the table
+        "publication.autocreate.mode": "disabled",  # to create one, the connector would have to own the table
     }
 
 
 def _slot(table: Table) -> str:
     return f"streamer_{plain_name(table).lower()}"[:NAME_CHARS_MAX]
-
-
-def _captured(table: Table, relation: str) -> dict[str, str]:
-    """Which rows and columns come, and by which key. Debezium reads lists of names as regular expressions."""
-    listed = "|".join(map(re.escape, named_columns(table)))
-    signals = rf"{re.escape(signals_beside(relation))}\.({'|'.join(SIGNAL_COLUMNS)})"
-    return {
-        "table.include.list": re.escape(relation),
-        "column.include.list": rf"{re.escape(relation)}\.({listed}),{signals}",
-        "message.key.columns": f"{re.escape(relation)}:{','.join(table.source_key)}",
-    }
 
 
 def _source_converter(side: str, schemas: bool) -> dict[str, str]:
@@ -281,17 +252,8 @@ def _source_converter(side: str, schemas: bool) -> dict[str, str]:
     }
 
 
-def _routed(table: Table, relation: str) -> dict[str, str]:
-    return {
-        "transforms": "route",
-        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
-        "transforms.route.regex": re.escape(f"{table.name}.{relation}"),
-        "transforms.route.replacement": topic_name(table.name, CHANGES),
-    }
-
-
 def _made_topics(table: Table) -> dict[str, str]:
-    """How Connect makes topics that are missing: the input as it must be, the connector's own with one partition."""
+    """How Connect creates missing topics: the input as it must be, the connector's own with one partition."""
     return {
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": "1",
@@ -304,10 +266,10 @@ def _made_topics(table: Table) -> dict[str, str]:
 
 
 def _postgres_sql(table: Table, source: str, signals: str) -> Iterator[str]:
-    yield "-- By the table's owner, once, on a server with wal_level = logical."
-    yield "-- Every change then tells the whole row before it, and values that Postgres stores apart (TOAST) come, too:"
+    yield "-- Run once by the table's owner, on a server with wal_level = logical."
+    yield "-- With this, a change has the whole row before it, and values that Postgres stores apart (TOAST):"
     yield f"ALTER TABLE {source} REPLICA IDENTITY FULL;"
-    yield "-- Asked for an incremental snapshot by a row in it:"
+    yield "-- A row in this table starts an incremental snapshot:"
     yield _signal_table(signals)
     yield f'CREATE PUBLICATION "{_slot(table)}" FOR TABLE {source}, {signals};'
     yield "-- The connector's user needs REPLICATION, and:"
@@ -323,14 +285,12 @@ def _quoted(relation: str, quote: str) -> str:
     return ".".join(f"{quote}{part.replace(quote, 2 * quote)}{quote}" for part in relation.split("."))
 
 
-# The configuration of Debezium's JDBC sink: the published table, kept current in a database.
+# -- Debezium's JDBC sink: keeps the published table current in a database --------------------------------------------
 #
-# Upserts and deletions by the record's key are the whole fold; only committed records are read, else a sink keeps rows
-# that were never published. The sink's table is made by the SQL of `connect view`, not by the connector, so that its
-# types, and in MySQL its collation, are the ones the view counts on. Secrets are references, never values.
-#
-# Where the converter has the schema from follows from `publish.live.format`: from the setting printed here (Connect 4.2
-# or newer), out of each record, or from the registry that the environment of Connect names.
+# Upserts and deletions by the record's key are the whole fold. Only committed records are read: else the sink would
+# keep rows that were never published. The SQL of `connect view` creates the sink's table, so that its types, and in
+# MySQL its collation, are those the view relies on. The converter has the schema from the setting printed here
+# (Connect 4.2 or newer), from each record, or from a registry, by `publish.live.format`.
 
 SINK_CLASS = "io.debezium.connector.jdbc.JdbcSinkConnector"
 SINK_USER, SINK_PASSWORD = "${env:SINK_USER}", "${env:SINK_PASSWORD}"
@@ -343,13 +303,13 @@ def sink_config(
 ) -> dict[str, str]:
     """The configuration of a sink into a database, `system` POSTGRES or MYSQL.
 
-    converter: whose reads Avro, out of AVRO_CONVERTERS. Raises UsageError for a lossy join and for a list in Avro,
-    ConfigError for a column without a type.
+    converter: for Avro, one of AVRO_CONVERTERS. Raises UsageError for a lossy join and for a list in Avro, ConfigError
+    for a column without a type.
     """
     if table.format == AVRO and table.form == GROUPS:
         raise UsageError(
-            "publish.live.format: avro: a JDBC sink has no column for the list of a QI group's values, and Avro's"
-            " schema has it: publish `form: rows`, or `format: connect-json`, whose schema leaves it out"
+            "publish.live.format: avro: a JDBC sink has no column for the list of a QI group's values, and the Avro"
+            " schema has it: publish `form: rows`, or `format: connect-json`, whose schema leaves the list out"
         )
     place = database or Database()
     return {
@@ -373,7 +333,6 @@ def sink_config(
 
 
 def _sink_converter(table: Table, side: str, schema: dict[str, Any], of_avro: str) -> dict[str, str]:
-    """The settings by which keys, or values, are read."""
     if table.format == AVRO:
         return avro_converter(side, of_avro, REGISTRY)
     converter = f"{side}.converter"

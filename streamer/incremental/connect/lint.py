@@ -1,42 +1,36 @@
-"""What in a connector's configuration would lose, misread or double rows: one table of rules, and what applies it.
+"""Settings of a connector that lose, misread or double rows: one table of rules, and what applies it.
 
-Looked at closely are Debezium's sources of relational databases (defaults of release 3.3) and the JDBC sinks of
-Debezium, Confluent and Aiven; of any other connector what every one has. A setting that is merely unusual is no
-finding; what a configuration cannot tell is listed as not checked. Values are shown of settings that rules name, none
-of which holds a secret.
+Looked at are Debezium's sources of relational databases (defaults of release 3.3) and the JDBC sinks of Debezium,
+Confluent and Aiven. Of any other connector, only the settings that every connector has are looked at. An unusual
+setting is no finding. Findings show values of the options in the table only, and none of these holds a secret.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from streamer.errors import UsageError
-from streamer.incremental.connect.connectors import BINLOGS, JSON_CONVERTER, UNTOLD, named_columns
+from streamer.incremental.connect.connectors import BINLOGS, JSON_CONVERTER, NOT_IN_BINLOG, named_columns
 from streamer.incremental.topics import CHANGES, REQUIRED_CONFIGS, outputs_of, topic_name
 from streamer.table.attributes import NumericAttribute
 from streamer.table.published.schemas import CLOCKS, key_schema, temporal_columns, value_schema
 from streamer.table.schema import LOSSY_JOIN, Table
 
-# A connector's configuration as it was read, and where it sends the rows of a captured table.
-#
-# A configuration is what Connect's REST interface gives or takes: a JSON object of settings, alone or under `config`
-# beside its `name`. Values are texts; numbers and booleans of a file become what Connect makes of them. What Java's
-# regular expressions and Python's have in common is all that names of topics need.
-
-UNSET = "not set"
 SOURCE, SINK = "source", "sink"
 ROUTERS = {"RegexRouter": ("regex", "replacement"), "ByLogicalTableRouter": ("topic.regex", "topic.replacement")}
-"""Transforms that rename topics, and the settings that say how."""
+"""Transforms that rename topics, and the options that say how."""
+
+DEBEZIUM = re.compile(r"io\.debezium\.connector\.(postgresql|mysql|mariadb|sqlserver|oracle|db2|informix|vitess)\.\w+")
+JDBC_SINK = re.compile(r"io\.(debezium\.connector|confluent\.connect|aiven\.connect)\.jdbc\.JdbcSinkConnector")
 
 _ESCAPED = re.compile(r"\\(.)")
 _META = re.compile(r"[\\^$*+?()\[\]{}|]")
-_GROUP = re.compile(r"\$(\d)|\$\{(\w+)\}")
+_JAVA_GROUP = re.compile(r"\$(\d)|\$\{(\w+)\}")
 
 
 class ConnectorConfig:
@@ -44,78 +38,60 @@ class ConnectorConfig:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = dict(settings)
+        classes = {alias: self.get(f"transforms.{alias}.type") for alias in self.listed("transforms")}
+        # simple class names by alias, in order; `ReplaceField$Value` is a ReplaceField
+        self.transforms = {alias: name.rpartition(".")[2].partition("$")[0] for alias, name in classes.items()}
+        self.settings |= {f"transforms.{alias}.type": kind for alias, kind in self.transforms.items()}
+        self.connector_class = self.get("connector.class")
+        # every sink says which topics it reads, and no source does
+        self.kind = SINK if self.get("topics") or self.get("topics.regex") else SOURCE
 
-    @property
-    def connector_class(self) -> str:
-        return self.get("connector.class")
+    def get(self, option: str, default: str = "") -> str:
+        """An option's value, without the spaces around it."""
+        return self.settings.get(option, default).strip()
 
-    @property
-    def kind(self) -> str:
-        """SOURCE or SINK: every sink says which topics it reads, and no source does."""
-        return SINK if self.get("topics") or self.get("topics.regex") else SOURCE
-
-    def get(self, name: str, default: str = "") -> str:
-        """A setting's value, without the spaces around it."""
-        return self.settings.get(name, default).strip()
-
-    def has(self, name: str, wanted: str, default: str = "") -> bool:
-        """Whether a setting has a value, in any case."""
-        return self.get(name, default).lower() == wanted.lower()
-
-    def shown(self, name: str) -> str:
-        """A setting's value for people."""
-        return self.get(name) or UNSET
-
-    def listed(self, name: str) -> list[str]:
-        """The parts of a comma-separated setting."""
-        return [part.strip() for part in self.get(name).split(",") if part.strip()]
-
-    def transforms(self) -> dict[str, str]:
-        """Simple class names by alias, in order; of an inner class (`ReplaceField$Value`) the outer one."""
-        types = {alias: self.get(f"transforms.{alias}.type") for alias in self.listed("transforms")}
-        return {alias: name.rpartition(".")[2].partition("$")[0] for alias, name in types.items()}
-
-    def owner(self, name: str) -> str:
-        """The kind of the transform, or the class of the converter, that a setting is for."""
-        owner, part = name.split(".")[:2]
-        return self.transforms().get(part, "") if owner == "transforms" else self.get(f"{owner}.{part}")
+    def listed(self, option: str) -> list[str]:
+        """The parts of a comma-separated option."""
+        return [part.strip() for part in self.get(option).split(",") if part.strip()]
 
     def relations(self) -> list[str] | None:
         """The captured tables by their full names; None if the list is missing, or holds more than names."""
         listed = self.listed("table.include.list")
-        plain = [_ESCAPED.sub(r"\1", name) for name in listed if not _META.search(_ESCAPED.sub("", name))]
-        return plain if listed and len(plain) == len(listed) else None
+        names = [_ESCAPED.sub(r"\1", name) for name in listed if not _META.search(_ESCAPED.sub("", name))]
+        return names if listed and len(names) == len(listed) else None
 
     def topic_of(self, relation: str) -> str | None:
-        """The topic that a table's rows come to; None if that cannot be told."""
+        """The topic of a table's rows; None if it cannot be known."""
         topic = f"{self.get('topic.prefix')}.{relation}"
-        for alias, kind in self.transforms().items():
+        for alias, kind in self.transforms.items():
             if kind in ROUTERS:
                 pattern, replacement = (self.get(f"transforms.{alias}.{name}") for name in ROUTERS[kind])
                 try:
                     found = re.fullmatch(pattern, topic)
-                    topic = topic if found is None else found.expand(_GROUP.sub(r"\\g<\1\2>", replacement))
+                    topic = topic if found is None else found.expand(_JAVA_GROUP.sub(r"\\g<\1\2>", replacement))
                 except (re.error, IndexError):
                     return None
         return topic
 
 
-def config_of(said: object) -> tuple[str, ConnectorConfig]:
-    """Name ("" if none is said) and settings out of a JSON value. Raises UsageError, which repeats nothing of it."""
-    if not isinstance(said, dict):
+def config_of(value: object) -> tuple[str, ConnectorConfig]:
+    """Name ("" if there is none) and settings of what Connect's REST interface gives or takes.
+
+    Raises UsageError, which repeats nothing of the value.
+    """
+    if not isinstance(value, dict):
         raise UsageError("a connector's configuration is a JSON object of its settings, or has one under `config`")
-    inner = said.get("config")
-    settings = inner if isinstance(inner, dict) else said
+    inner = value.get("config")
+    settings = inner if isinstance(inner, dict) else value
     if not settings.get("connector.class"):
-        raise UsageError("the configuration has no connector.class: it is none of a connector")
-    name = said.get("name") or settings.get("name") or ""
-    return str(name), ConnectorConfig({str(key): _text(value) for key, value in settings.items()})
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
+        raise UsageError("the configuration has no connector.class, so it is not a connector's")
+    name = value.get("name") or settings.get("name") or ""
+    texts = {
+        option: text if isinstance(text, str) else msgspec.json.encode(text).decode()
+        for option, text in settings.items()
+        if text is not None
+    }
+    return str(name), ConnectorConfig(texts)
 
 
 def names_matched(patterns: list[str], names: list[str]) -> set[str]:
@@ -133,227 +109,186 @@ def names_matched(patterns: list[str], names: list[str]) -> set[str]:
     return found
 
 
-DEBEZIUM = re.compile(r"io\.debezium\.connector\.(postgresql|mysql|mariadb|sqlserver|oracle|db2|informix|vitess)\.\w+")
-JDBC_SINK = re.compile(r"io\.(debezium\.connector|confluent\.connect|aiven\.connect)\.jdbc\.JdbcSinkConnector")
-PLACEHOLDER = "__debezium_unavailable_value"
-
-
-@dataclass(frozen=True)
 class Case:
-    """A connector held against a table."""
+    """A connector held against a table. words: what rules may name; traits: what they may ask for."""
 
-    table: Table
-    config: ConnectorConfig
-
-    @cached_property
-    def words(self) -> dict[str, str]:
-        """What rules may name."""
-        table, config, changes = self.table, self.config, topic_name(self.table.name, CHANGES)
-        groups = {group: f"topic.creation.{group}.include" for group in config.listed("topic.creation.groups")}
-        makers = (group for group, name in groups.items() if names_matched(config.listed(name), [changes]))
+    def __init__(self, table: Table, config: ConnectorConfig) -> None:
+        self.table, self.config = table, config
+        changes, is_debezium = topic_name(table.name, CHANGES), DEBEZIUM.fullmatch(config.connector_class) is not None
+        sink = JDBC_SINK.fullmatch(config.connector_class)
+        captured = config.relations() or []
+        self.relations = [relation for relation in captured if config.topic_of(relation) == changes]
+        makers = (
+            group
+            for group in config.listed("topic.creation.groups")
+            if names_matched(config.listed(f"topic.creation.{group}.include"), [changes])
+        )
         decimals = [a.name for a in table.attributes if isinstance(a, NumericAttribute) and not a.integer]
-        return {
+        self.words = {
             "changes": changes,
-            "group": next(makers, "default"),  # by whose settings Connect makes a topic that is missing
+            "group": next(makers, "default"),  # its settings make the input if it is missing
             "outputs": ",".join(topic_name(table.name, kind) for kind in outputs_of(table.form)),
             "key": ",".join(table.source_key),
+            "key_mode": "primary.key.mode" if sink and sink[1].startswith("debezium") else "pk.mode",
             "decimals": ", ".join(decimals + [column.name for column in table.kept if column.type == "decimal"]),
             "times": ", ".join(temporal_columns(table)),
             "clocks": ", ".join(temporal_columns(table, CLOCKS)),
         }
-
-    @cached_property
-    def traits(self) -> set[str]:
-        """What rules may ask for."""
-        config, name = self.config, self.config.connector_class
-        sink, is_debezium = JDBC_SINK.fullmatch(name), DEBEZIUM.fullmatch(name) is not None
         holds = {
-            "jdbc": config.kind == SINK and sink is not None and self.table.form != LOSSY_JOIN,
-            "debezium-names": sink is not None and sink[1].startswith("debezium"),
-            "other-names": sink is not None and not sink[1].startswith("debezium"),
+            "jdbc": config.kind == SINK and sink is not None and table.form != LOSSY_JOIN,
             "debezium": config.kind == SOURCE and is_debezium,
-            "binlog": name in BINLOGS.values(),
+            "binlog": config.connector_class in BINLOGS.values(),
             "unknown": not (is_debezium if config.kind == SOURCE else sink),
-            "bare": not config.has("value.converter.schemas.enable", "true", default="true"),
-            "bytes": not config.has("value.converter.decimal.format", "numeric"),
+            "json": config.get("value.converter") == JSON_CONVERTER,
+            "bare": config.get("value.converter.schemas.enable", "true").lower() != "true",
+            "base64": config.get("value.converter.decimal.format").lower() != "numeric",
             "by-primary-key": not config.get("message.key.columns"),
-            "any-table": config.relations() is None,
-            **{word: bool(text) for word, text in self.words.items()},
+            "any-table": not captured,
+            **{word: bool(self.words[word]) for word in ("decimals", "times", "clocks")},
         }
-        return {config.kind, self.table.form, self.table.format, *(trait for trait, held in holds.items() if held)}
-
-    @cached_property
-    def relations(self) -> list[str]:
-        """The captured tables whose rows come to the table's input."""
-        captured = self.config.relations() or []
-        return [relation for relation in captured if self.config.topic_of(relation) == self.words["changes"]]
+        traits = (trait for trait, held in holds.items() if held)
+        self.traits = {config.kind, table.form, f"live-{table.format}", *traits}
 
 
-# -- checks: what was found in a setting that is wrong, else "" -------------------------------------------------------
-
-Check = Callable[[Case, str], str]
+# -- what a text cannot say of an option: what is wrong with its value, else None -------------------------------------
 
 
-def needs(wanted: str, default: str = "") -> Check:
-    """Any other value is wrong."""
-    return lambda case, name: "" if case.config.has(name, wanted, default) else case.config.shown(name)
+def columns(case: Case, option: str, *, listed: bool) -> str | None:
+    """The columns of table.yaml that a list of columns has (listed), or has not."""
+    full = {f"{relation}.{column}": column for relation in case.relations for column in named_columns(case.table)}
+    found = names_matched(case.config.listed(option), list(full))
+    wrong = ", ".join(column for name, column in full.items() if (name in found) == listed)
+    return wrong if wrong and case.config.get(option) else None
 
 
-def refuses(*values: str) -> Check:
-    """One of these values is wrong; "": that it is not set."""
-    return lambda case, name: case.config.shown(name) if case.config.get(name) in values else ""
-
-
-def unwanted(case: Case, name: str) -> str:
-    return case.config.get(name)
-
-
-def of_a(kind: str, check: Check) -> Check:
-    """For settings of one kind of transforms, or one class of converters."""
-    return lambda case, name: check(case, name) if case.config.owner(name) == kind else ""
-
-
-def is_a(kinds: str) -> Check:
-    return lambda case, name: kind if (kind := case.config.owner(name)) in kinds.split() else ""
-
-
-def columns(listed: bool) -> Check:
-    """A list of columns is wrong if columns of table.yaml are listed, or if they are not."""
-
-    def check(case: Case, name: str) -> str:
-        full = {f"{relation}.{column}": column for relation in case.relations for column in named_columns(case.table)}
-        found = names_matched(case.config.listed(name), list(full))
-        return ", ".join(full[one] for one in full if (one in found) == listed) if case.config.get(name) else ""
-
-    return check
-
-
-def elsewhere(case: Case, _: str) -> str:
+def elsewhere(case: Case, _: str) -> str | None:
     topics = [case.config.topic_of(relation) for relation in case.config.relations() or ()]
-    told = [topic for topic in topics if topic is not None]
-    return f"rows come to {', '.join(told)}" if topics and told == topics and not case.relations else ""
+    known = [topic for topic in topics if topic is not None]
+    return f"rows come to {', '.join(known)}" if topics and known == topics and not case.relations else None
 
 
-def other_key(case: Case, name: str) -> str:
-    for pattern, _, keys in (rule.strip().partition(":") for rule in case.config.get(name).split(";")):
+def several(case: Case, option: str) -> str | None:
+    return case.config.get(option) if len(case.relations) > 1 else None
+
+
+def of_table(case: Case, option: str) -> str | None:
+    names = ["." + _ESCAPED.sub(r"\1", name) for name in case.config.listed(option)]
+    ends = tuple(f".{relation}".lower() for relation in case.relations)
+    return ", ".join(name[1:] for name in names if name.lower().endswith(ends)) or None
+
+
+def other_key(case: Case, option: str) -> str | None:
+    for pattern, _, keys in (rule.strip().partition(":") for rule in case.config.get(option).split(";")):
         named = sorted(key.strip() for key in keys.split(","))
         if names_matched([pattern], case.relations) and named != sorted(case.table.source_key):
             return f"{pattern}:{keys}"
-    return ""
+    return None
 
 
-def other_schema(case: Case, name: str) -> str:
+def other_schema(case: Case, option: str) -> str | None:
     """The columns whose type, logical type or its parameters are not those that are published."""
-    wanted = key_schema(case.table) if name.startswith("key") else value_schema(case.table)
+    wanted = key_schema(case.table) if option.startswith("key") else value_schema(case.table)
     try:
         found, expected = (
             {field["field"]: (field["type"], field.get("name"), field.get("parameters")) for field in fields}
-            for fields in (msgspec.json.decode(case.config.get(name))["fields"], wanted["fields"])
+            for fields in (msgspec.json.decode(case.config.get(option))["fields"], wanted["fields"])
         )
     except (msgspec.DecodeError, TypeError, KeyError, AttributeError):
-        return "unreadable" if case.config.get(name) else case.config.shown(name)
-    return ", ".join(field for field in {**expected, **found} if found.get(field) != expected.get(field))
+        return case.config.get(option) and "unreadable"
+    return ", ".join(field for field in {**expected, **found} if found.get(field) != expected.get(field)) or None
 
 
-def topics(case: Case, name: str) -> str:
-    listed = set(case.config.listed(name))
+def other_topics(case: Case, option: str) -> str | None:
+    listed = set(case.config.listed(option))
     is_sound = listed & set(case.words["outputs"].split(",")) and (len(listed) == 1 or "jdbc" not in case.traits)
-    return "" if is_sound else case.config.shown(name)
-
-
-def several(case: Case, name: str) -> str:
-    return case.config.shown(name) if len(case.relations) > 1 else ""
+    return None if is_sound else case.config.get(option)
 
 
 # -- the rules --------------------------------------------------------------------------------------------------------
 
 
 class Rule(NamedTuple):
-    """For connectors with all of some traits. In a setting, {side} is key and value, {transform} each, an end * any."""
+    """What connectors with all of some traits need."""
 
     traits: str
-    setting: str
-    check: Check
-    consequence: str
-    remedy: str
+    options: str  # <Kind>: each transform of this kind, <>: each transform; an end *: every option that begins so
+    needed: str | Callable[[Case, str], str | None]  # allowed values, or after a ! refused ones; -: not set
+    why: str
+    remedy: str = ""  # "": set it to the first allowed value, or remove it
 
 
-ANY, FLATTEN = "transforms.{transform}", "ExtractNewRecordState"
-TYPE, OUT = f"{ANY}.type", "take it out of `transforms`"
-MISSING, OTHERS = "columns that table.yaml names do not come", "columns that table.yaml names come as something else"
-OTHER_KEY = "rows are told apart by something else than QI group and slot"
-DROPPED, BARE = "what cannot be read is dropped in silence", "set value.converter.schemas.enable to true"
-DEFAULTS = "a null in a column that has a DEFAULT comes as the default: another value is published"
-HIDDEN = "columns are left out, by which rows are told apart or QI groups counted"
 ALTERING = "Cast ExtractField Flatten HoistField InsertField MaskField ReplaceField TimestampConverter"
 REROUTING = "ContentBasedRouter PartitionRouting TimestampRouter"
+DROPPING, FLATTENING = "Filter ValueToKey", "ExtractNewRecordState"
+FLATTENED = f"transforms.<{FLATTENING}>"
 HARMLESS = "DropHeaders HeaderFrom HeaderToValue InsertHeader SetSchemaMetadata RegexRouter ByLogicalTableRouter"
-JSON, PRINTED = f"set it to {JSON_CONVERTER}", "set it: `streamer connect sink` prints it"
+
+OUT, BARE = "take it out of `transforms`", "set value.converter.schemas.enable to true"
+DROPPED = "what cannot be read is dropped in silence"
+MISSING = "columns that table.yaml names do not come"
+DEFAULTS = "a null in a column that has a DEFAULT comes as the default: another value is published"
 
 # fmt: off
 RULES = [
-    Rule("", "errors.tolerance", refuses("all"), DROPPED, "set it to none"),
-    Rule("", TYPE, is_a("Filter ValueToKey"), "messages are dropped, or deletions have no key", OUT),
-    Rule("", TYPE, is_a(ALTERING), "keys or values come in another form", OUT),
-    Rule("", TYPE, is_a(REROUTING), "a row's messages come to several topics or shards", OUT),
-    Rule("source", "{side}.converter", needs(JSON_CONVERTER), "messages come in a form that is not read", JSON),
-    Rule("source", "value.converter.replace.null.with.default", of_a(JSON_CONVERTER, needs("false", "true")),
-         DEFAULTS, "set it to false"),
-    Rule("source", "event.processing.failure.handling.mode", refuses("warn", "skip", "ignore"),
-         DROPPED, "set it to fail"),
-    Rule("source", TYPE, is_a(FLATTEN), "TRUNCATE is dropped, always: its rows stay published", OUT),
-    *(Rule("source", f"{ANY}.{name}", of_a(FLATTEN, refuses("drop")), "deletions never come", "set it to rewrite")
-      for name in ("delete.tombstone.handling.mode", "delete.handling.mode")),
-    Rule("source", f"{ANY}.replace.null.with.default", of_a(FLATTEN, needs("false", "true")),
-         DEFAULTS, "set it to false"),
+    Rule("", "errors.tolerance", "!all", DROPPED, "set it to none"),
+    Rule("", "transforms.<>.type", f"!{DROPPING}", "messages are dropped, or deletions have no key", OUT),
+    Rule("", "transforms.<>.type", f"!{ALTERING}", "keys or values come in another form", OUT),
+    Rule("", "transforms.<>.type", f"!{REROUTING}", "a row's messages come to several topics or shards", OUT),
+    Rule("source", "key.converter value.converter", JSON_CONVERTER, "messages come in a form that is not read"),
+    Rule("source json", "value.converter.replace.null.with.default", "false", DEFAULTS),
+    Rule("source", "event.processing.failure.handling.mode", "!warn skip ignore", DROPPED, "set it to fail"),
+    Rule("source", "transforms.<>.type", f"!{FLATTENING}", "TRUNCATE is always dropped: its rows stay published", OUT),
+    Rule("source", f"{FLATTENED}.delete.tombstone.handling.mode {FLATTENED}.delete.handling.mode", "!drop",
+         "deletions never come", "set it to rewrite"),
+    Rule("source", f"{FLATTENED}.replace.null.with.default", "false", DEFAULTS),
     Rule("debezium", "transforms", elsewhere, "nothing comes to {changes}",
          "add a RegexRouter to {changes} (`streamer connect source` prints it)"),
     Rule("debezium", "table.include.list", several,
          "rows of several tables come to one, and those with equal keys replace each other", "capture one table"),
     Rule("debezium", "message.key.columns", other_key,
          "message keys name other columns than table.yaml's key, and every row is refused", "name {key}"),
-    Rule("debezium", "skipped.operations", needs("none"),
-         "what is left out stays published; if nothing is set, that is TRUNCATE", "set it to none"),
-    Rule("debezium", "unavailable.value.placeholder", needs(PLACEHOLDER, PLACEHOLDER),
+    Rule("debezium", "skipped.operations", "none", "what is skipped stays published; by default that is TRUNCATE"),
+    Rule("debezium", "unavailable.value.placeholder", "- __debezium_unavailable_value",
          "a value that was not sent is taken for this text", "remove it"),
-    Rule("debezium", "snapshot.mode", refuses("no_data", "never", "schema_only"),
+    Rule("debezium", "snapshot.mode", "!no_data never schema_only",
          "rows that are there before the connector never come", "set it to initial, or signal an incremental snapshot"),
-    Rule("debezium", "snapshot.mode", refuses("initial_only"),
-         "the connector stops after the snapshot: changes never come", "set it to initial"),
-    Rule("debezium bare bytes decimals", "decimal.handling.mode", refuses("", "precise"),
+    Rule("debezium", "snapshot.mode", "!initial_only", "the connector stops after the snapshot: changes never come",
+         "set it to initial"),
+    Rule("debezium", "snapshot.select.statement.overrides", of_table,
+         "a snapshot reads only what the statement selects: all other rows never come until they change", "remove it"),
+    Rule("debezium bare base64 decimals", "decimal.handling.mode", "!- precise",
          "{decimals}: without a schema they come as base64, which may look like a number", "set it to string"),
-    Rule("debezium bare times", "time.precision.mode", needs("isostring"),
+    Rule("debezium bare times", "time.precision.mode", "isostring",
          "{times}: without a schema they come as bare numbers, of days or of parts of a second", BARE),
-    Rule("debezium bare clocks", "time.precision.mode", refuses("isostring"),
-         "{clocks}: without a schema an instant and a clock on the wall both come with a Z", BARE),
-    Rule("debezium", "column.include.list", columns(listed=False), MISSING, "add them"),
-    Rule("debezium", "column.exclude.list", columns(listed=True), MISSING, "take them out"),
-    Rule("debezium", "column.mask.*", columns(listed=True), OTHERS, "take them out"),
-    Rule("debezium", "column.truncate.*", columns(listed=True), OTHERS, "take them out"),
-    *(Rule("debezium", f"topic.creation.{{group}}.{name}", needs(wanted, wanted),
-           "if Connect makes {changes}, it drops messages", f"set it to {wanted}")
-      for name, wanted in REQUIRED_CONFIGS[CHANGES].items()),
-    Rule("sink", "topics", topics, "what is read is not this table's output alone", "set it to {outputs}"),
-    Rule("sink lossy-join", "topics", unwanted,
-         "what a join of the two topics shows record by record may be of two moments",
+    Rule("debezium bare clocks", "time.precision.mode", "!isostring",
+         "{clocks}: without a schema an instant and a local time both come with a Z", BARE),
+    Rule("debezium", "column.include.list", partial(columns, listed=False), MISSING, "add them"),
+    Rule("debezium", "column.exclude.list", partial(columns, listed=True), MISSING, "take them out"),
+    Rule("debezium", "column.mask.* column.truncate.*", partial(columns, listed=True),
+         "columns that table.yaml names come as something else", "take them out"),
+    *(Rule("debezium", f"topic.creation.{{group}}.{name}", f"{wanted} -",
+           "if Connect makes {changes}, it drops messages") for name, wanted in REQUIRED_CONFIGS[CHANGES].items()),
+    Rule("sink", "topics", other_topics, "what is read is not this table's output alone", "set it to {outputs}"),
+    Rule("sink lossy-join", "topics", "-", "a join of the two topics, record by record, may mix two moments",
          "give others a copy (`subscribe --csv`)"),
-    Rule("sink", "consumer.override.isolation.level", needs("read_committed"),
-         "records that were never committed are read, and stay in the sink", "set it to read_committed"),
-    Rule("jdbc", "insert.mode", needs("upsert"), "rows are doubled, or refused as they come again", "set it to upsert"),
-    Rule("jdbc", "delete.enabled", needs("true"),
-         "rows that are gone stay in the sink, and QI groups seem larger than they are", "set it to true"),
-    Rule("jdbc debezium-names", "primary.key.mode", needs("record_key"), OTHER_KEY, "set it to record_key"),
-    Rule("jdbc other-names", "pk.mode", needs("record_key"), OTHER_KEY, "set it to record_key"),
-    *(Rule("jdbc", name, unwanted, HIDDEN, "remove it")
-      for name in ("primary.key.fields", "pk.fields", "field.include.list", "field.exclude.list", "fields.whitelist")),
-    Rule("jdbc json", "{side}.converter.schema.content", other_schema,
-         "these columns are missing, of another type, or not published: they come wrong or as nothing", PRINTED),
+    Rule("sink", "consumer.override.isolation.level", "read_committed",
+         "records that were never committed are read, and stay in the sink"),
+    Rule("jdbc", "insert.mode", "upsert", "rows are doubled, or refused as they come again"),
+    Rule("jdbc", "delete.enabled", "true",
+         "rows that are gone stay in the sink, and QI groups seem larger than they are"),
+    Rule("jdbc", "{key_mode}", "record_key", "rows are identified by something else than QI group and slot"),
+    Rule("jdbc", "primary.key.fields pk.fields field.include.list field.exclude.list fields.whitelist", "-",
+         "columns are left out that tell rows apart or count QI groups"),
+    Rule("jdbc live-json", "key.converter.schema.content value.converter.schema.content", other_schema,
+         "these columns are missing, of another type, or not published: they come wrong or as nothing",
+         "set it: `streamer connect sink` prints it"),
 ]
-UNCHECKED = {
+NOT_CHECKED = {
     "source debezium": ["keys of messages that are in {changes} already must have the same form"],
     "source debezium by-primary-key": ["message.key.columns is not set: the table's primary key must be exactly {key}"],
-    "source debezium any-table": ["table.include.list is missing, or matches several tables: which, and which columns"],
-    "source binlog": UNTOLD,
+    "source debezium any-table": ["table.include.list is missing, or matches several tables: which, with which columns "
+                                  "and snapshots"],
+    "source binlog": NOT_IN_BINLOG,
     "source unknown": ["this connector is none of Debezium's for relational databases: all but what every one has"],
     "sink jdbc": ["whether readers see the sink's table by the view alone (`streamer connect view`)"],
     "sink unknown": ["this sink is no JDBC sink that is known here: whether it upserts and deletes by the message key"],
@@ -361,11 +296,8 @@ UNCHECKED = {
 # fmt: on
 
 
-# -- what applies them ------------------------------------------------------------------------------------------------
-
-
 class Finding(NamedTuple):
-    """A setting by which something would be lost or misread; what comes of it, and its remedy."""
+    """A setting that loses or misreads something, what follows from it, and its remedy; fields as `--json` has them."""
 
     setting: str
     found: str
@@ -377,30 +309,41 @@ class Finding(NamedTuple):
 
 
 def findings(table: Table, config: ConnectorConfig) -> Iterator[Finding]:
-    """All settings by which something of a table would be lost, misread or doubled."""
+    """All settings that would lose, misread or double something of a table."""
     case = Case(table, config)
     for rule in RULES:
         if case.traits.issuperset(rule.traits.split()):
-            for name in _settings(rule.setting, case):
-                if found := rule.check(case, name):
-                    shown = re.sub(r"(with\.salt\.).*", r"\1...", name)  # the salt of a mask is part of the name
-                    texts = (text.format_map(case.words) for text in (rule.consequence, rule.remedy))
-                    yield Finding(shown, found, *texts)
+            remedy = rule.remedy or ("remove it" if rule.needed == "-" else f"set it to {str(rule.needed).split()[0]}")
+            for option in (one for pattern in rule.options.split() for one in _options(pattern, case)):
+                if (found := _wrong(rule, option, case)) is not None:
+                    shown = re.sub(r"(with\.salt\.).*", r"\1...", option)  # the salt of a mask is part of the name
+                    why, what_to_do = (text.format_map(case.words) for text in (rule.why, remedy))
+                    yield Finding(shown, found or "not set", why, what_to_do)
 
 
-def _settings(pattern: str, case: Case) -> list[str]:
+def _options(pattern: str, case: Case) -> list[str]:
     if pattern.endswith("*"):
-        return sorted(name for name in case.config.settings if name.startswith(pattern[:-1]))
-    aliases = case.config.transforms() if "{transform}" in pattern else [""]
-    sides = ("key", "value") if "{side}" in pattern else [""]
-    return [pattern.format(**case.words, side=side, transform=alias) for side in sides for alias in aliases]
+        return sorted(option for option in case.config.settings if option.startswith(pattern[:-1]))
+    before, _, rest = pattern.format_map(case.words).partition("<")
+    kind, _, after = rest.partition(">")
+    aliases = [alias for alias, found in case.config.transforms.items() if kind in ("", found)]
+    return [f"{before}{alias}{after}" for alias in aliases] if rest else [before]
+
+
+def _wrong(rule: Rule, option: str, case: Case) -> str | None:
+    """What is wrong with an option's value, "" for none; None if nothing is."""
+    if callable(rule.needed):
+        return rule.needed(case, option)
+    value = case.config.get(option)
+    listed = (value.lower() or "-") in rule.needed.removeprefix("!").lower().split()
+    return value if listed == rule.needed.startswith("!") else None
 
 
 def not_checked(table: Table, config: ConnectorConfig) -> list[str]:
     """What a configuration does not tell, and what it has to be."""
-    case, known = Case(table, config), f"{ALTERING} {REROUTING} {HARMLESS} Filter ValueToKey {FLATTEN}".split()
-    left = [text for traits, texts in UNCHECKED.items() if case.traits.issuperset(traits.split()) for text in texts]
-    unknown = {alias: kind for alias, kind in config.transforms().items() if kind not in known}
+    case, known = Case(table, config), f"{ALTERING} {REROUTING} {DROPPING} {FLATTENING} {HARMLESS}".split()
+    left = [text for traits, texts in NOT_CHECKED.items() if case.traits.issuperset(traits.split()) for text in texts]
+    unknown = {alias: kind for alias, kind in config.transforms.items() if kind not in known}
     more = [f"transforms.{alias}.type: what {kind or 'it'} does to messages" for alias, kind in unknown.items()]
     return [text.format_map(case.words) for text in left] + more
 

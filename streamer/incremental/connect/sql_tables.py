@@ -1,13 +1,10 @@
-"""The table that a sink or a stream processor keeps of what is published, and the view by which it is read.
+"""SQL for readers of what is published: the table that a sink or a stream processor keeps, and the view to read it by.
 
-The rules of this file
-----------------------
-* A sink takes records one by one, so now and then its table is of two releases. The view shows a QI group's rows only
-  where enough of them have one and the same box: k rows, and l distinct values of each sensitive column where
-  table.yaml asks for them. `alpha`, `beta` and `r` are not counted, and whose rows they are cannot be: the SQL itself
-  says so, in remarks that go where it goes.
-* A QI group in one message holds its model by itself: there the view shows everything.
-* ksqlDB has no view of this kind: it gets the table alone, and the remark.
+* A sink writes records one by one, so at times its table mixes two releases. The view shows a QI group's rows only if
+  enough of them have the same box: k rows, and l distinct values of each sensitive column if table.yaml asks for l. It
+  does not count `alpha`, `beta` and `r`, and cannot count individuals: comments in the SQL say so.
+* A QI group in one message satisfies its model by itself: then the view shows everything.
+* ksqlDB has no view of this kind: it gets the table and the comment.
 """
 
 from __future__ import annotations
@@ -18,79 +15,57 @@ from dataclasses import dataclass
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.topics import LIVE, topic_name
+from streamer.table.published import schemas
 from streamer.table.published.groups import COUNT, VALUES
 from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, all_box_columns
-from streamer.table.published.schemas import (
-    BOOLEAN,
-    DECIMAL,
-    FLOAT,
-    INTEGER,
-    TEXT,
-    PublishedColumn,
-    all_columns,
-    kept_column,
-    record_key_columns,
-    record_value_columns,
-    sink_table,
-    view_name,
-)
+from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, Table
-
-# Which readers of the changelog may do what, where k counts individuals, and where one table is two topics.
-#
-# A QI group that is one message holds the model by itself: no reader of that form has to count anything.
 
 
 def sql_warnings(table: Table) -> Iterator[str]:
-    """A warning for tables whose rows cannot be counted by a reader that does not wait for whole releases."""
+    """A warning if a reader that does not wait for whole releases cannot count what protects people."""
     if table.form == LOSSY_JOIN:
         yield (
-            "a lossy join is two topics: readers must apply whole releases of both, as `streamer subscribe` does; what "
-            "SQL joins of them meanwhile may be of two moments"
+            "a lossy join is two topics: readers must apply whole releases of both, as `streamer subscribe` does; a "
+            "join in SQL may be of two moments"
         )
     elif table.individual is not None and table.form == ROWS:
         yield (
-            f"k counts individuals ({table.individual}), and rows do not tell whose they are: readers must apply whole "
-            "releases, as `streamer subscribe` does; `HAVING count(*) >= k` in SQL counts rows and protects nobody"
+            f"k counts individuals ({table.individual}), and rows do not say whose they are: readers must apply whole "
+            "releases, as `streamer subscribe` does; `HAVING count(*) >= k` in SQL counts rows and protects no one"
         )
 
 
-# How Postgres, MySQL, Flink and ksqlDB say a table: quotes, types, keys, and what stands behind the columns.
+# -- the dialects
 #
-# In MySQL texts are compared by their bytes only under a collation that says so: under the usual one, two labels that
-# differ in case would count as one box. Flink and ksqlDB read the topic itself, with committed records alone.
+# MySQL compares texts by their bytes only under a collation that says so: under the usual one, two labels that differ
+# in case would count as one box. Flink and ksqlDB read the topic itself, committed records alone.
 
 FLINK, KSQLDB = "flink", "ksqldb"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One SQL. Texts of a key may need a length of their own.
-
-    decimal: with places for precision and scale. nested: a list of objects, with a place for their members; "": there
-    is no such type. not_null: behind the type of a column that is never null; key: behind that of one of the primary
-    key. primary_key: a line with a place for the names; "": `key` says it. opening: a statement before. closing: behind
-    the columns, with places for `topic` and `kafka`; closing_avro: the same over Avro, with a place for `registry`.
-    """
+    """How one SQL writes a table."""
 
     quote: str
     types: dict[str, str]
-    decimal: str
-    key_text: str
-    key: str = " NOT NULL"
-    not_null: str = " NOT NULL"
-    primary_key: str = "PRIMARY KEY ({})"
-    nested: str = ""
-    closing: str = ""
-    closing_avro: str = ""
-    opening: str = ""
+    decimal: str  # with places for precision and scale
+    key_text: str  # the type of a text in the primary key
+    key: str = " NOT NULL"  # after the type of a column of the primary key
+    not_null: str = " NOT NULL"  # after the type of any other column that is never null
+    primary_key: str = "PRIMARY KEY ({})"  # a line of its own; "": `key` says it
+    nested: str = ""  # a list of objects, with a place for their members; "": there is no such type
+    closing: str = ""  # after the columns, with places for `topic` and `kafka`
+    closing_avro: str = ""  # the same for Avro, with a place for `registry`
+    opening: str = ""  # a statement before
 
     def name(self, text: str) -> str:
         """A name in quotes."""
         return f"{self.quote}{text.replace(self.quote, 2 * self.quote)}{self.quote}"
 
     def type(self, column: PublishedColumn) -> str:
-        """The type of a column that is in no key."""
+        """The type of a column outside the key."""
         if column.type == DECIMAL:
             return self.decimal.format(column.whole_digits + column.scale, column.scale)
         return self.types[column.type]
@@ -116,13 +91,23 @@ _AVRO_KAFKA = _UPSERT_KAFKA.replace("= 'json'", "= 'avro-confluent'").replace(
 DIALECTS = {
     POSTGRES: Dialect(
         quote='"',
-        types={TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", BOOLEAN: "boolean"},
+        types={
+            TEXT: "text",
+            INTEGER: "bigint",
+            FLOAT: "double precision",
+            BOOLEAN: "boolean",
+        },
         decimal="numeric({}, {})",
         key_text="text",
     ),
     MYSQL: Dialect(
         quote="`",
-        types={TEXT: "mediumtext", INTEGER: "bigint", FLOAT: "double", BOOLEAN: "boolean"},
+        types={
+            TEXT: "mediumtext",
+            INTEGER: "bigint",
+            FLOAT: "double",
+            BOOLEAN: "boolean",
+        },
         decimal="decimal({}, {})",
         key_text=f"varchar({len(LONGEST_NAME)})",
         closing=" CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
@@ -149,63 +134,61 @@ DIALECTS = {
         nested="ARRAY<STRUCT<{}>>",
         closing=" WITH (KAFKA_TOPIC = '{topic}', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON')",
         closing_avro=" WITH (KAFKA_TOPIC = '{topic}', KEY_FORMAT = 'AVRO', VALUE_FORMAT = 'AVRO')",
-        opening="SET 'processing.guarantee' = 'exactly_once_v2'; -- reads committed records alone",
+        opening="SET 'processing.guarantee' = 'exactly_once_v2'; -- reads committed records only",
     ),
 }
 
 
-SOME_REGISTRY = "http://REGISTRY:8081"
-"""In place of the schema registry's address, which is no matter of table.yaml."""
-
-
 def view_sql(table: Table, dialect: str, kafka: str = "HOST:PORT") -> str:
-    """The statements for one of DIALECTS.
+    """The SQL statements, in one of DIALECTS. kafka: bootstrap servers, for Flink.
 
-    kafka: bootstrap servers, which Flink is told. Raises UsageError for a lossy join and for a format that the dialect
-    does not read, ConfigError for a column without a type.
+    Raises UsageError for a lossy join and for a format that the dialect does not read, ConfigError for a column without
+    a type.
     """
-    spoken = DIALECTS[dialect]
-    statements = [*_remarks(table, dialect), *filter(None, [spoken.opening]), _create_table(table, spoken, kafka)]
+    sql = DIALECTS[dialect]
+    statements = [*_comments(table, dialect), *filter(None, [sql.opening]), _create_table(table, sql, kafka)]
     if dialect != KSQLDB:
-        statements.append(_create_view(table, spoken))
+        statements.append(_create_view(table, sql))
     return "\n".join(statements) + "\n"
 
 
-def _remarks(table: Table, dialect: str) -> Iterator[str]:
+def _comments(table: Table, dialect: str) -> Iterator[str]:
     if table.form == GROUPS:
-        yield "-- Every row is a whole QI group, which holds the privacy model by itself."
+        yield "-- Every row is a whole QI group, which satisfies the privacy model by itself."
         return
     if dialect == KSQLDB:
-        yield f"-- Of two releases now and then: show only boxes of {table.k} rows and more of one qi_group."
+        yield f"-- At times this mixes two releases: show only boxes with {table.k} rows or more of one qi_group."
     uncounted = [name for name in ("alpha", "beta", "r") if getattr(table.diversity, name) is not None]
     if uncounted:
-        yield f"-- Not counted here: {', '.join(uncounted)}. Whole releases hold them, and so does `form: groups`."
+        yield f"-- Not counted here: {', '.join(uncounted)}. Whole releases satisfy them, and so does `form: groups`."
     if table.individual is not None:
-        yield "-- k counts individuals, and rows do not tell whose they are: while a release is half applied, k rows"
-        yield "-- may be one person's. Show a copy that `streamer subscribe` made, or publish `form: groups`."
+        yield "-- k counts individuals, and rows do not say whose they are: while a release is half applied, k rows"
+        yield "-- may be one person's. Show a copy made by `streamer subscribe`, or publish `form: groups`."
 
 
 def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
-    keys = record_key_columns(table)
+    keys = schemas.record_key_columns(table)
     lines = [_key_line(column, dialect) for column in keys]
-    lines += [_line(column, dialect) for column in all_columns(table) if column not in keys]
+    lines += [_line(column, dialect) for column in schemas.all_columns(table) if column not in keys]
     if table.form == GROUPS and dialect.nested:
         lines.append(f"{dialect.name(VALUES)} {_values_type(table, dialect)}")
     if dialect.primary_key:
         lines.append(dialect.primary_key.format(_listed((column.name for column in keys), dialect)))
     body = ",\n  ".join(lines)
-    closing = _closing(table, dialect).format(topic=topic_name(table.name, LIVE), kafka=kafka, registry=SOME_REGISTRY)
-    return f"CREATE TABLE {dialect.name(sink_table(table))} (\n  {body}\n){closing};"
+    closing = _closing(table, dialect).format(
+        topic=topic_name(table.name, LIVE), kafka=kafka, registry="http://REGISTRY:8081"
+    )
+    return f"CREATE TABLE {dialect.name(schemas.sink_table(table))} (\n  {body}\n){closing};"
 
 
 def _closing(table: Table, dialect: Dialect) -> str:
-    """What stands behind the columns; raises UsageError where a topic's format is none that the dialect reads."""
+    """What follows the columns; raises UsageError if the dialect does not read the topic's format."""
     if not dialect.closing_avro or table.format == JSON:  # a database's own table, or plain records
         return dialect.closing
     if table.format == CONNECT_JSON:
         raise UsageError(
-            "publish.live.format: connect-json: Flink and ksqlDB do not look for a row within Kafka Connect's schema"
-            " and payload: publish `format: json` or `format: avro` for them"
+            "publish.live.format: connect-json: Flink and ksqlDB do not find a row within Kafka Connect's schema and"
+            " payload: publish `format: json` or `format: avro` for them"
         )
     return dialect.closing_avro
 
@@ -220,13 +203,13 @@ def _line(column: PublishedColumn, dialect: Dialect) -> str:
 
 
 def _values_type(table: Table, dialect: Dialect) -> str:
-    members = (*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
+    members = (*map(schemas.kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
     return dialect.nested.format(", ".join(f"{dialect.name(m.name)} {dialect.type(m)}" for m in members))
 
 
 def _create_view(table: Table, dialect: Dialect) -> str:
-    shown = [column.name for column in record_value_columns(table)]
-    source, view = dialect.name(sink_table(table)), dialect.name(view_name(table))
+    shown = [column.name for column in schemas.record_value_columns(table)]
+    source, view = dialect.name(schemas.sink_table(table)), dialect.name(schemas.view_name(table))
     if table.form == GROUPS:
         shown += [VALUES] if dialect.nested else []
         return f"CREATE VIEW {view} AS\nSELECT {_listed(shown, dialect)} FROM {source};"
@@ -242,7 +225,7 @@ def _create_view(table: Table, dialect: Dialect) -> str:
 
 
 def _enough(table: Table, dialect: Dialect) -> Iterator[str]:
-    """What rows of one box must be to be shown. A null is a value where table.yaml counts it as one."""
+    """The conditions to show the rows of one box. A null is a value if table.yaml counts it as one."""
     yield f"count(*) >= {table.k}"
     asked = table.diversity
     for name in (table.kept[i].name for i in table.sensitive) if asked.l is not None else ():

@@ -1,14 +1,12 @@
-"""What can happen to a table of people, as values: the input language of the engine.
+"""Changes of a table of people, as values: the input of the engine.
 
-The rules of this file
-----------------------
-* A change is decoded, validated and encoded already: codes instead of raw quasi-identifiers, canonical JSON texts
-  instead of sensitive values. What could not be encoded never becomes a change (it is an `EventRefused`).
-* Two families. The plain form is strict: `Insert` of a source key that exists, `Delete` or `Modify` of one that does
-  not are refused. The change-data-capture form is at-least-once: `Upsert` (which the plain form has, too) and
-  `Remove` say how the row shall be afterwards, and repeating them changes nothing.
-* Statements (`DeleteWhere`, `ModifyWhere`, `Truncate`) speak about all rows of a shard.
-* The repr of a change shows its kind only: a log line can hold one without holding a value.
+* A change is decoded, validated and encoded: codes instead of raw quasi-identifiers, canonical JSON texts instead of
+  sensitive values. A message that could not be encoded is never a change; it is an `EventRefused`.
+* Two families. The plain form is strict: `Insert` of an existing source key is refused, and so are `Delete` and
+  `Modify` of an unknown one. Change data capture is at-least-once: `Upsert` (also in the plain form) and `Remove` say
+  how the row is afterwards, and repeating them changes nothing.
+* Statements (`DeleteWhere`, `ModifyWhere`, `Truncate`) are about all rows of a shard.
+* The repr of a change shows its kind only, so that logs hold no value.
 """
 
 from __future__ import annotations
@@ -22,68 +20,57 @@ from streamer.table.row import Row, RowsView, Unshown
 
 
 class RowCondition(Protocol):
-    """Which rows a statement speaks about (Song et al. 2009, phi)."""
+    """Which rows a statement is about (Song et al. 2009, phi)."""
 
     def matches(self, rows: RowsView) -> Bools:
-        """Whether each row satisfies it; bool (n,)."""
+        """Which rows satisfy it; bool (n,)."""
 
 
 class RowAssignments(Protocol):
-    """What a statement makes of a row (Song et al. 2009, F_M)."""
+    """How a statement changes a row (Song et al. 2009, F_M)."""
 
     def applied_to(self, row: Row) -> Row:
-        """The row with its new values; raises EventRefused where one of them is not a value of its column."""
+        """The row with its new values; raises EventRefused if one of them is not a value of its column."""
 
 
 class Insert(Unshown, frozen=True):
-    """A new row; refused (`key-exists`) where the source key is there."""
+    """A new row; refused (`key-exists`) if the source key is there."""
 
     source_key: str
     row: Row
 
 
 class Delete(Unshown, frozen=True):
-    """Removes a row; refused (`key-unknown`) where the source key is not there."""
+    """Removes a row; refused (`key-unknown`) if the source key is not there."""
 
     source_key: str
 
 
 class Modify(Unshown, frozen=True):
-    """New values for some columns of one row; refused (`key-unknown`) where the source key is not there.
-
-    codes: attribute number -> code. exact: attribute number -> text. values: kept column number -> JSON text. nulls:
-    which of these attributes are null now.
-    individual: only to be compared with the stored one (`individual-changed` where it differs).
-    """
+    """New values for some columns of one row; refused (`key-unknown`) if the source key is not there."""
 
     source_key: str
-    codes: Mapping[int, int] = {}
-    exact: Mapping[int, str] = {}
-    values: Mapping[int, bytes] = {}
-    individual: str | None = None
-    nulls: tuple[int, ...] = ()
+    codes: Mapping[int, int] = {}  # attribute number -> code
+    exact: Mapping[int, str] = {}  # attribute number -> text
+    values: Mapping[int, bytes] = {}  # kept column number -> JSON text
+    individual: str | None = None  # compared with the stored one: `individual-changed` if it differs
+    nulls: tuple[int, ...] = ()  # those of the attributes that are null now
 
 
 class Upsert(Unshown, frozen=True):
-    """The row shall be like this afterwards; `former_key`: the source key it had before, where that changed.
-
-    was_there: the message speaks of a change, so that the row should be there already.
-    """
+    """The row is like this afterwards."""
 
     source_key: str
     row: Row
-    former_key: str | None = None
-    was_there: bool = False
+    former_key: str | None = None  # the source key that it had before, if the key changed
+    was_there: bool = False  # the message is about a change: the row should be there already
 
 
 class Remove(Unshown, frozen=True):
-    """The row shall not be there afterwards; ignored if it is not there now.
-
-    was_there: the message is a deletion, and not the tombstone that may follow one.
-    """
+    """The row is not there afterwards; ignored if it is not there now."""
 
     source_key: str
-    was_there: bool = False
+    was_there: bool = False  # the message is a deletion, not the tombstone that may follow one
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +92,16 @@ class ModifyWhere:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Removes all rows but the spared ones, which are named by their source keys.
-
-    whole_table_only: said to one shard only, which cannot do it if there are several: whoever reads it tells the
-    others first (`streamer.incremental.shard.truncations`).
-    """
+    """Removes all rows but the spared ones."""
 
     statement_id: str | None = None
-    whole_table_only: bool = False
-    spared: frozenset[str] = field(default=frozenset(), repr=False)
+    whole_table_only: bool = False  # one shard has read it; the others must hear of it first (`shard.truncations`)
+    spared: frozenset[str] = field(default=frozenset(), repr=False)  # source keys
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """A message that says nothing about the rows (a tombstone after a deletion, a heartbeat): ignored and counted."""
+    """A message that is about no row (a heartbeat, a transaction's border): ignored and counted."""
 
 
 Statement = DeleteWhere | ModifyWhere | Truncate
@@ -126,17 +109,11 @@ Statement = DeleteWhere | ModifyWhere | Truncate
 Change = Insert | Delete | Modify | Upsert | Remove | Statement | Nothing
 
 
-# What became of the messages that were read: messages = applied + ignored + dead letters, in every sum of counts.
-#
-# Beside this sum stands how many of the applied and ignored ones changed or deleted a captured row that the table did
-# not have: rows were missed before, or lie in another shard; and, by column, how many of the applied ones had a
-# category that table.yaml does not list and its `other` takes: a vocabulary that drifts is seen nowhere else. A letter
-# about rows that a statement left unchanged (`partial`) is not counted here: its statement was applied.
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Messages by what became of them.
+    """Messages by their outcome: in every sum, messages = applied + ignored + dead letters.
+
+    A dead letter about rows that a statement left unchanged (`partial`) is not counted: its statement was applied.
 
     >>> (Counts(applied=2, dead_letters=1) + Counts(ignored=1)).messages
     4
@@ -145,8 +122,8 @@ class Counts:
     applied: int = 0
     ignored: int = 0
     dead_letters: int = 0
-    unknown_keys: int = 0
-    unlisted: Mapping[str, int] = field(default_factory=dict)
+    unknown_keys: int = 0  # of these: captured changes of rows that the table does not have
+    unlisted: Mapping[str, int] = field(default_factory=dict)  # of the applied: by column, an unknown category
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -171,7 +148,7 @@ APPLIED, IGNORED, DEAD = Counts(applied=1), Counts(ignored=1), Counts(dead_lette
 """One message each."""
 
 APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=1, dead_letters=-1)
-"""A message that had been refused, and was tried again: it is no dead letter any more."""
+"""A dead letter that was retried: it is not a dead letter any more."""
 
 UNKNOWN_KEY = Counts(unknown_keys=1)
-"""To be added to what became of the message."""
+"""Added to the outcome of the message."""

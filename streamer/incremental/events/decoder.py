@@ -1,16 +1,24 @@
 """Messages of the input topic -> changes.
 
-The rules of this file
-----------------------
-* A message says itself which form it has, and is asked in this order: no value, or JSON's null, which Kafka Connect's
-  converter writes for none (the row of the message key is gone); `__deleted` or `__op` (a flattened row); the columns
-  of the primary key, where table.yaml says `input: {form: rows}` (a row); `op` insert, upsert, delete, modify or
-  truncate (the plain form); `op` c, r, u, d, t or m (Debezium's envelope); a notice of the connector. Anything else is
-  refused, never guessed.
-* The plain form is strict in what it needs and does not look at what it does not know: a row may have columns that
-  table.yaml does not name.
-* The message key is read only where the value does not say whose row it is.
-* What cannot be decoded raises `EventRefused`. Its text holds reasons and names of table.yaml, nothing that came in.
+* A message says itself which form it has. The forms, in the order in which they are tried: no value, or JSON's
+  null, which Kafka Connect's converter writes for no value (the row of the message key is gone); `__deleted` or
+  `__op` (a flattened row); the columns of the primary key, if table.yaml says `input: {form: rows}` (a row); `op`
+  insert, upsert, delete, modify or truncate (the plain form); `op` c, r, u, d, t or m (Debezium's envelope); a notice
+  of the connector. Anything else is refused, never guessed.
+* The plain form is strict in what it needs, and ignores everything else: a row may have columns that table.yaml
+  does not name.
+* The message key is read only if the value does not say whose row it is.
+* A message that cannot be decoded raises `EventRefused`. Its text holds reasons and names of table.yaml, nothing of the
+  message.
+
+Change data capture is at-least-once: c (create), r (read by a snapshot) and u (update) say how a row is now, d (delete)
+and a tombstone that it is gone. So these become `Upsert` and `Remove`. An update whose `before` has another primary key
+carries the former key. t (truncate) comes to one partition only. m (a logical message) and the connector's notices
+(heartbeats, borders of transactions, schema changes) are about no row. A flattened row (`ExtractNewRecordState`) has
+`__deleted` or `__op`. With the transform's defaults it has neither, and a deletion is nothing but a null, whose row is
+named by the message key alone. So a row whose message key names another row, or none, is refused: it could never be
+removed. A value that the connector did not send (an unchanged TOAST column of PostgreSQL) is refused: to take the
+placeholder for the value would lose the value.
 """
 
 from __future__ import annotations
@@ -19,18 +27,7 @@ import base64
 from collections.abc import Callable, Mapping
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.changes import (
-    Change,
-    Delete,
-    DeleteWhere,
-    Insert,
-    Modify,
-    ModifyWhere,
-    Nothing,
-    Remove,
-    Truncate,
-    Upsert,
-)
+from streamer.incremental.events import changes
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders
 from streamer.incremental.events.key_form import MessageKeys
 from streamer.incremental.events.registered_schemas import Known
@@ -39,25 +36,12 @@ from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import Table
 
-# Change data capture in Debezium's forms: envelopes, flattened rows, tombstones.
-#
-# At least once: c (create), r (read by a snapshot) and u (update) say how a row is now, d (delete) and a tombstone that
-# it is gone. Saying it twice changes nothing, so these become `Upsert` and `Remove`. An update whose `before` has
-# another primary key carries the former key along. t (truncate) reaches one partition of the topic only. m (a logical
-# message) and the connector's notices (heartbeats, borders of transactions, schema changes) say nothing about rows. A
-# flattened row (`ExtractNewRecordState`) is one that has `__deleted` or `__op`. Where table.yaml says `input: {form:
-# rows}`, an object with the columns of the primary key is one, too: the transform's defaults leave no mark on a row,
-# and of a deletion nothing but a null. That null names its row by the message key alone, so a row whose message key
-# names another one, or none, is refused: its removal would pass it by. A value that the connector did not send (an
-# unchanged TOAST column of PostgreSQL) is refused: taking the placeholder for the value would lose it. Values have the
-# types of the message's schema, or what table.yaml implies (`streamer.incremental.events.json_messages`).
-
 Members = Mapping[str, object]
 
 ENVELOPE_OPS = frozenset("crudtm")
 UNAVAILABLE = "__debezium_unavailable_value"
 UNAVAILABLES = frozenset((UNAVAILABLE, base64.b64encode(UNAVAILABLE.encode()).decode(), UNAVAILABLE.encode()))
-"""The placeholder in a column of text, and in one of bytes, as JSON and Avro write them."""
+"""The placeholder in columns of text and of bytes, as JSON and Avro write it."""
 
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _TRANSACTION = frozenset({"status", "id", "event_count"})
@@ -65,12 +49,12 @@ _SCHEMA_CHANGE = frozenset({"source", "ddl", "tableChanges"})
 
 
 def is_flattened(message: Members) -> bool:
-    """Whether the message is a row that `ExtractNewRecordState` left of an envelope."""
+    """Whether the message is a row of `ExtractNewRecordState`."""
     return "__deleted" in message or "__op" in message
 
 
 def is_notice(message: Members) -> bool:
-    """Whether the message is one of the connector's own, about no row."""
+    """Whether the message is the connector's own, about no row."""
     members = message.keys()
     if "ts_ms" in members and members <= _HEARTBEAT:
         return True
@@ -78,34 +62,34 @@ def is_notice(message: Members) -> bool:
 
 
 class Capture:
-    """The decoder of one table's captured changes; every method raises EventRefused for what it cannot accept."""
+    """Decodes the captured changes of one table. Every method raises EventRefused."""
 
     def __init__(self, table: Table, encoder: Encoder, schemas: Known | None = None) -> None:
         self._encoder = encoder
         self._keys = MessageKeys(encoder, schemas)
         self._key_columns = table.source_key
         self._of_rows = table.input_rows
-        columns = [column.name for column in (*table.attributes, *table.kept)]
-        columns += [table.individual] if table.individual is not None else []
-        self._named = tuple(dict.fromkeys((*columns, *table.source_key)))
+        individual = () if table.individual is None else (table.individual,)
+        columns = (*(column.name for column in (*table.attributes, *table.kept)), *individual, *table.source_key)
+        self._named = tuple(dict.fromkeys(columns))
 
     def is_row(self, message: Members) -> bool:
-        """Whether the message, if table.yaml says that the input has such, is a row without any mark."""
+        """Whether the message is a row without a mark, if table.yaml says that the input has such rows."""
         return all(name in message for name in self._key_columns)
 
-    def tombstone(self, message_key: bytes | None) -> Remove:
+    def tombstone(self, message_key: bytes | None) -> changes.Remove:
         """A message without a value: the row of the message key is gone."""
-        return Remove(self._keys.source_key(message_key), was_there=self._of_rows)
+        return changes.Remove(self._keys.source_key(message_key), was_there=self._of_rows)
 
-    def envelope(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> Change:
-        """A message with before, after and an op out of ENVELOPE_OPS."""
+    def envelope(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> changes.Change:
+        """A message with before, after and one of ENVELOPE_OPS."""
         match message["op"]:
             case "d":
                 return self._removed(message.get("before"), readers.parts["before"], message_key)
             case "t":
-                return Truncate(whole_table_only=True)
+                return changes.Truncate(whole_table_only=True)
             case "m":
-                return Nothing()
+                return changes.Nothing()
         after = message.get("after")
         if not isinstance(after, dict):
             raise EventRefused("missing-row", "the envelope's after is not an object")
@@ -113,36 +97,36 @@ class Capture:
         former_key = self._key_of_row(message.get("before"), readers.parts["before"]) if was_there else None
         return self._upsert(after, readers.parts["after"], former_key, was_there)
 
-    def flattened(self, message: Members, readers: RowReaders, message_key: bytes | None) -> Change:
-        """A row beside `__deleted`, or `__op`, or both."""
+    def flattened(self, message: Members, readers: RowReaders, message_key: bytes | None) -> changes.Change:
+        """A row with `__deleted`, `__op` or both."""
         op = message.get("__op", "u")
         deleted = _as_bool(message.get("__deleted", op == "d"))
         if not isinstance(op, str) or op not in ENVELOPE_OPS or deleted is None:
             raise EventRefused("unknown-op", "flattened row: __deleted is neither true nor false, or __op is unknown")
         if op == "t":
-            return Truncate(whole_table_only=True)
+            return changes.Truncate(whole_table_only=True)
         if op == "m":
-            return Nothing()
+            return changes.Nothing()
         if deleted or op == "d":
             return self._removed(message, readers, message_key)
         upsert = self._upsert(message, readers, None, was_there=message.get("__op") == "u")
         return upsert if "__deleted" in message else self._removable(upsert, message_key)
 
-    def row(self, message: Members, readers: RowReaders, message_key: bytes | None) -> Upsert:
-        """A row without any mark (`is_row`)."""
+    def row(self, message: Members, readers: RowReaders, message_key: bytes | None) -> changes.Upsert:
+        """A row without a mark (`is_row`)."""
         return self._removable(self._upsert(message, readers, None, was_there=False), message_key)
 
-    def _removable(self, upsert: Upsert, message_key: bytes | None) -> Upsert:
-        """The same, where a message without a value, which alone takes it back, would name this row; else refused."""
+    def _removable(self, upsert: changes.Upsert, message_key: bytes | None) -> changes.Upsert:
+        """The same, if a message with this key and no value would remove this row: nothing else removes it."""
         named = self._keys.source_key(message_key) if message_key else None if self._of_rows else upsert.source_key
         if named != upsert.source_key:
             raise EventRefused("message-key-of-other-row", _OTHER_ROW)
         return upsert
 
-    def _upsert(self, fields: Members, readers: RowReaders, former_key: str | None, was_there: bool) -> Upsert:
+    def _upsert(self, fields: Members, readers: RowReaders, former_key: str | None, was_there: bool) -> changes.Upsert:
         source_key = self._encoder.source_key(readers.key_columns(fields))
         row = self._row(fields, readers)
-        return Upsert(source_key, row, None if former_key == source_key else former_key, was_there)
+        return changes.Upsert(source_key, row, None if former_key == source_key else former_key, was_there)
 
     def _row(self, fields: Members, readers: RowReaders) -> Row:
         for name in self._named:
@@ -157,49 +141,47 @@ class Capture:
         try:
             return self._encoder.row(readers.row(fields))
         except EventRefused as refused:
-            mend = _NUMBERS.get(refused.detail.rpartition(": ")[2]) if refused.reason == "wrong-type" else None
-            if mend is None:
+            remedy = _NUMBERS.get(refused.detail.rpartition(": ")[2]) if refused.reason == "wrong-type" else None
+            if remedy is None:
                 raise
-            raise EventRefused(refused.reason, f"{refused.detail}; {mend}", refused.column) from None
+            raise EventRefused(refused.reason, f"{refused.detail}; {remedy}", refused.column) from None
 
-    def _removed(self, row: object, readers: RowReaders, message_key: bytes | None) -> Remove:
+    def _removed(self, row: object, readers: RowReaders, message_key: bytes | None) -> changes.Remove:
         source_key = self._key_of_row(row, readers)
-        source_key = self._keys.source_key(message_key) if source_key is None else source_key
-        return Remove(source_key, was_there=True)
+        return changes.Remove(self._keys.source_key(message_key) if source_key is None else source_key, was_there=True)
 
     def _key_of_row(self, row: object, readers: RowReaders) -> str | None:
-        """The source key of a row that may be partial or absent; None if a column of the key is missing."""
+        """The source key of a row; None if the row or a column of the key is missing."""
         if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
             return None
         return self._encoder.source_key(readers.key_columns(row))
 
 
 def _as_bool(value: object) -> bool | None:
-    """What `__deleted` says, a text or a boolean; None for anything else."""
+    """A text or a boolean as a boolean; None for anything else."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value) if isinstance(value, str) else None
 
 
 _OTHER_ROW = (
-    "the removal of a flattened row names it by the message key alone, and this row's message key is missing or names "
-    "another one: let the primary key be the message key, and both converters write it alike (schemas.enable for key "
-    "and value, or for neither)"
+    "only the message key says which flattened row is removed, and this row's message key is missing or names "
+    "another row: let the primary key be the message key, and both converters write it alike (schemas.enable for "
+    "key and value, or for neither)"
 )
 _NUMBERS = {
-    "not a number": "decimals need the connector's decimal.handling.mode=string (or double), or its converter's "
+    "not a number": "for decimals, set the connector's decimal.handling.mode=string (or double), or its converter's "
     "schemas.enable=true",
-    "not an integer": "for a decimal column of the source set its converter's schemas.enable=true or "
+    "not an integer": "for a decimal column of the source, set its converter's schemas.enable=true or "
     "decimal.format=NUMERIC, or let the column's type be decimal",
 }
-"""What the encoder says of a column of numbers -> what the connector can do."""
-
+"""What the encoder says about a column of numbers -> a remedy on the connector's side."""
 
 STATEMENT_ID_CHARS_MAX = 200
 
 
 class Decoder:
-    """The decoder of one table's messages. schemas: those of a registry; None: there is none.
+    """Decodes the messages of one table. schemas: of a registry; None: there is none.
 
     >>> from decimal import Decimal
     >>> from streamer.table.attributes import NumericAttribute
@@ -216,26 +198,26 @@ class Decoder:
         self._encoder = Encoder(table)
         self._capture = Capture(table, self._encoder, schemas)
         self._messages = MessageReader(table, schemas)
-        self._plain: dict[str, Callable[[Members, MessageReaders], Change]] = {
+        self._plain: dict[str, Callable[[Members, MessageReaders], changes.Change]] = {
             "insert": self._insert,
             "upsert": self._upsert,
             "delete": self._delete,
             "modify": self._modify,
-            "truncate": lambda message, _: Truncate(_statement_id(message)),
+            "truncate": lambda message, _: changes.Truncate(_statement_id(message)),
         }
 
     @property
     def unlisted(self) -> Mapping[str, int]:
-        """The columns of the message that was decoded last with a category that only `other` takes, once each."""
+        """The columns of the last message whose category only `other` takes, once each."""
         return self._encoder.unlisted
 
-    def decode(self, message_key: bytes | None, value: bytes | None) -> Change:
-        """The change a message says; raises EventRefused with one of the codes below as its reason.
+    def decode(self, message_key: bytes | None, value: bytes | None) -> changes.Change:
+        """The change that a message says; raises EventRefused with one of these reasons.
 
         oversized, schema-registry, unknown-schema, malformed-avro, malformed-json, not-an-object, unknown-op;
-        missing-key, missing-individual,
-        missing-row, missing-column; wrong-type, null-not-allowed, out-of-domain, off-the-step, unknown-category,
-        unavailable-value, unknown-type, ambiguous-decimal; message-key-of-other-row; key-changed; bad-statement.
+        missing-key, missing-individual, missing-row, missing-column; wrong-type, null-not-allowed, out-of-domain,
+        off-the-step, unknown-category, unavailable-value, unknown-type, ambiguous-decimal; message-key-of-other-row;
+        key-changed; bad-statement.
         """
         self._encoder.unlisted.clear()
         if value is None:
@@ -249,7 +231,7 @@ class Decoder:
             return self._capture.tombstone(message_key)
         raise EventRefused("not-an-object", "the message is JSON, but not an object")
 
-    def _of_object(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> Change:
+    def _of_object(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> changes.Change:
         if is_flattened(message):
             return self._capture.flattened(message, readers.own, message_key)
         if self._table.input_rows and self._capture.is_row(message):
@@ -262,55 +244,52 @@ class Decoder:
             if op in ENVELOPE_OPS:
                 return self._capture.envelope(message, readers, message_key)
         elif "op" not in message and is_notice(message):
-            return Nothing()
+            return changes.Nothing()
         raise EventRefused(
             "unknown-op",
-            "op is none of insert, upsert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium); "
-            "where the messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml (a message "
-            "is how its row is, null that it is gone) and read the input again from the start, or set the transform's "
-            "delete.tombstone.handling.mode=rewrite",
+            "op is none of insert, upsert, delete, modify, truncate (plain) and none of c, r, u, d, t, m "
+            "(Debezium); if the messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml "
+            "(a message is a row as it is now, null a row that is gone) and read the input again from the start, or "
+            "set the transform's delete.tombstone.handling.mode=rewrite",
         )
 
-    # -- the plain form -------------------------------------------------------------------------------------------
-
-    def _insert(self, message: Members, readers: MessageReaders) -> Change:
+    def _insert(self, message: Members, readers: MessageReaders) -> changes.Change:
         row = readers.parts["row"].row(_row_of(message))
-        return Insert(self._encoder.source_key(row), self._encoder.row(row))
+        return changes.Insert(self._encoder.source_key(row), self._encoder.row(row))
 
-    def _upsert(self, message: Members, readers: MessageReaders) -> Change:
+    def _upsert(self, message: Members, readers: MessageReaders) -> changes.Change:
         row = readers.parts["row"].row(_row_of(message))
-        return Upsert(self._encoder.source_key(row), self._encoder.row(row))
+        return changes.Upsert(self._encoder.source_key(row), self._encoder.row(row))
 
-    def _delete(self, message: Members, readers: MessageReaders) -> Change:
+    def _delete(self, message: Members, readers: MessageReaders) -> changes.Change:
         if "where" in message:
-            return DeleteWhere(self._condition(message), _statement_id(message))
-        return Delete(self._encoder.source_key_of(readers.parts["key"].key(message.get("key"))))
+            return changes.DeleteWhere(self._condition(message), _statement_id(message))
+        return changes.Delete(self._encoder.source_key_of(readers.parts["key"].key(message.get("key"))))
 
-    def _modify(self, message: Members, readers: MessageReaders) -> Change:
+    def _modify(self, message: Members, readers: MessageReaders) -> changes.Change:
         if "where" in message:
             assignments = parse_assignments(_expressions(message), self._table)
-            return ModifyWhere(self._condition(message), assignments, _statement_id(message))
-        said = readers.parts["key"].key(message.get("key"))
-        source_key, row = self._encoder.source_key_of(said), readers.parts["row"].row(_row_of(message))
-        self._check_same_key(source_key, said, row)
+            return changes.ModifyWhere(self._condition(message), assignments, _statement_id(message))
+        key = readers.parts["key"].key(message.get("key"))
+        source_key, row = self._encoder.source_key_of(key), readers.parts["row"].row(_row_of(message))
+        self._check_same_key(source_key, key, row)
         individual = self._encoder.individual(row) if self._table.individual in row else None
         codes, exact, values, nulls = self._encoder.some(row)
-        return Modify(source_key, codes, exact, values, individual, nulls)
+        return changes.Modify(source_key, codes, exact, values, individual, nulls)
 
-    def _check_same_key(self, source_key: str, said: object, row: Members) -> None:
-        """A column of the primary key may stand in the row, with the value it has in the key."""
-        names = self._table.source_key
-        repeated = {name: row[name] for name in names if name in row}
+    def _check_same_key(self, source_key: str, key: object, row: Members) -> None:
+        """A row may repeat columns of the primary key, with the same values."""
+        repeated = {name: row[name] for name in self._table.source_key if name in row}
         if not repeated:
             return
-        fields = {**said, **repeated} if isinstance(said, Mapping) else repeated
+        fields = {**key, **repeated} if isinstance(key, Mapping) else repeated
         if self._encoder.source_key(fields) != source_key:
-            raise EventRefused("key-changed", "a modify may not change the primary key: delete and insert say it")
+            raise EventRefused("key-changed", "a modify may not change the primary key: send a delete and an insert")
 
     def _condition(self, message: Members) -> Condition:
         where = message["where"]
         if "key" in message:
-            raise EventRefused("bad-statement", "key and where in one message: which one is meant?")
+            raise EventRefused("bad-statement", "the message has both key and where: send one of them")
         if not isinstance(where, str):
             raise EventRefused("bad-statement", "where is not a text")
         return parse_condition(where, self._table)

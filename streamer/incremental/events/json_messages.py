@@ -1,15 +1,24 @@
-"""Bytes of a message -> values as JSON has them.
+"""Bytes of a message -> its JSON value, and the readers of its columns.
 
-Reading is strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a point or an exponent become exact
-Decimals. Of a member that comes twice the last one counts, as for Kafka Connect's own reader, and Connect's wrapping,
-an object of exactly the two members `schema` and `payload`, is taken off. The text of an error says nothing of the
-bytes. A message whose schema a registry keeps is read by that (`registered_schemas`). Who asks only how a message was
-captured gets it as JSON without its wrapping (`capture_json`), whoever keeps its schema.
-
-A connector writes its schema, thousands of bytes of it, before every payload. So the bytes before the payload of the
-last few messages are remembered, with the readers that came of their schemas: where a message begins with the same
-bytes, only the rest is read. What is remembered saves time and decides nothing: what cannot be read that way is read as
-a whole.
+* Reading is strict: UTF-8, one value, no NaN, no lone surrogates. Numbers with a point or an exponent become exact
+  Decimals. If a member comes twice, the last one counts, as in Kafka Connect. Connect's wrapping, an object of
+  exactly `schema` and `payload`, is taken off. A message whose schema is in a registry is read by it
+  (`registered_schemas`). An error says nothing of the bytes.
+* A connector writes its schema, thousands of bytes, before every payload. So the bytes before the payload of the last
+  few messages are cached with their readers: a message that begins with the same bytes is read from the payload on.
+  What cannot be read that way is read whole, so the cache decides nothing.
+* Columns are read by the schema that the message carries, else by what table.yaml implies. Only columns that table.yaml
+  names are read: quasi-identifiers, kept ones, the key's, the individual.
+* With a schema, its types decide (`logical_types`). A column that the schema does not have is read as if there were
+  none. In rows that Debezium has captured, Connect's Timestamp is a timestamp without time zone: Debezium uses it for
+  nothing else (`time.precision.mode=connect`). Elsewhere it is an instant, as Connect defines it. In a key it keeps
+  Connect's meaning: a key is a name, and rows' keys and message keys have the same reader.
+* Without a schema, a captured text or number is read as table.yaml says only if nothing else can be meant. A text
+  that may be the base64 of a decimal's bytes is refused in a column of decimals (`"1234"` is -26588.24 too), unless
+  table.yaml says `input: {decimals: text}`. Bytes have 4n characters, no point and no minus, so most texts of numbers
+  are clear. A number is never a date or a timestamp: it may count days, milliseconds or microseconds. A text with a Z
+  is never a local timestamp: it may be an instant or a local time (IsoTimestamp).
+* The plain form is this project's own: without a schema it means what it says.
 """
 
 from __future__ import annotations
@@ -44,22 +53,6 @@ from streamer.table.scalars import read_decimal
 from streamer.table.schema import Table
 from streamer.table.source_texts import type_said
 
-# How the columns of a message are read: by the schema that it carries, else by what table.yaml implies.
-#
-# * Only columns that table.yaml names are read: quasi-identifiers, kept ones, the key's, the individual. What else a
-#   message has is not looked at, whatever its type.
-# * With a schema its types decide (`streamer.incremental.events.logical_types`). A column that the schema does not know
-#   is read as if there were none.
-# * In rows that Debezium has captured, Connect's Timestamp is a timestamp without time zone: that is all Debezium uses
-#   it for (`time.precision.mode=connect`). In others it is an instant, as Connect says. In a key it stays what Connect
-#   says: there it is a name, and one reader reads the rows' keys and the messages'.
-# * Without one, a captured row's texts and numbers are taken for what table.yaml says only where nothing else can be
-#   meant. A text that may be the base64 of a decimal's bytes is refused for a column of decimals (`"1234"` is -26588.24
-#   too), unless table.yaml says `input: {decimals: text}`; bytes have a length of 4n and no point and no minus, so most
-#   texts of numbers are none. A number is no date and no timestamp: it may count days, milliseconds or microseconds. A
-#   text with a Z is no local timestamp: it may be an instant, or what a clock on the wall showed (IsoTimestamp).
-# * The plain form is this project's own: without a schema it means what it says.
-
 Fields = Mapping[str, object]
 Named = tuple[tuple[str, Reader], ...]
 
@@ -67,7 +60,7 @@ PARTS = ("before", "after", "row", "key")
 """Members of a message that hold a row, or its key."""
 
 CAPTURED, FLATTENED = ("before", "after"), ("__op", "__deleted")
-"""Members that hold rows which Debezium has captured, and those that stand in such a row itself."""
+"""Members that hold rows captured by Debezium, and marks in such a row itself."""
 
 NUMBERS = ("integer", "decimal")
 MOMENTS = ("date", "timestamp", "local-timestamp")
@@ -77,15 +70,12 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+|(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{
 
 @dataclass(frozen=True, slots=True)
 class RowReaders:
-    """The readers of a row's columns, or of one value that is a key; a column without one is taken as it comes.
-
-    types: of the key's columns, as far as a schema says them. value: the reader of one value.
-    """
+    """The readers of a row's columns, or of a key that is one value; a column without a reader is taken as it is."""
 
     of_columns: Named = ()
     of_key: Named = ()
-    types: Mapping[str, ConnectType] = field(default_factory=dict)
-    value: Reader | None = None
+    types: Mapping[str, ConnectType] = field(default_factory=dict)  # of the key's columns, if a schema says them
+    value: Reader | None = None  # of a key that is one value
 
     def row(self, fields: Fields) -> Fields:
         """The fields with every named column read. Raises EventRefused."""
@@ -95,11 +85,11 @@ class RowReaders:
         """The fields with the primary key's columns read, and no others. Raises EventRefused."""
         return _read(fields, self.of_key) if self.of_key else fields
 
-    def key(self, said: object) -> object:
-        """The same for a key, one value or an object."""
+    def key(self, key: object) -> object:
+        """A key, one value or an object, read. Raises EventRefused."""
         if self.value is not None:
-            return None if said is None else self.value(said)
-        return self.key_columns(said) if isinstance(said, Mapping) else said
+            return None if key is None else self.value(key)
+        return self.key_columns(key) if isinstance(key, Mapping) else key
 
 
 def _read(fields: Fields, readers: Named) -> Fields:
@@ -112,33 +102,32 @@ def _read(fields: Fields, readers: Named) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class MessageReaders:
-    """The readers of a message that is a row or a key itself, and of its members that are; parts: by name, of PARTS."""
+    """The readers of one message."""
 
-    own: RowReaders
-    parts: Mapping[str, RowReaders]
+    own: RowReaders  # of the message itself, if it is a row or a key
+    parts: Mapping[str, RowReaders]  # of its members that are, by their names in PARTS
 
 
 class TableReaders:
-    """Makes the readers of one table's messages.
-
-    schemaless: those of messages without a schema.
-    """
+    """Makes the readers of one table's messages. schemaless: those without a schema."""
 
     def __init__(self, table: Table) -> None:
         columns = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
         names = (*table.source_key, table.individual, *columns)
         self._key_columns, self._of_rows = table.source_key, table.input_rows
-        self._said = {name: columns.get(name) for name in names if name is not None}
+        self._declared = {name: columns.get(name) for name in names if name is not None}
         words = {text.column: frozenset(text.na) for text in table.source_texts}
         implied = {
-            name: _unless_null(_implied(name, said, table.decimals_are_text, in_texts=name in words), words.get(name))
-            for name, said in columns.items()
+            name: _unless_null(
+                _implied(name, declared, table.decimals_are_text, in_texts=name in words), words.get(name)
+            )
+            for name, declared in columns.items()
         }
         captured, plain = RowReaders(_present(implied)), RowReaders()
         self.schemaless = MessageReaders(captured, dict(zip(PARTS, (captured, captured, plain, plain), strict=True)))
 
     def of(self, type_: ConnectType | None) -> MessageReaders:
-        """The readers of messages whose value has this type; None: nobody says it."""
+        """The readers of messages whose value has this type; None: the type is not known."""
         if type_ is None:
             return self.schemaless
         parts = {
@@ -149,10 +138,7 @@ class TableReaders:
         return MessageReaders(self._of_part(type_, self.schemaless.own, captured=is_flattened), parts)
 
     def _of_part(self, type_: ConnectType | None, otherwise: RowReaders, *, captured: bool) -> RowReaders:
-        """The readers of a row or a key of this type; `otherwise`: of the columns that it does not know.
-
-        captured: it is a row of Debezium's.
-        """
+        """The readers of a row or a key of this type; otherwise: of columns that the type does not have."""
         if type_ is None:
             return otherwise
         if type_.type != "struct" or type_.name == VARIABLE_SCALE_DECIMAL:
@@ -168,13 +154,13 @@ class TableReaders:
     def _by_types(self, types: Mapping[str, ConnectType], otherwise: RowReaders) -> Mapping[str, Reader | None]:
         implied = dict(otherwise.of_columns)
         return {
-            name: reader_of(types[name], name, of_numbers=said in NUMBERS) if name in types else implied.get(name)
-            for name, said in self._said.items()
+            name: reader_of(types[name], name, of_numbers=declared in NUMBERS) if name in types else implied.get(name)
+            for name, declared in self._declared.items()
         }
 
 
 def _as_captured(type_: ConnectType) -> ConnectType:
-    """What Debezium means by a type: both count milliseconds."""
+    """What Debezium means by a type; both Timestamps count milliseconds."""
     return replace(type_, name=DEBEZIUM_TIME + "Timestamp") if type_.name == CONNECT_TIMESTAMP else type_
 
 
@@ -182,18 +168,15 @@ def _present(readers: Mapping[str, Reader | None]) -> Named:
     return tuple((name, reader) for name, reader in readers.items() if reader is not None)
 
 
-# -- without a schema -------------------------------------------------------------------------------------------------
-
-
-def _implied(column: str, said: str | None, decimals_are_text: bool, *, in_texts: bool) -> Reader | None:
-    """in_texts: texts of whole numbers are taken for numbers, so that they could be bytes, too."""
-    if (said == "decimal" or (said == "integer" and in_texts)) and not decimals_are_text:
+def _implied(column: str, declared: str | None, decimals_are_text: bool, *, in_texts: bool) -> Reader | None:
+    """The reader of a column without a schema; in_texts: whole numbers come as texts, which could be bytes too."""
+    if (declared == "decimal" or (declared == "integer" and in_texts)) and not decimals_are_text:
         return _decimal(column)
-    return _moment(column, said) if said in MOMENTS else None
+    return _moment(column, declared) if declared in MOMENTS else None
 
 
 def _unless_null(reader: Reader | None, words: frozenset[str] | None) -> Reader | None:
-    """The same, but for the words that are nulls (`na`), whatever else they could be."""
+    """The same, except that the words for null (`na`) are taken as they are."""
     if reader is None or not words:
         return reader
     return lambda value: value if type(value) is str and value in words else reader(value)
@@ -212,14 +195,14 @@ def _decimal(column: str) -> Reader:
     return read
 
 
-def _moment(column: str, said: str | None) -> Reader:
+def _moment(column: str, declared: str | None) -> Reader:
     def read(value: object) -> object:
         if type(value) is not str:
-            mend = _OR_ISOSTRING if said == "date" else ""
-            raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(said)}{mend}", column)
-        if said == "local-timestamp" and value.endswith("Z"):
+            remedy = _OR_ISOSTRING if declared == "date" else ""
+            raise EventRefused("wrong-type", f"column {column!r}: {_UNCOUNTABLE.format(declared)}{remedy}", column)
+        if declared == "local-timestamp" and value.endswith("Z"):
             raise EventRefused("wrong-type", f"column {column!r}: {_CLOCK_OR_INSTANT}", column)
-        return value.removesuffix("Z") if said == "date" else value  # Debezium's IsoDate ends with a Z
+        return value.removesuffix("Z") if declared == "date" else value  # Debezium's IsoDate ends with a Z
 
     return read
 
@@ -230,21 +213,21 @@ _BYTES = (
 )
 _AMBIGUOUS = (
     "without a schema, digits may be a number or the base64 of other numbers' bytes: let the converter say which "
-    "(schemas.enable=true, or decimal.format=NUMERIC), or, where the connector has decimal.handling.mode=string, say "
+    "(schemas.enable=true, or decimal.format=NUMERIC), or, if the connector has decimal.handling.mode=string, say "
     "`input: {decimals: text}` in table.yaml and read the input again from the start"
 )
 _UNCOUNTABLE = (
-    "what a number counts as a {} is said by no one (days, milliseconds, microseconds): set the converter's "
-    "schemas.enable=true"
+    "without a schema, a number may count days, milliseconds or microseconds, and a {} cannot be read from it: set the "
+    "converter's schemas.enable=true"
 )
 _OR_ISOSTRING = ", or the connector's time.precision.mode=isostring"
 _CLOCK_OR_INSTANT = (
-    "without a schema, a text with a Z may be an instant, or what a clock on the wall showed "
-    "(time.precision.mode=isostring puts a Z to it): set the converter's schemas.enable=true, which tells them apart"
+    "without a schema, a text with a Z may be an instant or a local time (time.precision.mode=isostring adds a Z to "
+    "both): set the converter's schemas.enable=true, which tells them apart"
 )
 
 
-SCHEMAS_REMEMBERED = 8
+SCHEMAS_CACHED = 8
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _json = msgspec.json.Decoder(float_hook=Decimal)
@@ -265,7 +248,7 @@ def read_json(data: bytes | memoryview) -> object:
 
 
 def read_registered(data: bytes, schema: RegisteredSchema) -> object:
-    """The value of a message whose schema a registry keeps; raises EventRefused: malformed-avro, malformed-json."""
+    """The value of a message whose schema is in a registry; raises EventRefused: malformed-avro, malformed-json."""
     return read_json(memoryview(data)[HEAD_BYTES:]) if schema.avro is None else read_avro(data, schema)
 
 
@@ -287,9 +270,9 @@ _wrapped = msgspec.json.Decoder(_Wrapped).decode
 
 
 def capture_json(data: bytes, schemas: Known | None = None) -> bytes | msgspec.Raw:
-    """A message out of Kafka Connect's wrapping, as JSON; where a registry keeps its schema, the telling members alone.
+    """A message as JSON without Connect's wrapping; if its schema is in a registry, only the members about its capture.
 
-    Nothing is said of bytes that are no JSON. Raises EventRefused where `MessageReader.read` does for registered ones.
+    Bytes that are not JSON are returned as they are. Raises EventRefused as `MessageReader.read`, for registered ones.
 
     >>> bytes(capture_json(b'{"schema": null, "payload": {"op": "c"}}')), capture_json(b'{"payload": 7}')
     (b'{"op": "c"}', b'{"payload": 7}')
@@ -313,7 +296,7 @@ def _is_wrapped(value: object) -> TypeGuard[dict[str, object]]:
 
 
 class MessageReader:
-    """Reads messages of one table, and the types of what they say. schemas: those of a registry."""
+    """Reads messages of one table. schemas: of a registry."""
 
     def __init__(self, table: Table, schemas: Known | None = None) -> None:
         self._of_table = TableReaders(table)
@@ -323,7 +306,7 @@ class MessageReader:
         self._known: list[tuple[bytes, MessageReaders]] = []
 
     def read(self, data: bytes) -> tuple[object, MessageReaders]:
-        """The value of a message out of its wrapping, and how its columns are read; raises EventRefused.
+        """The value of a message, and the readers of its columns; raises EventRefused.
 
         schema-registry, unknown-schema, malformed-avro, malformed-json.
         """
@@ -350,7 +333,7 @@ class MessageReader:
         return self._registered[schema.id]
 
     def _remember(self, data: bytes, readers: MessageReaders) -> None:
-        """The bytes up to the payload, if they are as Connect writes them."""
+        """Caches the bytes up to the payload, if they are as Connect writes them."""
         head = b'{"schema":' + bytes(_members(data)["schema"]) + b',"payload":'
         if data.startswith(head) and all(head != known for known, _ in self._known):
-            self._known = [(head, readers), *self._known[: SCHEMAS_REMEMBERED - 1]]
+            self._known = [(head, readers), *self._known[: SCHEMAS_CACHED - 1]]

@@ -1,17 +1,21 @@
-"""What values mean by their Connect type: values as a converter hands them over -> values that the encoder takes.
+"""Values by their Connect type: what a converter hands over -> what the encoder takes.
 
-The rules of this file
-----------------------
-* Connect's own logical types and Debezium's are known by name. Numbers become exact Decimals, dates and times ISO text:
-  an instant in UTC with a `Z`, a timestamp without time zone without one. Debezium's IsoTimestamp is one without time
-  zone, to which the connector has put a Z that means nothing: it is taken off. Bits are text, most significant first;
-  bytes are their base64, and never a number, even where that text looks like one.
-* Bytes come as base64 text (JSON) or as bytes (Avro); both are the same here. So are a Decimal as bytes and as a number
-  (the converter's `decimal.format`).
-* A logical type that is not known is refused as soon as a column of table.yaml has it: what its numbers count, or its
-  bytes hold, would be a guess. Nulls are none of these readers' business.
-* Refusals name the column and the type, never a value. The name of a type came in with the message, so it is shown only
-  where it looks like one.
+* A type is that of Connect's schemas, whichever converter wrote it: `JsonConverter` (with `schemas.enable`) sends a
+  schema with each payload, a registry keeps it apart. Whether a value may be null, versions, defaults and
+  documentation do not matter here.
+* Connect's own logical types and Debezium's are known by name. Numbers become exact Decimals, dates and times ISO
+  texts: an instant in UTC with a `Z`, a timestamp without time zone without one. Debezium's IsoTimestamp has no time
+  zone, but a Z that means nothing: it is taken off. Bits are text, most significant first. Bytes are their base64,
+  and never a number, even if that text looks like one.
+* Bytes come as base64 text (JSON) or as bytes (Avro); a Decimal as bytes or as a number (the converter's
+  `decimal.format`).
+* An unknown logical type is refused if a column of table.yaml has it: what its numbers count, or its bytes hold,
+  would be a guess. These readers are never given a null.
+* Refusals name the column and the type, never a value. The name of a type came with the message, so it is shown only
+  if it looks like one.
+* A count becomes the one text of the same moment: nothing is rounded, and a fraction has no more digits than it needs.
+  Counts of days and of timestamps begin with 1970; outside the years 1 to 9999 there is no text. Times of day may be
+  negative, or more than a day: MySQL has such. A text becomes a count only if it is the text of that count.
 """
 
 from __future__ import annotations
@@ -24,35 +28,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 
 from streamer.errors import EventRefused
 from streamer.table.scalars import DIGITS_MAX
 
-# The type of a value as Kafka Connect's schemas say it, whichever converter wrote it.
-#
-# `JsonConverter` (with `schemas.enable`) sends a schema beside each payload; a schema registry keeps it apart. Either
-# way it comes down to this: a type, the name of a logical type that says what the value means, its parameters, and for
-# a struct its fields. Whether a value may be null, versions, defaults and documentation decide nothing here.
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
-    """What Connect's schema says of one value.
+    """What Connect's schema says about a value."""
 
-    type: as `JsonConverter` writes it (int8, int16, int32, int64, float, double, boolean, string, bytes, array, map,
-    struct). name: of the logical type. fields: of a struct, by their names.
-    """
-
-    type: str
-    name: str | None = None
+    type: str  # int8, int16, int32, int64, float, double, boolean, string, bytes, array, map or struct
+    name: str | None = None  # of the logical type
     parameters: Mapping[str, str] = field(default_factory=dict)
-    fields: Mapping[str, ConnectType] = field(default_factory=dict)
+    fields: Mapping[str, ConnectType] = field(default_factory=dict)  # of a struct, by name
 
 
 def connect_type_of(schema: object) -> ConnectType | None:
-    """The type that `JsonConverter`'s schema object says; None where it says none.
+    """The type in a schema of `JsonConverter`; None if there is none.
 
     >>> connect_type_of({"type": "int32", "optional": True, "name": "io.debezium.time.Date", "version": 1}).name
     'io.debezium.time.Date'
@@ -68,20 +63,14 @@ def connect_type_of(schema: object) -> ConnectType | None:
     )
 
 
-def _fields(said: object) -> dict[str, ConnectType]:
+def _fields(schemas: object) -> dict[str, ConnectType]:
     fields = {}
-    for schema in said if isinstance(said, list) else []:
+    for schema in schemas if isinstance(schemas, list) else []:
         type_ = connect_type_of(schema)
         if type_ is not None and isinstance(schema.get("field"), str):
             fields[schema["field"]] = type_
     return fields
 
-
-# Days, times of day and timestamps that connectors count, as ISO texts, and back.
-#
-# A count becomes the one text that says the same moment: nothing is rounded, a fraction has the digits it needs and no
-# more. Counts of days and of timestamps begin with 1970; outside the years 1 to 9999 there is no text. Times of day may
-# be negative, or more than a day: MySQL has such. Back from a text comes the count only if it is the text of one.
 
 EPOCH = date(1970, 1, 1).toordinal()
 SECONDS_PER_DAY = 86_400
@@ -90,7 +79,7 @@ _TIME = re.compile(r"(-?)(\d{2,}):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?", re.ASCII
 
 
 def day_text(days: int) -> str | None:
-    """The date of a count of days; None outside the years 1 to 9999.
+    """A count of days as a date; None outside the years 1 to 9999.
 
     >>> day_text(3682), day_text(-719162), day_text(-719163)
     ('1980-01-31', '0001-01-01', None)
@@ -100,7 +89,7 @@ def day_text(days: int) -> str | None:
 
 
 def time_text(count: int, per_second: int) -> str:
-    """The time of day after a count of parts of a second.
+    """A count of parts of a second as a time of day.
 
     >>> time_text(25_500_250, 1000), time_text(-3_600_000_000, 1_000_000)
     ('07:05:00.25', '-01:00:00')
@@ -112,7 +101,7 @@ def time_text(count: int, per_second: int) -> str:
 
 
 def timestamp_text(count: int, per_second: int) -> str | None:
-    """Date and time of day after a count of parts of a second; None outside the years 1 to 9999.
+    """A count of parts of a second as date and time of day; None outside the years 1 to 9999.
 
     >>> timestamp_text(1529501823123456, 1_000_000), timestamp_text(-1, 1000)
     ('2018-06-20T13:37:03.123456', '1969-12-31T23:59:59.999')
@@ -123,7 +112,7 @@ def timestamp_text(count: int, per_second: int) -> str | None:
 
 
 def day_count(text: str) -> int | None:
-    """The count of days that has this text."""
+    """The count of days with this text."""
     try:
         days = date.fromisoformat(text).toordinal() - EPOCH
     except ValueError:
@@ -132,7 +121,7 @@ def day_count(text: str) -> int | None:
 
 
 def time_count(text: str, per_second: int) -> int | None:
-    """The count of parts of a second that has this text as time of day."""
+    """The count of parts of a second with this text as time of day."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -144,7 +133,7 @@ def time_count(text: str, per_second: int) -> int | None:
 
 
 def timestamp_count(text: str, per_second: int) -> int | None:
-    """The count of parts of a second that has this text as date and time of day."""
+    """The count of parts of a second with this text as date and time of day."""
     day, _, clock = text.partition("T")
     days, rest = day_count(day), time_count(clock, per_second)
     if days is None or rest is None:
@@ -179,15 +168,11 @@ LOCAL_TIMESTAMPS = {
 AVRO_INSTANTS = {"avro.timestamp-micros": MICRO, "avro.timestamp-nanos": NANO}  # Connect has no name for them
 CONNECT_TIMESTAMP = CONNECT + "Timestamp"
 INSTANTS = {CONNECT_TIMESTAMP: MILLI, **AVRO_INSTANTS}
-"""Logical types of counts, with what they count: parts of a second."""
+"""Logical types of counts -> parts per second."""
 
 SCALE_MAX = 10_000
 DECIMAL_BYTES_MAX = 170  # 400 decimal digits
 
-_AS_TEXT = frozenset(
-    [DEBEZIUM_DATA + name for name in ("Uuid", "Enum", "EnumSet", "Json", "Xml", "Ltree", "TsVector")]
-    + [DEBEZIUM_TIME + name for name in ("ZonedTime", "IsoTime", "Interval")]
-)
 _DURATIONS = frozenset((DEBEZIUM_TIME + "MicroDuration", DEBEZIUM_TIME + "NanoDuration"))
 _AS_THEY_COME = frozenset(("int8", "int16", "int32", "int64", "boolean", "string"))
 _TYPE_NAME = re.compile(r"[A-Za-z0-9_.$-]{1,120}", re.ASCII)
@@ -195,9 +180,9 @@ _ZONED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(\.\d+)?([+-]\d\d(?::
 
 
 def reader_of(type_: ConnectType, column: str, *, of_numbers: bool) -> Reader | None:
-    """How the values of a column are read that has this type; None if they are taken as they come.
+    """Reads the values of a column with this type; None: they are taken as they are.
 
-    of_numbers: table.yaml says that the column holds numbers. What the reader refuses: wrong-type, out-of-domain,
+    of_numbers: table.yaml says that the column holds numbers. The reader refuses: wrong-type, out-of-domain,
     unknown-type.
     """
     name = type_.name
@@ -205,49 +190,31 @@ def reader_of(type_: ConnectType, column: str, *, of_numbers: bool) -> Reader | 
         return _reader_by_type(type_, column, of_numbers)
     if name == DECIMAL:
         return _decimal(type_, column)
-    if name in DAYS:
-        return _counted(column, day_text)
-    if name in TIMES:
-        return _counted(column, lambda count: time_text(count, TIMES[name]))
-    if name in LOCAL_TIMESTAMPS:
-        return _counted(column, lambda count: timestamp_text(count, LOCAL_TIMESTAMPS[name]))
-    if name in INSTANTS:
-        return _counted(column, lambda count: _with_z(timestamp_text(count, INSTANTS[name])))
-    return _reader_by_name(type_, name, column)
-
-
-def _reader_by_name(type_: ConnectType, name: str, column: str) -> Reader | None:
-    if name == VARIABLE_SCALE_DECIMAL:
-        return lambda value: _variable_scale(value, column)
-    if name == DEBEZIUM_TIME + "ZonedTimestamp":
-        return lambda value: _in_utc(value, column)
-    if name == ISO_TIMESTAMP:
-        return lambda value: _without_z(value, column)
-    if name == ISO_DATE:
-        return lambda value: _text_of(value, column).removesuffix("Z")
     if name == DEBEZIUM_DATA + "Bits":
         return _bits(type_, column)
     if name == DEBEZIUM_TIME + "Year":
         return None
-    return (lambda value: _text_of(value, column)) if name in _AS_TEXT else _unknown(type_, column)
+    if name in _TEXTS_OF_COUNTS:
+        return _counted(column, _TEXTS_OF_COUNTS[name])
+    if name in _VALUES_BY_NAME:
+        read = _VALUES_BY_NAME[name]
+        return lambda value: read(value, column)
+    return _unknown(type_, column)
 
 
 def _reader_by_type(type_: ConnectType, column: str, of_numbers: bool) -> Reader | None:
     if type_.type == "bytes":
-        return _no_number(column) if of_numbers else lambda value: _base64(_bytes_of(value, column))
+        return _no_number(column) if of_numbers else lambda value: base64.b64encode(_bytes_of(value, column)).decode()
     if type_.type in ("float", "double"):
         return lambda value: _exact(value, column, single=type_.type == "float")
     return None if type_.type in _AS_THEY_COME else _unknown(type_, column)
 
 
-# -- numbers ----------------------------------------------------------------------------------------------------------
-
-
 def _decimal(type_: ConnectType, column: str) -> Reader:
-    said = type_.parameters.get("scale")
-    if not isinstance(said, str) or not re.fullmatch(r"-?\d{1,5}", said) or abs(int(said)) > SCALE_MAX:
+    text = type_.parameters.get("scale")
+    if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,5}", text) or abs(int(text)) > SCALE_MAX:
         return _unknown(type_, column)
-    scale = int(said)
+    scale = int(text)
 
     def read(value: object) -> object:
         if type(value) is int or isinstance(value, Decimal):  # the converter's decimal.format=NUMERIC
@@ -275,7 +242,7 @@ def _scaled(unscaled: bytes, scale: int, column: str) -> Decimal:
 
 
 def _exact(value: object, column: str, single: bool) -> object:
-    """A number of JSON is exact already; a float of Python's has the shortest decimal that reads back as it."""
+    """A number of JSON is exact; a float becomes the shortest decimal that reads back as the same float."""
     if type(value) is float and math.isfinite(value):
         return Decimal(str(np.float32(value)) if single else repr(value))
     if type(value) is int or isinstance(value, Decimal):
@@ -286,13 +253,10 @@ def _exact(value: object, column: str, single: bool) -> object:
 def _no_number(column: str) -> Reader:
     def refuse(value: object) -> object:
         raise EventRefused(
-            "wrong-type", f"column {column!r}: a number in table.yaml, and bytes in the message's schema", column
+            "wrong-type", f"column {column!r}: a number in table.yaml, but bytes in the message's schema", column
         )
 
     return refuse
-
-
-# -- texts ------------------------------------------------------------------------------------------------------------
 
 
 def _counted(column: str, text_of: Callable[[int], str | None]) -> Reader:
@@ -307,12 +271,8 @@ def _counted(column: str, text_of: Callable[[int], str | None]) -> Reader:
     return read
 
 
-def _with_z(text: str | None) -> str | None:
-    return None if text is None else text + "Z"
-
-
 def _without_z(value: object, column: str) -> str:
-    """What a clock on the wall showed, of a text that has a Z for no reason."""
+    """A local timestamp: its Z means nothing."""
     text = _text_of(value, column)
     if not text.endswith("Z"):
         raise _not_as_said(column)
@@ -335,10 +295,10 @@ def _in_utc(value: object, column: str) -> str:
 
 
 def _bits(type_: ConnectType, column: str) -> Reader:
-    said = type_.parameters.get("length")
-    if not isinstance(said, str) or not re.fullmatch(r"\d{1,9}", said):
+    text = type_.parameters.get("length")
+    if not isinstance(text, str) or not re.fullmatch(r"\d{1,9}", text):
         return _unknown(type_, column)
-    length = int(said)
+    length = int(text)
 
     def read(value: object) -> object:
         little_endian = _bytes_of(value, column)
@@ -366,28 +326,42 @@ def _bytes_of(value: object, column: str) -> bytes:
         raise _not_as_said(column) from None
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _instant_text(count: int, per_second: int) -> str | None:
+    text = timestamp_text(count, per_second)
+    return None if text is None else text + "Z"
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------------
+_TEXTS_OF_COUNTS: dict[str, Callable[[int], str | None]] = {
+    **dict.fromkeys(DAYS, day_text),
+    **{name: partial(time_text, per_second=per_second) for name, per_second in TIMES.items()},
+    **{name: partial(timestamp_text, per_second=per_second) for name, per_second in LOCAL_TIMESTAMPS.items()},
+    **{name: partial(_instant_text, per_second=per_second) for name, per_second in INSTANTS.items()},
+}
+_VALUES_BY_NAME: dict[str, Callable[[object, str], object]] = {
+    VARIABLE_SCALE_DECIMAL: _variable_scale,
+    DEBEZIUM_TIME + "ZonedTimestamp": _in_utc,
+    ISO_TIMESTAMP: _without_z,
+    ISO_DATE: lambda value, column: _text_of(value, column).removesuffix("Z"),
+    **{DEBEZIUM_DATA + n: _text_of for n in ("Uuid", "Enum", "EnumSet", "Json", "Xml", "Ltree", "TsVector")},
+    **{DEBEZIUM_TIME + n: _text_of for n in ("ZonedTime", "IsoTime", "Interval")},
+}
 
 
 def _not_as_said(column: str) -> EventRefused:
-    return EventRefused("wrong-type", f"column {column!r}: the value is not of the type that its schema says", column)
+    return EventRefused("wrong-type", f"column {column!r}: the value is not of the type in its schema", column)
 
 
 def _unknown(type_: ConnectType, column: str) -> Reader:
-    said = type_.name or type_.type
-    shown = repr(said) if _TYPE_NAME.fullmatch(said) else "of the message's schema"
-    mend = (
+    name = type_.name or type_.type
+    shown = repr(name) if _TYPE_NAME.fullmatch(name) else "of the message's schema"
+    remedy = (
         "set the connector's interval.handling.mode=string"
         if type_.name in _DURATIONS
-        else "let the connector send the column as text or as a number (Debezium: a custom converter), or take it out "
-        "of table.yaml"
+        else "let the connector send the column as text or as a number (Debezium: a custom converter), or remove it "
+        "from table.yaml"
     )
 
     def refuse(value: object) -> object:
-        raise EventRefused("unknown-type", f"column {column!r}: Connect's type {shown} is not known; {mend}", column)
+        raise EventRefused("unknown-type", f"column {column!r}: Connect's type {shown} is not known; {remedy}", column)
 
     return refuse

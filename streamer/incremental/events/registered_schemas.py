@@ -1,15 +1,12 @@
-"""Messages whose schema a registry keeps: Confluent's wire format, in Avro and in JSON with a JSON Schema.
+"""Messages whose schema is in a registry: Confluent's wire format, in Avro and in JSON with a JSON Schema.
 
-The rules of this file
-----------------------
-* Such a message begins with a zero byte and the number of its schema, four bytes, big-endian; what follows is Avro's
-  binary form, or JSON. An id means the same schema for ever.
-* Nothing is asked for here. Whoever reads messages has the schemas that they name fetched first
-  (`streamer.kafka.registry`), and hands over what is known. So what a message says follows from its bytes
-  and from what its schema's id means.
-* A schema that the registry does not know, or that cannot be read, makes each of its messages a dead letter. What
-  cannot be fetched at all is another matter: then nothing is decoded.
-* No error here repeats bytes of a message, or of a schema.
+* Such a message begins with a zero byte and the id of its schema: four bytes, big-endian. Avro's binary form follows,
+  or JSON. An id means the same schema for ever.
+* This module asks no server. The caller fetches the schemas that its messages name (`streamer.kafka.registry`) and
+  hands over those that are known. So what a message says follows from its bytes and its schema.
+* If the registry does not know a schema, or it cannot be read, each of its messages is a dead letter. If a schema
+  cannot be fetched at all, nothing is decoded.
+* No error repeats bytes of a message or of a schema.
 """
 
 from __future__ import annotations
@@ -31,14 +28,14 @@ from streamer.incremental.events.logical_types import (
     ConnectType,
 )
 
-# Avro schemas -> Connect's types, as Confluent's and Apicurio's AvroConverter write them.
+# -- Avro schemas -> Connect's types, as Confluent's and Apicurio's AvroConverter write them
 #
-# * `connect.name` and `connect.parameters` say a logical type as Connect knows it. Where a producer other than Connect
-#   has written the schema, Avro's own `logicalType` does; it means the same for decimals, dates and times.
-# * A union with null is its other branch: whether a value may be null decides nothing here. A union of several others
-#   has no type of Connect's, nor has a record that holds itself; a column that has one is refused (`logical_types`).
-# * Values are read as they stand: bytes, counts. Avro's logical types are taken out of the schema first, which keeps
-#   the library from converting by itself.
+# * `connect.name` and `connect.parameters` name a logical type of Connect. A producer other than Connect uses Avro's
+#   `logicalType`, which means the same for decimals, dates and times.
+# * A union with null is its other branch. A union of several others has no type of Connect, nor has a record that holds
+#   itself: `logical_types` refuses a column that has one.
+# * Values are read as they are: bytes, counts. Avro's logical types are removed from the schema first, so that fastavro
+#   converts nothing.
 
 _OF_PRIMITIVES = {
     "int": "int32",
@@ -71,9 +68,9 @@ Schema = str | list[Any] | dict[str, Any]
 
 
 def parsed_avro(schema: Schema) -> tuple[Schema, ConnectType]:
-    """A schema as fastavro reads by it, with no conversion of its own, and its type.
+    """A schema for fastavro, which then converts nothing by itself, and its type.
 
-    Raises ValueError if it is none, LibraryMissing if what reads Avro is not installed.
+    Raises ValueError if it is not a schema, LibraryMissing if fastavro is not installed.
     """
     with needs_extra("avro"):
         from fastavro import parse_schema
@@ -84,7 +81,7 @@ def parsed_avro(schema: Schema) -> tuple[Schema, ConnectType]:
         typed = parse_schema(schema, named_schemas=original)
         return parsed, _type_of_avro(typed, original, ())
     except Exception as error:  # of many kinds, and quoting the schema
-        raise ValueError(f"not a schema of Avro's ({type(error).__name__})") from None
+        raise ValueError(f"not an Avro schema ({type(error).__name__})") from None
 
 
 def _without_logical_types(schema: Any) -> Any:
@@ -92,7 +89,7 @@ def _without_logical_types(schema: Any) -> Any:
         return [_without_logical_types(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    plain = {name: said for name, said in schema.items() if name != "logicalType"}
+    plain = {name: value for name, value in schema.items() if name != "logicalType"}
     for name in ("type", "items", "values"):
         if name in plain:
             plain[name] = _without_logical_types(plain[name])
@@ -102,7 +99,7 @@ def _without_logical_types(schema: Any) -> Any:
 
 
 def _type_of_avro(schema: object, named: Mapping[str, object], inside: tuple[str, ...]) -> ConnectType:
-    """inside: the records that the schema stands in."""
+    """inside: the records around the schema."""
     if isinstance(schema, list):
         others = [branch for branch in schema if branch != "null"]
         return _type_of_avro(others[0], named, inside) if len(others) == 1 else UNION
@@ -112,12 +109,12 @@ def _type_of_avro(schema: object, named: Mapping[str, object], inside: tuple[str
         return UNION if schema in inside else _type_of_avro(named[schema], named, inside)
     if not isinstance(schema, dict):
         raise ValueError("a schema is neither a name nor an object")
-    said = schema["type"]
-    if not isinstance(said, str) or said not in (*_OF_PRIMITIVES, "record"):
-        return _type_of_avro(said, named, inside)
+    kind = schema["type"]
+    if not isinstance(kind, str) or kind not in (*_OF_PRIMITIVES, "record"):
+        return _type_of_avro(kind, named, inside)
     name, parameters = _named(schema)
-    if said != "record":
-        return ConnectType(_OF_PRIMITIVES[said], name, parameters)
+    if kind != "record":
+        return ConnectType(_OF_PRIMITIVES[kind], name, parameters)
     within = (*inside, str(schema["name"]))
     fields = {str(one["name"]): _type_of_avro(one["type"], named, within) for one in _fields(schema)}
     return ConnectType("struct", name, parameters, fields)
@@ -140,12 +137,12 @@ def _fields(schema: Mapping[str, object]) -> list[dict[str, object]]:
     return [one for one in fields if isinstance(one, dict)] if isinstance(fields, list) else []
 
 
-# JSON Schemas -> Connect's types, as Confluent's JsonSchemaConverter writes them.
+# -- JSON Schemas -> Connect's types, as Confluent's JsonSchemaConverter writes them
 #
-# `title` names Connect's logical type, `connect.type` and `connect.parameters` say the rest; another producer's schema
-# has JSON's own types alone, which are taken as they are. One branch beside null (`oneOf`, `anyOf`, a list of types)
-# counts; references within the schema are followed. What has no type of Connect's (several branches, a reference
-# elsewhere) is a `union`, and a column that has it is refused.
+# `title` names Connect's logical type, `connect.type` and `connect.parameters` say the rest. Another producer's
+# schema has JSON's own types alone, which are taken as they are. One branch besides null counts (`oneOf`, `anyOf`, a
+# list of types), and references within the schema are followed. What has no type of Connect (several branches, a
+# reference elsewhere) is a `union`, and a column that has it is refused.
 
 _OF_TYPES = {
     "integer": "int64",
@@ -182,24 +179,24 @@ def _type_of_json_schema(schema: object, whole: object, depth: int) -> ConnectTy
     name = title if isinstance(title, str) and title.startswith((CONNECT, DEBEZIUM)) else None
     properties = schema.get("properties")
     fields = {
-        field: _type_of_json_schema(said, whole, depth + 1)
-        for field, said in (properties if isinstance(properties, dict) else {}).items()
+        field: _type_of_json_schema(inner, whole, depth + 1)
+        for field, inner in (properties if isinstance(properties, dict) else {}).items()
     }
     return ConnectType(type_, name, parameters if isinstance(parameters, dict) else {}, fields)
 
 
 def _own_type(schema: Mapping[str, object]) -> str | None:
-    connect, said = schema.get("connect.type"), schema.get("type")
+    connect, type_ = schema.get("connect.type"), schema.get("type")
     if isinstance(connect, str) and connect in _OF_CONNECT:
         return connect
-    if isinstance(said, list):
-        others = [one for one in said if one != "null"]
-        said = others[0] if len(others) == 1 else None
-    return _OF_TYPES.get(said) if isinstance(said, str) else None
+    if isinstance(type_, list):
+        others = [one for one in type_ if one != "null"]
+        type_ = others[0] if len(others) == 1 else None
+    return _OF_TYPES.get(type_) if isinstance(type_, str) else None
 
 
 def _referred(reference: str, whole: object) -> object:
-    """The part of the schema that `#/definitions/Value` means; None for any other place."""
+    """The part of the schema at `#/definitions/Value`; None for a reference elsewhere."""
     if not reference.startswith("#"):
         return None
     found = whole
@@ -215,16 +212,16 @@ AVRO_SCHEMA, JSON_SCHEMA = "AVRO", "JSON"
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as messages are read by it. avro: as fastavro takes it; None: messages are JSON."""
+    """A schema by which messages are read."""
 
     id: int
     type: ConnectType
-    avro: Schema | None = field(default=None, repr=False)
+    avro: Schema | None = field(default=None, repr=False)  # for fastavro; None: messages are JSON
 
 
 @dataclass(frozen=True, slots=True)
 class UnusableSchema:
-    """Why no message with this id can be read."""
+    """A schema by which no message can be read, and why."""
 
     why: str
 
@@ -234,29 +231,29 @@ Known = Mapping[int, RegisteredSchema | UnusableSchema]
 
 @runtime_checkable
 class Schemas(Protocol):
-    """Where schemas come from. known: all that were learned so far; it grows."""
+    """Where schemas come from."""
 
     @property
     def known(self) -> Known | None:
-        """None: nobody has named a registry."""
+        """All schemas that were fetched so far; None: there is no registry."""
 
     def learn(self, ids: Iterable[int]) -> None:
-        """Has every one of these in `known` that there is. Raises RegistryUnreachable."""
+        """Fetches those of these ids that are not in `known`. Raises RegistryUnreachable."""
 
     def register(self, subject: str, schema: str) -> int:
-        """The id of a schema of Avro's under a subject, which it is put under if need be.
+        """The id of an Avro schema under a subject, registered if need be.
 
-        Raises RegistryUnreachable, ConfigError if the registry does not take it.
+        Raises RegistryUnreachable, ConfigError if the registry refuses it.
         """
 
 
 class NoSchemas:
-    """Of a table whose messages need no registry."""
+    """For a table without a registry."""
 
     known: Known | None = None
 
     def learn(self, ids: Iterable[int]) -> None:
-        """There is nobody to ask; messages that name an id are refused."""
+        """Fetches nothing; messages that name an id are refused."""
 
     def register(self, subject: str, schema: str) -> int:
         raise ConfigError(f"subject {subject} needs a schema registry, and SCHEMA_REGISTRY_URL names none")
@@ -265,18 +262,18 @@ class NoSchemas:
 def schema_from(
     schema_id: int, kind: str, text: str, has_references: bool = False
 ) -> RegisteredSchema | UnusableSchema:
-    """A schema as the registry tells it: kind AVRO, JSON or another."""
+    """A schema as the registry returns it. kind: AVRO, JSON or another."""
     if kind not in (AVRO_SCHEMA, JSON_SCHEMA):
-        return UnusableSchema("is neither of Avro's nor a JSON Schema: set the converter to one of these")
+        return UnusableSchema("is neither an Avro schema nor a JSON Schema: use a converter for one of these")
     if has_references:
-        return UnusableSchema("refers to other subjects, which is not followed: register it in one piece")
+        return UnusableSchema("refers to other subjects, and these are not read: register it in one piece")
     try:
-        said = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
         if kind == JSON_SCHEMA:
-            return RegisteredSchema(schema_id, json_schema_type(said))
-        avro, type_ = parsed_avro(said)
+            return RegisteredSchema(schema_id, json_schema_type(document))
+        avro, type_ = parsed_avro(document)
     except (msgspec.DecodeError, RecursionError, ValueError):
-        return UnusableSchema("cannot be read as what it is registered for")
+        return UnusableSchema("cannot be read as the type of schema that it is registered as")
     return RegisteredSchema(schema_id, type_, avro)
 
 
@@ -288,12 +285,12 @@ def is_registered(data: bytes | None) -> bool:
 def schema_id_of(data: bytes) -> int:
     """The id in the head of a key or value; raises EventRefused: schema-registry."""
     if len(data) < HEAD_BYTES:
-        raise EventRefused("schema-registry", "begins like Confluent's wire format, and ends before the schema's id")
+        raise EventRefused("schema-registry", "begins like Confluent's wire format, but ends before the schema's id")
     return int.from_bytes(data[1:HEAD_BYTES], "big")
 
 
 def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None]]) -> set[int]:
-    """All ids that the keys and values of some messages name."""
+    """The ids in the keys and values of some messages."""
     heads = {
         data[1:HEAD_BYTES]
         for message in messages
@@ -317,29 +314,29 @@ def schema_of(data: bytes, known: Known | None) -> RegisteredSchema:
 
 
 def read_avro(data: bytes, schema: RegisteredSchema) -> object:
-    """The value behind the head, bytes and counts as they stand; raises EventRefused: malformed-avro."""
+    """The value after the head, bytes and counts as they are; raises EventRefused: malformed-avro."""
     if schema.avro is None:
-        raise ValueError("not a schema of Avro's")
-    from fastavro import schemaless_reader  # there, or this schema would not be known
+        raise ValueError("not an Avro schema")
+    from fastavro import schemaless_reader  # installed, or this schema would not be known
 
     body = BytesIO(data)
     body.seek(HEAD_BYTES)
     try:
         value: object = schemaless_reader(body, schema.avro, None)
         ended = body.tell() == len(data)
-    except Exception:  # of any kind, for bytes of any kind, and it may quote them
+    except Exception:  # of any class, and it may quote the bytes
         ended = False
     if not ended:
-        raise EventRefused("malformed-avro", f"is not what schema {schema.id} says: were its bytes written by another?")
+        raise EventRefused("malformed-avro", f"does not fit schema {schema.id}: was it written by another schema?")
     return value
 
 
 _NO_REGISTRY = (
-    "starts with a schema registry's magic byte, and no registry is named: set SCHEMA_REGISTRY_URL, or the producer's "
+    "starts with a schema registry's magic byte, but no registry is set: set SCHEMA_REGISTRY_URL, or the producer's "
     "or connector's converter to JSON without a schema registry (org.apache.kafka.connect.json.JsonConverter); then "
     "read the input again from the start"
 )
 _UNKNOWN = (
-    "is not known to the registry: is SCHEMA_REGISTRY_URL the one that the producer writes to? Then read the input "
+    "is not known to the registry: let SCHEMA_REGISTRY_URL be the one that the producer writes to, and read the input "
     "again from the start"
 )

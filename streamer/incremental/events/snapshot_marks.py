@@ -1,16 +1,16 @@
-"""What a captured message says of the connector's snapshot, beside what it says of a row.
+"""What a captured message says about the connector's snapshot, besides its row.
 
-Debezium writes into `source.snapshot` of every envelope: `first`, `true`, `first_in_data_collection`,
-`last_in_data_collection` and `last` while it reads whole tables, first of all and before any change (an initial or a
-blocking snapshot); `incremental` for rows that it reads between changes; `false`, null or nothing for a change. A
-flattened row has the same as `__source_snapshot` where the transform adds the fields `op` and `source.snapshot`. The
-last row of a table is `last` where its table is the last one, else `last_in_data_collection`; a table of one row that
-is the first of several says `first` alone. Connectors that read one table in chunks side by side write `last` before
-other rows, so it says that the end is near, no more.
+Debezium writes `source.snapshot` into every envelope. It is `first`, `true`, `first_in_data_collection`,
+`last_in_data_collection` or `last` while Debezium reads whole tables before any change (an initial or a blocking
+snapshot); `incremental` for rows that it reads between changes; `false`, null or nothing for a change. A flattened
+row has the same in `__source_snapshot`, if the transform adds the fields `op` and `source.snapshot`. The last row of
+a table is `last` if its table is the last one, else `last_in_data_collection`; a table of one row that is the first
+of several says `first` alone. Connectors that read one table in parallel chunks write `last` before other rows: it
+says only that the end is near.
 
-This is read apart from the change, because a message that is refused as a row says it as well. What cannot be read says
-nothing. A flattened row may have columns of any name and type, `source` and `payload` too: these are none of the
-connector's.
+The mark is read apart from the change, because a message whose row is refused has a mark as well. A message that
+cannot be read has none. A flattened row may have columns of any name and type, `source` and `payload` too: these are
+not the connector's.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from streamer.incremental.events.registered_schemas import Known
 
 
 class Mark(Enum):
-    """What a message says of a snapshot."""
+    """What a message says about a snapshot."""
 
     NOTHING = "nothing"
-    READ = "a row that a snapshot of whole tables has read"
-    LAST = "the last one of these of its table"
+    READ = "a row read by a snapshot of whole tables"
+    LAST = "the last such row of its table"
     INCREMENTAL = "a row that was read between changes"
-    CHANGE = "a change: no snapshot of whole tables is under way"
+    CHANGE = "a change: no snapshot of whole tables is running"
 
 
 READS = frozenset((Mark.READ, Mark.LAST, Mark.INCREMENTAL))
@@ -54,7 +54,7 @@ _ABSENT: Final = msgspec.Raw()
 
 
 class _MarkedMessage(msgspec.Struct):
-    """The members that tell, of an envelope or a flattened row; all others are skipped without being read."""
+    """The members of an envelope or a flattened row that matter; the others are skipped unread."""
 
     op: msgspec.Raw = _ABSENT
     source: msgspec.Raw = _ABSENT
@@ -64,7 +64,7 @@ class _MarkedMessage(msgspec.Struct):
 
     @property
     def is_flattened(self) -> bool:
-        """Whether what else it has are columns of a row."""
+        """Whether its other members are columns of a row."""
         return self.flattened_op is not None or self.deleted is not _ABSENT
 
 
@@ -78,40 +78,40 @@ _op = msgspec.json.Decoder(str).decode
 
 
 def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
-    """What the value of a message says; schemas: those of a registry.
+    """What the value of a message says; schemas: of a registry.
 
     >>> mark_of(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "last"}}').name
     'LAST'
     >>> mark_of(b'{"op": "insert", "row": {"id": 7}}').name, mark_of(None).name
     ('NOTHING', 'NOTHING')
     """
-    op, name = _said(value, schemas)
+    op, name = _op_and_mark(value, schemas)
     if name in _OF_READS:
         return _OF_READS[name]
     return Mark.CHANGE if op in _CHANGES else Mark.NOTHING
 
 
 def begins_a_snapshot(value: bytes | None, schemas: Known | None = None) -> bool:
-    """Whether a message is the first row of a table that a snapshot of whole tables has read, and says so.
+    """Whether a message says that it is the first row of a snapshot of whole tables, or of a table in it.
 
     >>> begins_a_snapshot(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "first"}}')
     True
     """
-    return _said(value, schemas)[1] in _FIRST
+    return _op_and_mark(value, schemas)[1] in _FIRST
 
 
-def _said(value: bytes | None, schemas: Known | None) -> tuple[str | None, str | None]:
-    """What a message says is done, and of a snapshot; in former versions that was a boolean."""
+def _op_and_mark(value: bytes | None, schemas: Known | None) -> tuple[str | None, str | None]:
+    """The op and `source.snapshot` of a message; the latter was a boolean in former versions."""
     if value is None:
         return None, None
     try:
         message = _message(capture_json(value, schemas))
         if message.is_flattened:
-            op, said = message.flattened_op, message.flattened_snapshot
+            op, mark = message.flattened_op, message.flattened_snapshot
         elif message.op is _ABSENT or message.source is _ABSENT:
             return None, None
         else:
-            op, said = _op(message.op), _source(message.source).snapshot
+            op, mark = _op(message.op), _source(message.source).snapshot
     except (EventRefused, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None, None
-    return op, str(said).lower() if isinstance(said, bool) else said
+    return op, str(mark).lower() if isinstance(mark, bool) else mark

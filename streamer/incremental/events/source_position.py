@@ -1,22 +1,20 @@
-"""Where a captured message stands in the order of its source, as the connector's `source` block says it.
+"""The position of a captured message in its source's log, by the connector's `source` block.
 
-The rules of this file
-----------------------
-* The partitions of the input are read apart, so their offsets say nothing of one another; the source's own log does.
-  What is asked of it is whether a message came before a truncation of the same table.
-* PostgreSQL: `lsn`, the place of the change itself in the write-ahead log. Changes of several transactions are captured
-  by their commits, and not by these places; but a truncation locks its table against everybody, so of this table all
-  that was committed before it lies before it in the log, and all else behind it.
-* MySQL and MariaDB: the number of the binlog's file, the position in it, the row of the event. Files of another name
-  are another log. A truncation is an event without rows: what it says of one is left over from the event before it,
-  and is another one when the connector reads it again.
-* Places of two logs cannot be compared: neither comes before the other. A connector that is not named here, or a
-  message without these members, has no place.
-* A flattened row may have columns of any name, `source` and `payload` too. So these are read only where the message is
-  no flattened row, and nothing but a message of Kafka Connect's two members is unwrapped. Where a registry keeps the
-  schema, the place is read by that.
-* A log may begin anew (another server, a restored copy) and use lower places for later changes. Then the dates
-  contradict the places: that is never decided, but told (`OrderLost`).
+* Partitions of the input are read independently, so their offsets have no order between them; the source's log has
+  one. The question to it is whether a message came before a truncation of the same table.
+* PostgreSQL: `lsn`, the position of the change itself in the write-ahead log. Changes of several transactions come in
+  the order of their commits, not of these positions. But a truncation locks its table against all others, so what was
+  committed before it has lower positions, and everything else higher ones.
+* MySQL and MariaDB: the number of the binlog file, the position in it, the row of the event. Files with another name
+  are another log. A truncation is an event without rows: the row that it names is left over from the event before,
+  and differs when the connector reads the event again.
+* Positions in two logs cannot be compared: neither comes first. Other connectors, and messages without these members,
+  have no position.
+* A flattened row may have columns of any name, `source` and `payload` too. So these are read only if the message is
+  not a flattened row, and only a message of exactly Kafka Connect's two members is unwrapped. If the schema is in a
+  registry, the position is read by it.
+* A log may start again (another server, a restored copy) and give lower positions to later changes. Then dates
+  contradict positions. That is never decided here: `OrderLost` is raised.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from streamer.incremental.events.json_messages import capture_json
 from streamer.incremental.events.registered_schemas import Known
 
 DATES_APART_MS = 600_000
-"""How much later than a truncation a message before it may be dated: MySQL dates statements by when they began."""
+"""How much later than a truncation a message before it may be dated: MySQL dates statements by their start."""
 
 POSTGRESQL = "postgresql"
 BINLOGS = frozenset({"mysql", "mariadb"})
@@ -41,11 +39,11 @@ _FILE = re.compile(r"(.+)\.([0-9]{1,18})")
 
 
 class OrderLost(Exception):
-    """The places of a log and the dates of its changes contradict one another."""
+    """Positions in a log and dates of its changes contradict each other."""
 
 
 class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A place in a log. log: which one; place: to be compared within it; at: milliseconds since 1970, 0 not known.
+    """A position in a log; the fields are stored and published by these names.
 
     >>> before, after = SourcePosition("postgresql", (70,)), SourcePosition("postgresql", (90,))
     >>> before.precedes(after), after.precedes(before), before.precedes(SourcePosition("mysql binlog", (90,)))
@@ -53,11 +51,11 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     """
 
     log: str
-    place: tuple[int, ...]
-    at: int = 0
+    place: tuple[int, ...]  # compared within the log
+    at: int = 0  # milliseconds since 1970; 0: not known
 
     def precedes(self, other: SourcePosition) -> bool:
-        """Whether this place comes before the other one; raises OrderLost where the dates say something else."""
+        """Whether this position is before the other; raises OrderLost if the dates contradict it."""
         if self.log != other.log or self.place >= other.place:
             return False
         if self.at and other.at and self.at - other.at > DATES_APART_MS:
@@ -78,7 +76,7 @@ _ABSENT: Final = msgspec.Raw()
 
 
 class _PlacedMessage(msgspec.Struct):
-    """The members that tell, of an envelope or a flattened row; all others are skipped without being read."""
+    """The members of an envelope or a flattened row that matter; the others are skipped unread."""
 
     op: msgspec.Raw = _ABSENT
     source: msgspec.Raw = _ABSENT
@@ -93,7 +91,7 @@ class _PlacedMessage(msgspec.Struct):
 
     @property
     def is_flattened(self) -> bool:
-        """Whether what else it has are columns of a row."""
+        """Whether its other members are columns of a row."""
         marks = self.flattened_op is not _ABSENT or self.deleted is not _ABSENT
         return marks or self.lsn is not None or self.file is not None
 
@@ -103,9 +101,7 @@ _source = msgspec.json.Decoder(_Source).decode
 
 
 def position_of(value: bytes | None, schemas: Known | None = None) -> SourcePosition | None:
-    """The place that the value of a message names; None if it names none that is known here.
-
-    schemas: those of a registry.
+    """The position that a message names; None if it names none. schemas: of a registry.
 
     >>> position_of(b'{"op": "t", "source": {"connector": "postgresql", "lsn": 33, "ts_ms": 5}}')
     SourcePosition(log='postgresql', place=(33,), at=5)
@@ -124,15 +120,15 @@ def _source_of(message: _PlacedMessage) -> _Source:
     """The source block of an envelope, which always has an op."""
     if message.op is _ABSENT or message.source is _ABSENT:
         return _Source()
-    said = _source(message.source)
-    return msgspec.structs.replace(said, row=None) if bytes(message.op) == _TRUNCATE else said
+    source = _source(message.source)
+    return msgspec.structs.replace(source, row=None) if bytes(message.op) == _TRUNCATE else source
 
 
-def _position(said: _Source | _PlacedMessage) -> SourcePosition | None:
-    at = said.ts_ms or 0
-    if said.lsn is not None and said.connector in (POSTGRESQL, None):
-        return SourcePosition(POSTGRESQL, (said.lsn,), at)
-    named = None if said.file is None else _FILE.fullmatch(said.file)
-    if named is None or said.pos is None or (said.connector is not None and said.connector not in BINLOGS):
+def _position(source: _Source | _PlacedMessage) -> SourcePosition | None:
+    at = source.ts_ms or 0
+    if source.lsn is not None and source.connector in (POSTGRESQL, None):
+        return SourcePosition(POSTGRESQL, (source.lsn,), at)
+    named = None if source.file is None else _FILE.fullmatch(source.file)
+    if named is None or source.pos is None or (source.connector is not None and source.connector not in BINLOGS):
         return None
-    return SourcePosition(named[1], (int(named[2]), said.pos, said.row or 0), at)
+    return SourcePosition(named[1], (int(named[2]), source.pos, source.row or 0), at)

@@ -1,13 +1,13 @@
-"""The text of a statement -> its syntax: names, constants and operators, not yet tied to any table.
+"""The text of a statement -> its syntax: names, constants and operators, not yet of any table.
 
-A condition is a conjunction of `x θ c`, `x θ y` and `x θ y ± c` with θ one of = < <= > >=, and of `x is null` and `x is
-not null`; an assigned expression is arithmetic over columns and numbers, or one text, true, false or null alone (Song
-et al. 2009, statements). A name is bare (`age`) or in double quotes (`"marital-status"`); a text literal is always in
-single quotes (`'flu'`, `'it''s'`). Words of the language (and, is, not, true, false, null) are written in either case.
-Numbers are exact: integers and fractions, never binary floats.
+A condition is a conjunction of `x θ c`, `x θ y` and `x θ y ± c`, with θ one of = < <= > >=, and of `x is null` and `x
+is not null`. An assigned expression is arithmetic over columns and numbers, or one text, true, false or null alone
+(Song et al. 2009, statements). A name is bare (`age`) or in double quotes (`"marital-status"`); a text literal is
+always in single quotes (`'flu'`, `'it''s'`). Keywords (and, is, not, true, false, null) have any case. Numbers are
+exact: integers and fractions, never binary floats.
 
-Expressions come out in postfix, so neither their depth nor their length can exhaust the stack of a later reader. No
-message shows a part of a statement, because somebody's values may stand in it.
+Expressions are in postfix, so that neither their depth nor their length exhausts the stack of a later reader. No
+message shows a part of a statement: it may hold somebody's values.
 """
 
 from __future__ import annotations
@@ -85,26 +85,26 @@ TESTS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 IS_NULL, IS_NOT_NULL = "is null", "is not null"
-"""The tests that are true or false of a null, too; every other one is unknown of it."""
+"""The tests that are true or false for a null, too; every other test is unknown for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that stands in a statement."""
+    """A value in a statement."""
 
     value: Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReference:
-    """A column's name that stands in a statement; whether there is such a column is not known here."""
+    """A column's name in a statement; the column may not exist."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left test right`, or `left test right + constant` where `right` is a column; IS_NULL, IS_NOT_NULL: of `left`."""
+    """`left test constant`, or `left test right + constant` with a column `right`; IS_NULL, IS_NOT_NULL: of `left`."""
 
     left: str
     test: str
@@ -130,7 +130,7 @@ def _unquoted(token: Token) -> str:
 
 
 class _TokenReader(Transformer[Token, Any]):
-    """Puts the pieces together while the parser finds them; one method per rule of the grammar."""
+    """Builds the syntax during parsing; one method per rule of the grammar."""
 
     def condition(self, found: list[Comparison]) -> tuple[Comparison, ...]:
         return tuple(found)
@@ -185,14 +185,11 @@ class _TokenReader(Transformer[Token, Any]):
 
     def number(self, found: list[Token]) -> Number:
         if len(found[0]) > NUMBER_CHARS_MAX:
-            raise EventRefused(
-                "bad-statement", f"a number of the statement is longer than {NUMBER_CHARS_MAX} characters"
-            )
+            raise EventRefused("bad-statement", f"a number is longer than {NUMBER_CHARS_MAX} characters")
         exact = Fraction(str(found[0]))
         return exact.numerator if exact.denominator == 1 else exact
 
-    def text(self, found: list[Token]) -> str:
-        return _unquoted(found[0])
+    text = quoted_name
 
     def true(self, _: Sequence[Token]) -> bool:
         return True
@@ -241,11 +238,11 @@ def _read(text: str, what: str) -> Any:
     try:
         return _PARSER.parse(text, start=what)
     except UnexpectedInput as error:
-        detail = f"cannot be read at {_line_of(error)}; expected {_EXPECTED[what]}"
+        detail = f"cannot be read at {_place_of(error)}; expected {_EXPECTED[what]}"
         raise EventRefused("bad-statement", detail) from None
 
 
-def _line_of(error: UnexpectedInput) -> str:
+def _place_of(error: UnexpectedInput) -> str:
     token = getattr(error, "token", None)
     at_end = token is not None and token.type == "$END"
     return "its end" if at_end else f"character {(error.pos_in_stream or 0) + 1}"

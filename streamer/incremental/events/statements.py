@@ -1,21 +1,21 @@
-"""Statements about many rows: which rows (a condition), and what becomes of them (assignments).
+"""Statements about many rows: which rows (a condition), and how they change (assignments).
 
-The rules of statements, here and in the modules beside this one
-----------------------------------------------------------------
-* Statements are those of Song et al. 2009: conditions and assignments over the table's attributes. Their text is read
-  by the grammar of `streamer.incremental.events.statement_syntax`; nothing is ever evaluated as Python.
-* Usable are the quasi-identifiers and the kept columns: never the key, never the individual.
-* All arithmetic is exact: integers and fractions. What is not exactly a value of its column is refused, for that row.
-* Nulls are those of SQL, in quasi-identifiers, too, whatever they count as if they are published: a comparison with
-  null is unknown, and a condition that is unknown matches no row; `is null` and `is not null` ask for it; arithmetic
-  with null is null, and a column is set to null where table.yaml lets it be one.
-* Numbers and times have an order, and numbers alone are computed with. A comparison of a text with a number is refused
-  if table.yaml can tell, and false where only the row can.
-* A text in quotes means what it means in a row (`na`, `written`); one that is a word for null is compared with nothing.
-  A date or a timestamp stands in quotes: `born < '1980-01-01'`. A day alone stands for its first moment. Two columns
-  are compared where both are of one type.
+* Statements are those of Song et al. 2009: conditions and assignments over the table's attributes. The grammar of
+  `events.statement_syntax` reads their text; nothing is ever evaluated as Python.
+* They may use quasi-identifiers and kept columns, never the key and never the individual.
+* All arithmetic is exact: integers and fractions. A result that is not exactly a value of its column is refused, for
+  its row.
+* Nulls are those of SQL, in quasi-identifiers too, whatever they count as in what is published. A comparison with
+  null is unknown, and an unknown condition matches no row; `is null` and `is not null` test for it; arithmetic with
+  null is null; a column can be set to null if table.yaml allows it.
+* Numbers and times have an order; only numbers have arithmetic. A comparison of a text with a number is refused if
+  table.yaml shows it, and false if only the row shows it.
+* A text in quotes means the same as in a row (`na`, `written`); a word for null cannot be compared. A date or a
+  timestamp is in quotes: `born < '1980-01-01'`. A day alone is its first moment. Two columns are compared only if
+  they have one type.
 * Right-hand sides see the old values of the row.
-* Codes that are evenly spaced are compared as whole columns of integers; every other comparison reads row by row.
+* Evenly spaced codes are compared as whole columns of integers; all other comparisons go row by row. A column that a
+  statement does not use is never read, and each distinct stored value of a column is read once.
 * No message shows a part of a statement: an unquoted text literal looks like a column's name.
 """
 
@@ -36,20 +36,8 @@ import msgspec
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.statement_syntax import (
-    IS_NOT_NULL,
-    IS_NULL,
-    TESTS,
-    ColumnReference,
-    Comparison,
-    Constant,
-    Number,
-    Operator,
-    Postfix,
-    Scalar,
-    read_condition,
-    read_expression,
-)
+from streamer.incremental.events import statement_syntax as syntax
+from streamer.incremental.events.statement_syntax import TESTS
 from streamer.table.arrays import Bools, Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
 from streamer.table.encode import Encoder
@@ -58,14 +46,9 @@ from streamer.table.row import Row, RowsView, Values
 from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of, moment_text
 from streamer.table.schema import Table
 
-# What a column or an expression of a statement holds: its type, and one value, exact.
-#
-# A value is an int, a Fraction, a text, a bool, None or a `Moment`; a number is never a binary float, and a bool is no
-# number.
-
 
 class Type(Enum):
-    """What a column or an expression holds; ANY where only the row can tell."""
+    """The type of a column or an expression; ANY: only the row shows it."""
 
     NUMBER = "a number"
     TEXT = "a text"
@@ -88,12 +71,12 @@ TYPE_OF_KEPT: dict[str | None, Type] = {
     "boolean": Type.BOOLEAN,
     **{clock.name: type_ for clock, type_ in TYPE_OF_CLOCK.items()},
 }
-"""What a kept column holds, by the `type` that table.yaml gives it; None: it gives none."""
+"""The type of a kept column by its `type` in table.yaml; None: it has none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """A date or a timestamp; only those of one clock are compared."""
+    """A date or a timestamp; compared with those of the same clock only."""
 
     number: int = field(repr=False)
     clock: Clock = field(compare=False)
@@ -103,8 +86,8 @@ class Moment:
         return moment_text(self.number, self.clock)
 
 
-Value = Scalar | Moment
-"""What a column holds for one row."""
+Value = syntax.Scalar | Moment
+"""What a column holds for one row; numbers are exact, and a bool is not a number."""
 
 
 def type_of(value: Value) -> Type:
@@ -122,13 +105,13 @@ def type_of(value: Value) -> Type:
     return Type.BOOLEAN if isinstance(value, bool) else Type.NUMBER
 
 
-def is_number(value: Value) -> TypeGuard[Number]:
-    """Whether a value is an int or a Fraction; a bool is none."""
+def is_number(value: Value) -> TypeGuard[syntax.Number]:
+    """Whether a value is an int or a Fraction."""
     return isinstance(value, (int, Fraction)) and not isinstance(value, bool)
 
 
-def scalar(value: object) -> Scalar:
-    """A decoded JSON scalar with its number, if it is one, as an int or a Fraction."""
+def scalar(value: object) -> syntax.Scalar:
+    """A decoded JSON scalar, a number as an int or a Fraction."""
     if isinstance(value, Decimal):
         exact = Fraction(value)
         return exact.numerator if exact.denominator == 1 else exact
@@ -137,20 +120,18 @@ def scalar(value: object) -> Scalar:
     raise TypeError("a stored value is a JSON scalar")
 
 
-# A table's columns as a statement sees them: exact values out of stored rows, and back.
+# -- columns as statements see them: exact values out of stored rows, and back
 #
-# A quasi-identifier is stored as its code (a decimal without a step: as its exact text), a kept column as its JSON
-# text. A null is null, whatever it counts as if it is published; what a text means is what table.yaml says it means.
-# Columns that a statement does not use are never touched, and each distinct stored value of a column is read once.
+# A quasi-identifier is stored as its code (a decimal without a step as its exact text), a kept column as its JSON text.
 
 T = TypeVar("T")
 
 NULL_TEXT = b"null"
-"""The JSON text of a kept column of which nothing is known."""
+"""The JSON text of a null in a kept column."""
 
 
 class RowsOnce:
-    """The same rows, every property of the view asked for at most once."""
+    """A view of rows that reads each property at most once."""
 
     def __init__(self, rows: RowsView) -> None:
         self._rows = rows
@@ -214,8 +195,8 @@ class Column(ABC):
     ) -> None:
         self.name = name
         self.type = type_
-        self.clock = clock  # of the moments it holds; None: it holds none
-        self.hierarchy = hierarchy  # of the categories it may hold; None: not a category
+        self.clock = clock  # of its moments; None: it holds none
+        self.hierarchy = hierarchy  # of its categories; None: it holds none
         self.scale = scale  # None: its values are not evenly spaced codes
 
     def of_row(self, row: Row) -> Value:
@@ -231,27 +212,27 @@ class Column(ABC):
 
     @abstractmethod
     def are_null(self, rows: RowsOnce) -> Bools:
-        """Of which of n rows nothing is known; (n,)."""
+        """Which of n rows are null; (n,)."""
 
     def meant(self, text: str) -> object:
-        """What a text means in this column, as the source writes them; None: a null. Raises EventRefused."""
+        """The value of a text, as the source writes it; None: a null. Raises EventRefused."""
         return self._encoder.meant(self.name, text)
 
     @abstractmethod
     def read(self, stored: Any) -> Value:
-        """The value that a stored one stands for, which is none of None."""
+        """The value of a stored one that is not None."""
 
     @abstractmethod
     def stored(self, row: Row) -> Hashable:
-        """What the row holds of this column; None: it is null."""
+        """What the row stores in this column; None: null."""
 
     @abstractmethod
     def all_stored(self, rows: RowsOnce) -> Sequence[Hashable]:
-        """What n rows hold of this column; None: it is null."""
+        """What n rows store in this column; None: null."""
 
     @abstractmethod
     def assign(self, draft: Draft, value: object) -> None:
-        """Gives the draft a new value (int, Decimal, str, bool or None); raises EventRefused."""
+        """Writes a new value (int, Decimal, str, bool or None) to the draft; raises EventRefused."""
 
 
 class QuasiIdentifier(Column):
@@ -259,22 +240,18 @@ class QuasiIdentifier(Column):
 
     _j: int
 
-    @property
-    def takes_nulls(self) -> bool:
-        return self._j in self._encoder.table.nullable
-
     def are_null(self, rows: RowsOnce) -> Bools:
         return rows.nulls[:, self._j]
 
     def but_nulls(self, rows: RowsOnce, stored: Sequence[T]) -> Sequence[T | None]:
-        """What n rows hold, and None in place of what a null counts as."""
-        if not self.takes_nulls:
+        """What n rows store, with None for null."""
+        if self._j not in self._encoder.table.nullable:
             return stored
         are_null = self.are_null(rows).tolist()
         return [None if is_null else one for one, is_null in zip(stored, are_null, strict=True)]
 
-    def note_null(self, draft: Draft, value: object) -> None:
-        """Whether a draft, which has the code of a value, is null now."""
+    def mark_null(self, draft: Draft, value: object) -> None:
+        """Marks in the draft whether the value that it was given is null."""
         if self._encoder.is_null(self._j, value):
             draft.nulls.add(self._j)
         else:
@@ -282,7 +259,7 @@ class QuasiIdentifier(Column):
 
 
 class CodedColumn(QuasiIdentifier):
-    """One that its code tells: all but the decimals without a step."""
+    """A quasi-identifier that is stored as its code: all but decimals without a step."""
 
     def __init__(self, encoder: Encoder, j: int) -> None:
         attribute = encoder.table.attributes[j]
@@ -310,11 +287,11 @@ class CodedColumn(QuasiIdentifier):
 
     def assign(self, draft: Draft, value: object) -> None:
         draft.codes[self._j], _ = self._encoder.code(self._j, value)
-        self.note_null(draft, value)
+        self.mark_null(draft, value)
 
 
 class TemporalColumn(CodedColumn):
-    """A quasi-identifier of dates or timestamps; codes: its codes as whole numbers, in the order of its moments."""
+    """A quasi-identifier of dates or timestamps; codes: in the order of its moments."""
 
     def __init__(self, encoder: Encoder, j: int, attribute: TemporalAttribute) -> None:
         super().__init__(encoder, j)
@@ -326,13 +303,13 @@ class TemporalColumn(CodedColumn):
 
 
 class ExactColumn(QuasiIdentifier):
-    """One of decimals without a step: the exact text beside its code tells."""
+    """A quasi-identifier of decimals without a step, which is stored as its exact text."""
 
     def __init__(self, encoder: Encoder, j: int) -> None:
         super().__init__(encoder.table.attributes[j].name, Type.NUMBER)
         self._encoder, self._j, self._number = encoder, j, encoder.table.stepless.index(j)
 
-    def read(self, stored: str) -> Scalar:
+    def read(self, stored: str) -> syntax.Scalar:
         return scalar(Decimal(stored))
 
     def stored(self, row: Row) -> str | None:
@@ -345,11 +322,11 @@ class ExactColumn(QuasiIdentifier):
         code, exact = self._encoder.code(self._j, value)
         if exact is not None:
             draft.codes[self._j], draft.exact[self._number] = code, exact
-            self.note_null(draft, value)
+            self.mark_null(draft, value)
 
 
 class JsonColumn(Column):
-    """A kept column: its JSON text tells."""
+    """A kept column, which is stored as its JSON text."""
 
     _json = msgspec.json.Decoder(float_hook=Decimal)
 
@@ -397,17 +374,14 @@ def find(name: str, table: Table) -> Column:
     if column is not None:
         return column
     if name in table.source_key or name == table.individual:
-        raise EventRefused("bad-statement", f"column {name!r} says whose row it is: statements may not use it", name)
+        raise EventRefused("bad-statement", f"statements may not use column {name!r}, which says whose row it is", name)
     raise EventRefused(
-        "bad-statement", "names a column that table.yaml does not have (a text literal stands in single quotes)"
+        "bad-statement", "names a column that table.yaml does not have (write a text literal in single quotes)"
     )
 
 
-# What a constant of a statement means in a column: a text as a row has it, a moment in quotes.
-
-
-def meant(column: Column, constant: Scalar) -> Scalar:
-    """What a constant means in a column: a text as a row has it. Raises EventRefused("bad-statement")."""
+def meant(column: Column, constant: syntax.Scalar) -> syntax.Scalar:
+    """The value of a constant in a column, texts read as in a row; raises EventRefused("bad-statement")."""
     if not isinstance(constant, str):
         return constant
     try:
@@ -416,43 +390,40 @@ def meant(column: Column, constant: Scalar) -> Scalar:
         raise EventRefused("bad-statement", refused.detail, column.name) from None
 
 
-def known(constant: Scalar, column: Column) -> Scalar:
-    """A constant that something can be compared with; raises EventRefused("bad-statement") for a word for null."""
+def known(constant: syntax.Scalar, column: Column) -> syntax.Scalar:
+    """The constant; raises EventRefused("bad-statement") for null, with which nothing can be compared."""
     if constant is None:
-        detail = f"column {column.name!r}: compared with a word for null, which no value equals; say `is null`"
+        detail = f"column {column.name!r}: compared with a word for null, which no value equals: write `is null`"
         raise EventRefused("bad-statement", detail, column.name)
     return constant
 
 
 def moment_in_statement(text: str, column: str, clock: Clock) -> int:
-    """The moment that a text in quotes names, in the clock's ticks; raises EventRefused("bad-statement")."""
+    """A text in quotes as a moment, in the clock's ticks; raises EventRefused("bad-statement")."""
     try:
         return limit_of(text, column, clock)
     except EventRefused as refused:
         raise EventRefused("bad-statement", refused.detail, column) from None
 
 
-# What answers a comparison of a statement's condition: whole columns of integers if it can be, else row by row.
-#
-# What can be told from table.yaml is refused when the statement is read; what only a row can tell is false for that
-# row.
+# -- comparisons
 
 INT64_SAFE = 2**62
 
 
 @dataclass(frozen=True)
 class CodeTest:
-    """The sum of weight * code over some attributes, against a bound: all in integers, over whole columns."""
+    """`sum of weight * code  test  bound`, over whole columns of integers."""
 
     weights: tuple[tuple[int, int], ...]  # attribute number, weight
     test: str
     bound: int
-    fits: bool  # every such sum is an int64
-    nullable: tuple[int, ...] = ()  # those of the attributes that may be null
+    fits: bool  # all sums fit into int64
+    nullable: tuple[int, ...] = ()  # attributes that may be null
 
     @classmethod
-    def of(cls, signed: Sequence[tuple[Scale, int]], test: str, constant: Number) -> CodeTest:
-        """The sum of sign * value over some scales, against a constant."""
+    def of(cls, signed: Sequence[tuple[Scale, int]], test: str, constant: syntax.Number) -> CodeTest:
+        """`sum of sign * value  test  constant`."""
         bound = constant - sum(sign * scale.origin for scale, sign in signed)
         common = math.lcm(bound.denominator, *(scale.step.denominator for scale, _ in signed))
         weights = tuple((scale.attribute, int(sign * scale.step * common)) for scale, sign in signed)
@@ -505,21 +476,21 @@ class NullTest:
         return are_null if self.is_null else ~are_null
 
 
-Answer: TypeAlias = CodeTest | ValueTest | NullTest
+Comparator: TypeAlias = CodeTest | ValueTest | NullTest
 
 
-def answer_to(comparison: Comparison, table: Table) -> Answer:
-    """The fastest way to answer a comparison; raises EventRefused("bad-statement") where it makes no sense."""
+def comparator_of(comparison: syntax.Comparison, table: Table) -> Comparator:
+    """The fastest test of a comparison; raises EventRefused("bad-statement") if it can never make sense."""
     left = find(comparison.left, table)
-    if comparison.test in (IS_NULL, IS_NOT_NULL):
-        return NullTest(left, comparison.test == IS_NULL)
+    if comparison.test in (syntax.IS_NULL, syntax.IS_NOT_NULL):
+        return NullTest(left, comparison.test == syntax.IS_NULL)
     test = _test_of_values(comparison, left, table)
     if not isinstance(test, CodeTest):
         return test
     return replace(test, nullable=tuple(j for j, _ in test.weights if j in table.nullable))
 
 
-def _test_of_values(comparison: Comparison, left: Column, table: Table) -> CodeTest | ValueTest:
+def _test_of_values(comparison: syntax.Comparison, left: Column, table: Table) -> CodeTest | ValueTest:
     right = None if comparison.right is None else find(comparison.right, table)
     constant = comparison.constant if right is not None else known(meant(left, comparison.constant), left)
     if left.clock is not None and right is None and isinstance(constant, str):
@@ -529,7 +500,9 @@ def _test_of_values(comparison: Comparison, left: Column, table: Table) -> CodeT
         leaf = left.hierarchy.code_of.get(constant)
         if leaf is None:
             raise EventRefused(
-                "bad-statement", f"column {left.name!r}: compared with no leaf of its hierarchy", left.name
+                "bad-statement",
+                f"column {left.name!r}: compared with no leaf of its hierarchy",
+                left.name,
             )
         if left.scale is not None:
             return CodeTest.of([(left.scale, 1)], comparison.test, leaf)
@@ -542,14 +515,14 @@ def _test_of_values(comparison: Comparison, left: Column, table: Table) -> CodeT
 
 
 def _test_of_moment(left: Column, clock: Clock, test: str, text: str) -> CodeTest | ValueTest:
-    """A column of dates or timestamps against one of them."""
+    """A column of dates or timestamps, compared with a constant."""
     moment = moment_in_statement(text, left.name, clock)
     if isinstance(left, TemporalColumn):
         return CodeTest.of([(left.codes, 1)], test, left.calendar.code_or_beyond(moment))
     return ValueTest(left, test, None, Moment(moment, clock), has_offset=False)
 
 
-def _check_types(comparison: Comparison, left: Column, right: Type) -> None:
+def _check_types(comparison: syntax.Comparison, left: Column, right: Type) -> None:
     if Type.ANY not in (left.type, right) and left.type is not right:
         raise EventRefused(
             "bad-statement",
@@ -557,7 +530,7 @@ def _check_types(comparison: Comparison, left: Column, right: Type) -> None:
             left.name,
         )
     if comparison.has_offset and left.type in MOMENTS:
-        detail = f"column {left.name!r} holds {left.type.value}, which takes no offset: name the moment in quotes"
+        detail = f"column {left.name!r} holds {left.type.value}, which takes no offset: write the moment in quotes"
         raise EventRefused("bad-statement", detail, left.name)
     ordered = comparison.test != "=" or comparison.has_offset
     if ordered and not {left.type, right} <= {Type.NUMBER, Type.ANY, *MOMENTS}:
@@ -568,24 +541,24 @@ def _check_types(comparison: Comparison, left: Column, right: Type) -> None:
         )
 
 
-# What a statement sets a column to: an expression, computed exactly from the row as it was.
+# -- assignments: computed exactly from the row as it was
 
 RESULT_BITS_MAX = 2048
-"""Bits that numerator and denominator of a computed number may have: about 600 decimal digits."""
+"""Bits of the numerator and of the denominator of a result: about 600 decimal digits."""
 
-_Step: TypeAlias = Constant | Column | Operator
+_Step: TypeAlias = syntax.Constant | Column | syntax.Operator
 
 
 @dataclass(frozen=True)
 class ColumnAssigned:
-    """`column = expression`; the expression in postfix."""
+    """`column = expression`, in postfix."""
 
     column: Column
     steps: tuple[_Step, ...]
 
     @property
     def operands(self) -> list[str]:
-        """Names of the columns on the right."""
+        """The columns on the right, by name."""
         return [step.name for step in self.steps if isinstance(step, Column)]
 
     def apply(self, row: Row, draft: Draft) -> None:
@@ -595,7 +568,7 @@ class ColumnAssigned:
     def _result(self, row: Row) -> Value:
         stack: list[Value] = []
         for step in self.steps:
-            if isinstance(step, Constant):
+            if isinstance(step, syntax.Constant):
                 stack.append(step.value)
             elif isinstance(step, Column):
                 stack.append(step.of_row(row))
@@ -604,26 +577,26 @@ class ColumnAssigned:
                 stack.append(self._computed(step, left, right))
         return stack.pop()
 
-    def _computed(self, compute: Operator, left: Value, right: Value) -> Number | None:
+    def _computed(self, compute: syntax.Operator, left: Value, right: Value) -> syntax.Number | None:
         if left is None or right is None:
             return None
         if not is_number(left) or not is_number(right):
-            raise _bad_result("arithmetic with a value that is no number", self.column.name)
+            raise _bad_result("arithmetic with a value that is not a number", self.column.name)
         try:
             return _bounded(compute(left, right), self.column.name)
         except ZeroDivisionError:
             raise _bad_result("division by zero", self.column.name) from None
 
 
-def assigned_of(column: Column, postfix: Postfix, table: Table) -> ColumnAssigned:
-    """Ties an expression to a table; raises EventRefused("bad-statement") for what can never be right."""
-    steps = tuple(find(step.name, table) if isinstance(step, ColumnReference) else step for step in postfix)
-    if isinstance(steps[0], Constant) and isinstance(steps[0].value, str):
-        steps = (Constant(meant(column, steps[0].value)),)
+def assigned_of(column: Column, postfix: syntax.Postfix, table: Table) -> ColumnAssigned:
+    """An expression over a table's columns; raises EventRefused("bad-statement") if it can never be right."""
+    steps = tuple(find(step.name, table) if isinstance(step, syntax.ColumnReference) else step for step in postfix)
+    if isinstance(steps[0], syntax.Constant) and isinstance(steps[0].value, str):
+        steps = (syntax.Constant(meant(column, steps[0].value)),)
     type_ = _type_of_steps(steps)
-    if column.clock is not None and isinstance(steps[0], Constant) and isinstance(text := steps[0].value, str):
+    if column.clock is not None and isinstance(steps[0], syntax.Constant) and isinstance(text := steps[0].value, str):
         moment = moment_in_statement(text, column.name, column.clock)
-        type_, steps = column.type, (Constant(moment_text(moment, column.clock)),)
+        type_, steps = column.type, (syntax.Constant(moment_text(moment, column.clock)),)
     assigned = ColumnAssigned(column, steps)
     if type_ is not column.type and Type.ANY not in (type_, column.type) and type_ is not Type.NULL:
         detail = f"column {column.name!r} holds {column.type.value} and is set to {type_.value}"
@@ -634,11 +607,11 @@ def assigned_of(column: Column, postfix: Postfix, table: Table) -> ColumnAssigne
 
 
 def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
-    """What an expression gives; raises EventRefused("bad-statement") for arithmetic with what is never a number."""
+    """The type of an expression; raises EventRefused("bad-statement") for arithmetic with a column without numbers."""
     first = steps[0]
     if len(steps) == 1 and isinstance(first, Column):
         return first.type
-    if len(steps) == 1 and isinstance(first, Constant):
+    if len(steps) == 1 and isinstance(first, syntax.Constant):
         return type_of(first.value)
     for step in steps:
         if isinstance(step, Column) and step.type not in (Type.NUMBER, Type.ANY):
@@ -648,16 +621,16 @@ def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
 
 
 def _check_constant(assigned: ColumnAssigned, table: Table) -> None:
-    """What no row can take is refused once, and not for every row."""
-    nobody = Row((0,) * len(table.attributes), (b"null",) * len(table.kept), ("0",) * len(table.stepless))
+    """Refuses a constant that no row can take once, instead of for every row."""
+    blank = Row((0,) * len(table.attributes), (b"null",) * len(table.kept), ("0",) * len(table.stepless))
     try:
-        assigned.apply(nobody, Draft.of(nobody))
+        assigned.apply(blank, Draft.of(blank))
     except EventRefused as refused:
         raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
 
 
 def _plain(value: Value, column: str) -> int | Decimal | str | bool | None:
-    """A value as rows of the input have it; raises EventRefused where a fraction has no finite decimal form."""
+    """A value as in rows of the input; raises EventRefused for a fraction without a finite decimal form."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, Moment):
@@ -671,7 +644,7 @@ def _plain(value: Value, column: str) -> int | Decimal | str | bool | None:
     return Decimal(f"{shifted.numerator}E-{digits}")
 
 
-def _bounded(number: Number, column: str) -> Number:
+def _bounded(number: syntax.Number, column: str) -> syntax.Number:
     if max(number.numerator.bit_length(), number.denominator.bit_length()) > RESULT_BITS_MAX:
         raise _bad_result(f"a number of more than {RESULT_BITS_MAX} bits", column)
     return number
@@ -683,10 +656,10 @@ def _bad_result(what: str, column: str) -> EventRefused:
 
 @dataclass(frozen=True)
 class Condition:
-    """A conjunction of comparisons (Song et al. 2009, phi_D and phi_M); columns: alpha(phi), all that occur in it."""
+    """A conjunction of comparisons (Song et al. 2009, phi_D and phi_M); columns: alpha(phi), all in it."""
 
     columns: frozenset[str]
-    _tests: tuple[Answer, ...] = field(repr=False)
+    _tests: tuple[Comparator, ...] = field(repr=False)
 
     def matches(self, rows: RowsView) -> Bools:
         """Which rows satisfy the condition; bool (n,)."""
@@ -697,14 +670,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Assignments:
-    """What becomes of a row (Song et al. 2009, F_M); columns: all that occur, on the left or on the right."""
+    """How a row changes (Song et al. 2009, F_M); columns: all on the left or on the right."""
 
     columns: frozenset[str]
     targets: tuple[str, ...]
     _assigned: tuple[ColumnAssigned, ...] = field(repr=False)
 
     def applied_to(self, row: Row) -> Row:
-        """The row with its new values; raises EventRefused where one of them is not a value of its column."""
+        """The row with its new values; raises EventRefused if one is not a value of its column."""
         draft = Draft.of(row)
         for assigned in self._assigned:
             assigned.apply(row, draft)
@@ -713,23 +686,23 @@ class Assignments:
 
 @lru_cache(maxsize=256)
 def parse_condition(text: str, table: Table) -> Condition:
-    """The condition that a text says about a table's rows; raises EventRefused("bad-statement").
+    """The condition of a text over a table's rows; raises EventRefused("bad-statement").
 
-    A quoted name, a constant, an offset: `"marital-status" = 'Divorced' and age >= 30 and age < years + 12.5`.
+    With a quoted name, a constant, an offset: `"marital-status" = 'Divorced' and age >= 30 and age < years + 12.5`.
     """
-    return condition_of(read_condition(text), table)
+    return condition_of(syntax.read_condition(text), table)
 
 
-def condition_of(comparisons: Sequence[Comparison], table: Table) -> Condition:
-    """The condition that some comparisons say about a table's rows; raises EventRefused("bad-statement")."""
+def condition_of(comparisons: Sequence[syntax.Comparison], table: Table) -> Condition:
+    """The condition of some comparisons; raises EventRefused("bad-statement")."""
     names = {name for each in comparisons for name in (each.left, each.right) if name is not None}
-    return Condition(frozenset(names), tuple(answer_to(comparison, table) for comparison in comparisons))
+    return Condition(frozenset(names), tuple(comparator_of(comparison, table) for comparison in comparisons))
 
 
 def parse_assignments(texts: Mapping[str, str], table: Table) -> Assignments:
-    """The assignments column -> expression for a table's rows; raises EventRefused("bad-statement").
+    """The assignments column -> expression; raises EventRefused("bad-statement").
 
-    A computed number, a constant, a null: `{"age": "(age + years) / 2", "problem": "'flu'", "ward": "null"}`.
+    With a computed number, a constant, a null: `{"age": "(age + years) / 2", "problem": "'flu'", "ward": "null"}`.
     """
     return _parse_assignments(tuple(texts.items()), table)
 
@@ -738,7 +711,7 @@ def parse_assignments(texts: Mapping[str, str], table: Table) -> Assignments:
 def _parse_assignments(texts: tuple[tuple[str, str], ...], table: Table) -> Assignments:
     if not texts:
         raise EventRefused("bad-statement", "the statement sets no column")
-    assigned = tuple(assigned_of(find(name, table), read_expression(text), table) for name, text in texts)
+    assigned = tuple(assigned_of(find(name, table), syntax.read_expression(text), table) for name, text in texts)
     operands = (name for each in assigned for name in each.operands)
     targets = tuple(name for name, _ in texts)
     return Assignments(frozenset((*targets, *operands)), targets, assigned)

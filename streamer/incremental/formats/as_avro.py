@@ -1,15 +1,11 @@
-"""Records in Avro by the schemas of a registry, in Confluent's wire format: a zero byte, the schema's id, the value.
+"""Published records in Avro, in Confluent's wire format: a zero byte, the schema's id, the value.
 
-The rules of this file
-----------------------
-* The schemas follow from table.yaml (`streamer.table.published.schemas`). They are registered under the usual names,
-  `<topic>-key` and `<topic>-value`, before anything is written: without their ids there is no record. They are asked
-  for once; what is published later needs no registry.
-* What is read may have other ids, of a table.yaml of before or of another registry's copy: it is read by the schema
-  that the registry has under its id, never by the one that is expected.
-* A record in Avro is the bytes of its columns one after the other, so they are made column by column.
-* Decimals are the shortest text on either side, binary numbers the shortest that gives them back
-  (`streamer.table.published.schemas` has refused what that would change).
+* The schemas follow from table.yaml (`streamer.table.published.schemas`). They are registered as `<topic>-key` and
+  `<topic>-value` before anything is written. After that, writing needs no registry.
+* A record that is read may have another id: of an earlier table.yaml, or of a copy of the registry. It is read by the
+  schema with its own id, never by the one that is expected.
+* An Avro record is its columns' bytes one after the other, so it is written column by column.
+* Decimals are the shortest text on both sides, binary numbers the shortest text that gives them back.
 """
 
 from __future__ import annotations
@@ -26,36 +22,25 @@ from streamer.errors import ConfigError, EventRefused, LawViolated, needs_extra
 from streamer.incremental.events.logical_types import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
+from streamer.table.published import schemas as published
 from streamer.table.published.groups import COUNT, VALUES
 from streamer.table.published.rows import TextsReader
-from streamer.table.published.schemas import (
-    BOOLEAN,
-    DECIMAL,
-    FLOAT,
-    INTEGER,
-    TEXT,
-    PublishedColumn,
-    avro_key_schema,
-    avro_value_schema,
-    kept_column,
-    record_key_columns,
-    record_value_columns,
-)
+from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import GROUPS, Table
 
 _TYPES: Mapping[str, Any] = {TEXT: str, INTEGER: int, DECIMAL: Decimal, FLOAT: float, BOOLEAN: bool}
 
 TEXTS_MAX = 1 << 12
-"""Texts of a column that are remembered with their bytes: rows of a QI group share most of theirs."""
+"""How many texts of a column are cached with their bytes: rows of a QI group share most of theirs."""
 
 Written = Callable[[bytes], bytes]
 
 
 class AvroFormat:
-    """Writes and reads records of one table. Implements `streamer.incremental.formats.live_format.LiveFormat`.
+    """Writes and reads the records of one topic (a `LiveFormat`). kind: of the topic.
 
-    schemas: of a registry. kind: of the topic. Raises ConfigError if there is no registry.
+    Raises ConfigError if there is no registry.
     """
 
     def __init__(self, table: Table, schemas: Schemas, kind: str) -> None:
@@ -65,13 +50,19 @@ class AvroFormat:
             )
         self._schemas = schemas
         self._topic = topic_name(table.name, kind)
-        self._key_schema, self._value_schema = avro_key_schema(table), avro_value_schema(table)
-        self._key_types, self._value_types = _key_types(table), _value_types(table)
+        self._key_schema, self._value_schema = published.avro_key_schema(table), published.avro_value_schema(table)
+        self._key_types, self._value_types = (
+            _types(published.record_key_columns(table)),
+            _types(published.record_value_columns(table)),
+        )
+        if table.form == GROUPS:
+            counted = [*map(published.kept_column, table.kept), PublishedColumn(COUNT, INTEGER)]
+            self._value_types[VALUES] = list[TypedDict("Counted", _types(counted))]  # type: ignore[misc, operator]
         self.written_key: Written = _not_begun
         self.written_value: Written = _not_begun
 
     def begin(self) -> None:
-        """Has the schemas registered. Raises RegistryUnreachable; ConfigError where the registry does not take them."""
+        """Registers the schemas. Raises RegistryUnreachable; ConfigError if the registry refuses them."""
         key_id = self._schemas.register(f"{self._topic}-key", _text(self._key_schema))
         value_id = self._schemas.register(f"{self._topic}-value", _text(self._value_schema))
         self.written_key = _writer(key_id, self._key_schema, self._key_types)
@@ -85,7 +76,7 @@ class AvroFormat:
 
     def read_value(self, value: bytes) -> bytes:
         if value[:1] != b"\0":
-            raise LawViolated("a record is not of the format avro: it begins with no schema's id")
+            raise LawViolated("a record is not in the format avro: it does not begin with a schema's id")
         try:
             schema = schema_of(value, self._schemas.known)
             return _json(read_avro(value, schema), schema.type)
@@ -104,7 +95,7 @@ def _text(schema: dict[str, Any]) -> str:
 
 
 def _writer(schema_id: int, schema: dict[str, Any], types: Mapping[str, Any]) -> Written:
-    """JSON of a record's key or value -> its bytes on the wire. types: of the members, by which their JSON is read."""
+    """JSON of a record's key or value -> its bytes on the wire. types: what the members are decoded into."""
     head = b"\0" + schema_id.to_bytes(4, "big")
     texts = TextsReader([field["name"] for field in schema["fields"]])
     writers = [_field_writer(field["type"], types[field["name"]]) for field in schema["fields"]]
@@ -129,30 +120,13 @@ def _field_writer(type_: Any, member: Any) -> Written:
     return lru_cache(TEXTS_MAX)(written)
 
 
-# -- the types by which JSON is read: numbers exact, and of the very kind that Avro's writer wants
-
-
-def _key_types(table: Table) -> dict[str, Any]:
-    return _types(record_key_columns(table))
-
-
-def _value_types(table: Table) -> dict[str, Any]:
-    found = _types(record_value_columns(table))
-    if table.form == GROUPS:
-        counted = [*map(kept_column, table.kept), PublishedColumn(COUNT, INTEGER)]
-        found[VALUES] = list[TypedDict("Counted", _types(counted))]  # type: ignore[misc, operator]
-    return found
-
-
 def _types(columns: Iterable[PublishedColumn]) -> dict[str, Any]:
+    """The types that JSON is decoded into: numbers exact, and of the type that fastavro expects."""
     return {one.name: _TYPES[one.type] | None if one.nullable else _TYPES[one.type] for one in columns}
 
 
-# -- the way back
-
-
 def _json(value: object, type_: ConnectType | None = None) -> bytes:
-    """A value as the canonical JSON that it was written from; raises TypeError for what no published record has."""
+    """The canonical JSON that a value was written from; raises TypeError for a type that no published record has."""
     if value is None or isinstance(value, str | bool):
         return msgspec.json.encode(value)
     if isinstance(value, int):
@@ -167,11 +141,10 @@ def _json(value: object, type_: ConnectType | None = None) -> bytes:
         types = {} if type_ is None else type_.fields
         pairs = [(msgspec.json.encode(name), _json(one, types.get(name))) for name, one in value.items()]
         return b"{%b}" % b",".join([b"%b:%b" % pair for pair in pairs])
-    raise TypeError(f"{type(value).__name__} is no type of a published record")
+    raise TypeError(f"{type(value).__name__} is not a type of a published record")
 
 
 def _decimal(unscaled: bytes, type_: ConnectType | None) -> bytes:
-    """The bytes of a decimal as text."""
     if type_ is None:
         raise TypeError("bytes without a scale")
     number = Decimal(int.from_bytes(unscaled, "big", signed=True))

@@ -1,16 +1,13 @@
-"""How published records stand in their topic: the last thing that happens to them on the way out, the first on the way
-in.
+"""The format of published records in their topic: written last on the way to Kafka, read first on the way back.
 
-The rules of this file
-----------------------
-* Within the house a record is plain JSON, whatever `publish.live.format` says: writers, the store, digests, folds and
-  laws know nothing of formats. A format is written where records are handed to Kafka, and read where they come from it.
-* What is read is, byte for byte, what was written: key and value come out of a format as they went into it.
-* Equal keys have equal bytes in every format, since a compacted topic keeps one record per key, by bytes. Which
-  partition a record is in does not follow from them: it is the shard's.
+* Everywhere else a record is plain JSON, whatever `publish.live.format` says: writers, store, digests, folds and laws
+  do not know the format.
+* Reading gives back, byte for byte, the key and value that were written.
+* Equal keys have equal bytes in every format, because a compacted topic keeps one record per key, by bytes. The
+  partition of a record does not follow from its key: it is the shard's.
 * A tombstone is null in every format; its key is written like any other.
-* One topic has one format, and under Avro one id of the keys' schema. Other keys are never written beside those that
-  are there: nothing would remove these.
+* A topic has one format, and in Avro one id for the schema of its keys. Keys with other bytes are never added: nothing
+  would remove the old ones.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ import msgspec
 
 from streamer.errors import LawViolated
 from streamer.incremental.events.registered_schemas import Schemas
-from streamer.incremental.formats.as_avro import AvroFormat
+from streamer.incremental.formats.as_avro import TEXTS_MAX, AvroFormat
 from streamer.incremental.topics import LIVE
 from streamer.table.published.groups import value_columns
 from streamer.table.published.rows import TextsReader, qi_group_of
@@ -32,17 +29,37 @@ from streamer.table.published.schemas import DECIMAL_NAME, envelopes, record_val
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import AVRO, CONNECT_JSON, Table
 
-# Records with Kafka Connect's schema in each: `{"schema":{..},"payload":{..}}`, as its JsonConverter reads them.
-#
-# * The schema is the one that `streamer connect sink` prints for plain records. Its bytes are made once, and put before
-#   each payload as they are.
-# * A decimal of the schema has all digits of its scale (`20.0`): Connect takes the scale from the number as it is
-#   written, and converters behind it refuse one that is not the schema's. Read back, it is the shortest text again.
-# * Members that the schema does not name (`values` of a QI group in one message) are in the payload all the same.
-# * What is read may have an older schema, of a table.yaml of before: which of its columns are decimals it says itself.
 
-TEXTS_MAX = 1 << 12
-"""Ends of intervals, and schemas, that are remembered with what they become."""
+class LiveFormat(Protocol):
+    """One format of one table's records; may be shared by the shards of a worker."""
+
+    def begin(self) -> None:
+        """Makes records writable. Raises RegistryUnreachable, ConfigError."""
+
+    def written_key(self, key: bytes) -> bytes:
+        """A record's key in the topic; only after `begin`."""
+
+    def written_value(self, value: bytes) -> bytes:
+        """A record's value in the topic; only after `begin`."""
+
+    def learn(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+        """Fetches what reading these records needs. Raises RegistryUnreachable."""
+
+    def read_key(self, key: bytes) -> bytes:
+        """A key out of the topic, after `learn`. Raises LawViolated if it is not in this format."""
+
+    def read_value(self, value: bytes) -> bytes:
+        """A value out of the topic, after `learn`. Raises LawViolated if it is not in this format."""
+
+
+# -- Kafka Connect's schema in each record: `{"schema":{..},"payload":{..}}`, as its JsonConverter reads them
+#
+# * The schema is the one that `streamer connect sink` prints for plain records. Its bytes are made once.
+# * Connect takes a decimal's scale from the number as it is written, and converters refuse one that is not the
+#   schema's. So a decimal is written with all digits of its scale (`20.0`), and is the shortest text again when it is
+#   read.
+# * Members that the schema does not name (`values` of a QI group in one message) are in the payload all the same.
+# * A record that is read may have an older schema: it says itself which columns are decimals.
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -65,7 +82,7 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 class ConnectJsonFormat:
-    """Writes and reads records of one table. Implements `streamer.incremental.formats.live_format.LiveFormat`."""
+    """Writes and reads the records of one table (a `LiveFormat`)."""
 
     def __init__(self, table: Table) -> None:
         self._before_key, self._before_value = envelopes(table)
@@ -78,7 +95,7 @@ class ConnectJsonFormat:
         self._has_decimals = bool(scales)
 
     def begin(self) -> None:
-        """Nothing is needed: every record has its schema."""
+        """Does nothing: every record has its schema."""
 
     def written_key(self, key: bytes) -> bytes:
         return b"%b%b}" % (self._before_key, key)
@@ -93,7 +110,7 @@ class ConnectJsonFormat:
         )
 
     def learn(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
-        """Nothing is needed: every record has its schema."""
+        """Does nothing: every record has its schema."""
 
     def read_key(self, key: bytes) -> bytes:
         return self.read_value(key)
@@ -104,11 +121,10 @@ class ConnectJsonFormat:
             decimals, payload = _decimals(bytes(envelope.schema)), bytes(envelope.payload)
             return _shortened(payload, decimals) if decimals else payload
         except (msgspec.MsgspecError, UnicodeDecodeError, ArithmeticError):
-            raise LawViolated('a record is not of the format connect-json: {"schema":{..},"payload":{..}}') from None
+            raise LawViolated('a record is not in the format connect-json: {"schema":{..},"payload":{..}}') from None
 
 
 def _shortened(payload: bytes, decimals: Collection[str]) -> bytes:
-    """A JSON object with some of its members as shortest decimals."""
     members = [(name, bytes(text)) for name, text in _MEMBERS.decode(payload).items()]
     return b"{%b}" % b",".join(
         [b"%b:%b" % (_name(name), _shortest(text) if name in decimals else text) for name, text in members]
@@ -122,12 +138,11 @@ def _name(name: str) -> bytes:
 
 @lru_cache(TEXTS_MAX)
 def _decimals(schema: bytes) -> tuple[str, ...]:
-    """The columns of a schema that are decimals."""
     return tuple(one.field for one in msgspec.json.decode(schema, type=_Schema).fields if one.name == DECIMAL_NAME)
 
 
 def _full_writer(scale: int) -> Callable[[bytes], bytes]:
-    """A decimal's shortest text -> the one with all digits behind the point."""
+    """A decimal's shortest text -> the text with `scale` digits after the point."""
 
     def full(text: bytes) -> bytes:
         whole, _, digits = text.partition(b".")
@@ -141,33 +156,11 @@ def _shortest(text: bytes) -> bytes:
     return decimal_text(Decimal(text.decode())).encode()
 
 
-class LiveFormat(Protocol):
-    """One format of one table's records; may be shared by the shards of a worker."""
-
-    def begin(self) -> None:
-        """Sees that records can be written. Raises RegistryUnreachable, ConfigError."""
-
-    def written_key(self, key: bytes) -> bytes:
-        """A record's key as it stands in the topic; only after `begin`."""
-
-    def written_value(self, value: bytes) -> bytes:
-        """A record's value as it stands in the topic; only after `begin`."""
-
-    def learn(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
-        """Fetches what is needed to read some records. Raises RegistryUnreachable."""
-
-    def read_key(self, key: bytes) -> bytes:
-        """A key out of the topic, after `learn`. Raises LawViolated for what is not of this format."""
-
-    def read_value(self, value: bytes) -> bytes:
-        """A value out of the topic, after `learn`. Raises LawViolated for what is not of this format."""
-
-
 class PlainFormat:
-    """Plain JSON: records stand in their topic as they are."""
+    """Plain JSON: records are in their topic as they are."""
 
     def begin(self) -> None:
-        """Nothing is needed."""
+        """Does nothing."""
 
     def written_key(self, key: bytes) -> bytes:
         return key
@@ -176,7 +169,7 @@ class PlainFormat:
         return value
 
     def learn(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
-        """Nothing is needed."""
+        """Does nothing."""
 
     def read_key(self, key: bytes) -> bytes:
         return key
@@ -189,14 +182,14 @@ PLAIN = PlainFormat()
 
 
 def live_format(table: Table, schemas: Schemas) -> LiveFormat:
-    """The format that table.yaml names; schemas: of a registry. Raises ConfigError if one is needed and missing."""
+    """The format that table.yaml names. Raises ConfigError if it needs a registry and there is none."""
     if table.format == AVRO:
         return AvroFormat(table, schemas, LIVE)
     return ConnectJsonFormat(table) if table.format == CONNECT_JSON else PLAIN
 
 
 def is_written(key: bytes, by: LiveFormat) -> bool:
-    """Whether a key out of a topic is, to the byte, what a format writes; after `begin`. Raises RegistryUnreachable."""
+    """Whether a key in a topic is, to the byte, what the format writes; after `begin`. Raises RegistryUnreachable."""
     by.learn([(key, None)])
     try:
         plain = by.read_key(key)

@@ -1,18 +1,15 @@
-"""The records that turn one published QI group into another, in the form that table.yaml says.
+"""The records that turn one published QI group into another, in the form that table.yaml names.
 
-The rules of this file
-----------------------
-* The bytes are a function of the QI group's number, its box and its values, so two diffs of the same groups agree.
-* A diff is minimal: what readers have already is not written again, and nothing is written twice. Where the published
-  rows of a group stay as they are, there is no record, although the digest may change: it also tells slots, which only
-  the rows' form publishes.
-* One form, one writer: rows, groups, a lossy join. All else (digest, release, outbox, the reader's rule)
-  is the same for all.
+* The bytes are a function of the QI group's number, its box and its values: two diffs of the same groups are equal.
+* A diff is minimal: nothing that readers have is written again, and nothing is written twice. If the published rows
+  stay the same, there is no record, although the digest may change: it covers slots, which only `form: rows` publishes.
+* Each form (rows, groups, lossy join) has its writer. Digest, release, outbox and the reader's rule do not depend
+  on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
@@ -28,26 +25,27 @@ from streamer.table.published.schemas import bytes_more
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 
-# QI groups as rows by slot: an unchanged box rewrites only the slots whose values differ, a changed one every row.
-#
-# Freed slots become tombstones. Records come by slot, tombstones last.
+
+def _cached_box_piece(table: Table) -> Callable[[int, int, int], bytes]:
+    """The JSON of one side of a box: attribute number, lowest and highest cell -> bytes."""
+    return lru_cache(FRAGMENTS_MAX)(lambda j, lo, hi: box_piece(table.attributes[j], lo, hi))
 
 
 class RowsWriter:
-    """Writes the published rows of one shard.
+    """`form: rows`: rows by slot.
 
-    Building a row is one formatting of bytes: whatever is the same for all rows of a QI group is put together once.
+    An unchanged box rewrites only the slots whose values differ, a changed box every row. Freed slots become
+    tombstones. Records are in the order of slots, tombstones last. What all rows of a QI group have in common is
+    formatted once.
     """
 
     def __init__(self, table: Table, shard: int) -> None:
-        self._attributes = table.attributes
-        self._shard = shard
-        self._piece = lru_cache(FRAGMENTS_MAX)(self._piece_of)
+        self._n_attributes, self._shard = len(table.attributes), shard
+        self._piece = _cached_box_piece(table)
         names = (msgspec.json.encode(column.name).replace(b"%", b"%%") for column in table.kept)
         self._end = b"".join(b",%b:%%b" % name for name in names) + b"}"
 
     def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
-        """The fewest records that turn `before` into `after`; None: a QI group without published rows."""
         name = qi_group_name(self._shard, qi_group).encode()
         key = b'{"qi_group":"%b","slot":%%d}' % name
         n_before = len(before.slots) if before else 0
@@ -65,33 +63,25 @@ class RowsWriter:
             slots = [slot for slot in slots if slot >= n_before or old[slot] != new[slot]]
         if not slots:
             return []
-        box = b"".join(map(self._piece, range(len(self._attributes)), after.lo, after.hi))
+        box = b"".join(map(self._piece, range(self._n_attributes), after.lo, after.hi))
         row = b'{"qi_group":"%b"%b%b' % (name, box.replace(b"%", b"%%"), self._end)
         return [OutboxEntry(LIVE, key % slot, row % after.slots[slot]) for slot in slots]
 
-    def _piece_of(self, j: int, lo: int, hi: int) -> bytes:
-        return box_piece(self._attributes[j], lo, hi)
-
-
-# QI groups as one message each: any change of box or values is one record, and none where both stay.
-#
-# A message that Kafka would not take is refused here, when the batch is put together: the shard then skips the
-# message of the input that brought it about (`streamer.incremental.shard.steps`).
-
 
 class GroupsWriter:
-    """Writes the published QI groups of one shard, whole."""
+    """`form: groups`: each QI group is one message, written again after any change of its box or values.
+
+    A message that Kafka would reject is refused here. The shard then skips the input message that caused it.
+    """
 
     def __init__(self, table: Table, shard: int) -> None:
-        self._attributes = table.attributes
-        self._shard = shard
+        self._n_attributes, self._shard = len(table.attributes), shard
         self._bytes_max = table.limits.row_bytes_max
         self._more_for_record, self._more_for_values = bytes_more(table)
-        self._piece = lru_cache(FRAGMENTS_MAX)(self._piece_of)
+        self._piece = _cached_box_piece(table)
         self._entry = values_template(table)
 
     def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
-        """The record that turns `before` into `after`, if they differ; None: a QI group without published rows."""
         key = group_key(self._shard, qi_group)
         if after is None:
             return [OutboxEntry(LIVE, key, None)] if before else []
@@ -102,42 +92,36 @@ class GroupsWriter:
         if len(key) + len(message) + more > self._bytes_max:
             raise GroupTooLarge(
                 f"a QI group of {len(after.slots)} rows does not fit into one message of {self._bytes_max} bytes "
-                "(limits.row_bytes_max); `form: rows` knows no such bound"
+                "(limits.row_bytes_max); `form: rows` has no such limit"
             )
         return [OutboxEntry(LIVE, key, message)]
 
     def _message(self, qi_group: int, group: PublishedGroup) -> bytes:
         name = qi_group_name(self._shard, qi_group).encode()
-        box = b"".join(map(self._piece, range(len(self._attributes)), group.lo, group.hi))
+        box = b"".join(map(self._piece, range(self._n_attributes), group.lo, group.hi))
         entries = b",".join(self._entry % (*values, rows) for values, rows in counted(group.slots).items())
         return b'{"qi_group":"%b"%b,"size":%d,"values":[%b]}' % (name, box, len(group.slots), entries)
 
-    def _piece_of(self, j: int, lo: int, hi: int) -> bytes:
-        return box_piece(self._attributes[j], lo, hi)
-
 
 def _are_alike(one: PublishedGroup, other: PublishedGroup) -> bool:
-    """Whether two QI groups say the same, slots aside."""
+    """Whether two QI groups are equal, apart from slots."""
     if (one.lo, one.hi, len(one.slots)) != (other.lo, other.hi, len(other.slots)):
         return False
     return one.slots == other.slots or sorted(one.slots) == sorted(other.slots)
 
 
-# QI groups as rows of two tables: what is new in either is written, what is not in it any more removed.
-#
-# A box is not published, so one that grows writes nothing. Rows of the quasi-identifier table come first, of each table
-# the removals last.
-
-
 class JoinWriter:
-    """Writes the published QI groups of one shard as rows of two tables."""
+    """`form: lossy-join`: rows of two tables.
+
+    A box is not published, so a box that grows writes nothing. Rows of the quasi-identifier table come first, and the
+    removals of each table last.
+    """
 
     def __init__(self, table: Table, shard: int) -> None:
         self._table = table
         self._shard = shard
 
     def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
-        """The fewest records that turn `before` into `after`; None: a QI group without published rows."""
         name = qi_group_name(self._shard, qi_group)
         was, now = (frozenset(group.cells) if group else frozenset() for group in (before, after))
         had, has = (counted(group.slots) if group else {} for group in (before, after))
@@ -173,7 +157,7 @@ WRITERS: Mapping[str, type[Writer]] = MappingProxyType({ROWS: RowsWriter, GROUPS
 
 
 class Changelog:
-    """Writes what is published of one shard."""
+    """Writes the published records of one shard."""
 
     def __init__(self, table: Table, shard: int) -> None:
         self._writer = WRITERS[table.form](table, shard)
@@ -183,7 +167,7 @@ class Changelog:
     ) -> tuple[list[OutboxEntry], int]:
         """The records that turn `before` into `after`, and the change of the digest (mod 2^64).
 
-        None stands for a QI group that has no published rows.
+        None: a QI group without published rows.
         """
         change = group_hash(qi_group, after) - group_hash(qi_group, before)
         return self._writer.records(qi_group, before, after), change & DIGEST_MASK

@@ -1,18 +1,16 @@
 """The reader's side of the changelog: records in, the table of the last complete release out.
 
-The rules of this file
-----------------------
-* The reader's rule, per shard: a release becomes visible when its last part has come, or a record of another release.
-  Until then the table stays that of the release before, so whoever looks sees k-anonymous tables only.
-* Releases are compared for inequality only. A record of the newest release that comes twice does no harm: it says how a
-  slot shall be, not what to do with it. Going back further is the caller's to prevent: `Subscription` passes over
-  offsets that it has read.
-* A lossy join is two topics, and a release may have records in both. What one of them has told becomes visible only
-  with what the other has: every record says how many there are `beside` it in the other topic. Where the two wait for
-  different releases, compaction has taken what they wait for: the earlier one goes first.
-* `finish` says that nothing is missing although no last part was seen: the end of a file, or of all that is committed.
-* The rule holds from the first offset of an uncompacted log. On a compacted one the releases of the past are mixed: the
-  table counts from the moment the end offset of the start was reached (see `streamer.reader`).
+* Per shard, a release becomes visible after its last part, or after a record of another release. Until then the
+  table is that of the release before, so every visible table is k-anonymous.
+* Releases are compared for inequality only. A record of the newest release may come twice: it says what a slot holds,
+  not what to do with it. The caller prevents older repetitions: `Subscription` skips offsets that it has read.
+* A lossy join is two topics, and a release may have records in both. They become visible together: every record
+  says how many there are `beside` it in the other topic. If the two topics wait for different releases, compaction
+  has removed what they wait for: the earlier release goes first.
+* `finish` says that nothing is missing although no last part was seen: at the end of a file, or of all that is
+  committed.
+* The rule holds from the first offset of an uncompacted log. On a compacted one past releases are mixed: the table
+  counts from the moment when the fold reaches the end offset that was there at the start (`streamer.reader`).
 """
 
 from __future__ import annotations
@@ -49,20 +47,17 @@ def parse_part(text: bytes) -> ReleasePart:
 
 
 class FoldedRelease(NamedTuple):
-    """The records of one release of a shard, in order: key and value, None for a tombstone.
-
-    outside: whether it is announced as one that did not come from the input.
-    """
+    """One release of a shard; records: key and value in order, None for a tombstone."""
 
     shard: int
     number: int
     through: int
     records: list[tuple[bytes, bytes | None]]
-    outside: bool = False
+    outside: bool = False  # its headers say that it did not come from the input
 
 
 class _Announced:
-    """What one topic has told of one release; whole: nothing more of it will come there."""
+    """The records of one release that one topic has had; whole: it will have no more of them."""
 
     __slots__ = ("beside", "release", "whole")
 
@@ -71,30 +66,25 @@ class _Announced:
         self.beside = beside
         self.whole = False
 
-    @property
-    def waits(self) -> bool:
-        """Whether another topic has to tell its part of the release first."""
-        return self.beside > 0
-
 
 class _ShardFold:
-    """Visible rows by key, and what has been told and is not visible yet, by topic."""
+    """Visible rows by key, and releases that are not visible yet, by topic."""
 
-    __slots__ = ("rows", "told")
+    __slots__ = ("rows", "waiting")
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes] = {}
-        self.told: dict[str, deque[_Announced]] = {}
+        self.waiting: dict[str, deque[_Announced]] = {}
 
-    def tell(self, topic: str, release: FoldedRelease, record: tuple[bytes, bytes | None], beside: int) -> _Announced:
-        """Takes note of a record; what came before of another release is whole then."""
-        told = self.told.setdefault(topic, deque())
-        if told and told[-1].release.number != release.number:
-            told[-1].whole = True
-        if not told or told[-1].whole:
-            told.append(_Announced(release, beside))
-        told[-1].release.records.append(record)
-        return told[-1]
+    def add(self, topic: str, release: FoldedRelease, record: tuple[bytes, bytes | None], beside: int) -> _Announced:
+        """Adds a record; the topic's release before it is then whole."""
+        announced = self.waiting.setdefault(topic, deque())
+        if announced and announced[-1].release.number != release.number:
+            announced[-1].whole = True
+        if not announced or announced[-1].whole:
+            announced.append(_Announced(release, beside))
+        announced[-1].release.records.append(record)
+        return announced[-1]
 
     def complete(self) -> list[FoldedRelease]:
         """Makes visible what is whole; returns the releases, oldest first."""
@@ -105,9 +95,9 @@ class _ShardFold:
 
     def _ready(self) -> list[str] | None:
         """The topics whose first releases can become visible next, together."""
-        whole = {topic: told[0] for topic, told in self.told.items() if told and told[0].whole}
+        whole = {topic: announced[0] for topic, announced in self.waiting.items() if announced and announced[0].whole}
         for topic, first in whole.items():
-            if not first.waits:
+            if first.beside == 0:
                 return [topic]
         if len(whole) < 2:
             return None
@@ -115,15 +105,15 @@ class _ShardFold:
         return [topic for topic, first in whole.items() if first.release.number == lowest]
 
     def finish(self) -> list[FoldedRelease]:
-        """Makes visible whatever has come, whole or not."""
+        """Makes visible all that has come, whole or not."""
         visible = []
-        while waiting := {topic: told[0].release.number for topic, told in self.told.items() if told}:
-            lowest = min(waiting.values())
-            visible.append(self._show([topic for topic, number in waiting.items() if number == lowest]))
+        while numbers := {topic: announced[0].release.number for topic, announced in self.waiting.items() if announced}:
+            lowest = min(numbers.values())
+            visible.append(self._show([topic for topic, number in numbers.items() if number == lowest]))
         return visible
 
     def _show(self, topics: list[str]) -> FoldedRelease:
-        first, *others = (self.told[topic].popleft().release for topic in topics)
+        first, *others = (self.waiting[topic].popleft().release for topic in topics)
         for other in others:
             first.records.extend(other.records)
         for key, value in first.records:
@@ -163,26 +153,26 @@ class Fold:
         beside: int = 0,
         outside: bool = False,
     ) -> list[FoldedRelease]:
-        """Takes the next record that a topic has of a shard; returns the releases that became visible by it.
+        """Adds the next record of a shard in a topic; returns the releases that it made visible, oldest first.
 
-        They come oldest first. beside: how many records of the release the other topic has. outside: whether its
-        records say that it did not come from the input.
+        beside: how many records of the release the other topic has. outside: whether the record says that its release
+        did not come from the input.
         """
         state = self._shards.get(shard)
         if state is None:
             state = self._shards[shard] = _ShardFold()
-        told = state.tell(topic, FoldedRelease(shard, release, through, [], outside), (key, value), beside)
-        told.whole = part is not None and part.number == part.total
+        announced = state.add(topic, FoldedRelease(shard, release, through, [], outside), (key, value), beside)
+        announced.whole = part is not None and part.number == part.total
         return state.complete()
 
     def finish(self, shard: int | None = None) -> list[FoldedRelease]:
-        """Makes visible what has come of `shard`, or of all: the caller knows that these releases are whole."""
+        """Makes visible what has come of `shard`, or of all: the caller knows that the releases are whole."""
         shards = self._shards.values() if shard is None else [self._shards.setdefault(shard, _ShardFold())]
         return [release for state in shards for release in state.finish()]
 
     def is_whole(self, shard: int) -> bool:
-        """Whether nothing of the shard's last release is still awaited."""
-        return shard not in self._shards or not any(self._shards[shard].told.values())
+        """Whether the shard's last release is complete."""
+        return shard not in self._shards or not any(self._shards[shard].waiting.values())
 
     @property
     def n_rows(self) -> int:
@@ -199,12 +189,12 @@ class Fold:
         ]
 
     def to_frames(self, shards: Container[int] | None = None) -> dict[str, pd.DataFrame]:
-        """The visible table (of some shards) as `streamer.incremental.release.frames` makes it. Raises LawViolated."""
+        """The visible table (of some shards) as DataFrames by name (`release.frames`). Raises LawViolated."""
         return frames(self._table, self.stored(shards))
 
     def to_frame(self, shards: Container[int] | None = None) -> pd.DataFrame:
-        """The same if it is one frame. Raises UsageError if it is two, LawViolated."""
+        """The same as one frame. Raises UsageError if there are two, LawViolated."""
         found = self.to_frames(shards)
         if PUBLISHED not in found:
-            raise UsageError(f"form {self._table.form}: the published table is {' and '.join(found)}: ask for both")
+            raise UsageError(f"form {self._table.form}: the published table is {' and '.join(found)}: use `to_frames`")
         return found[PUBLISHED]

@@ -1,9 +1,9 @@
-"""A folded table as DataFrames, in the types of `streamer.table.typed_frame`: one, or the two of a lossy join.
+"""A folded table as DataFrames, in the types of `streamer.table.typed_frame`: one frame, or the two of a lossy join.
 
-Rows stand by shard, number of the QI group and slot. A QI group that is published whole has a row for every combination
-of its kept values, with the number of its rows that have it in `count`; so has the sensitive table of a lossy join.
-Whoever keeps a copy of the table current asks for *recorded* frames: their first column, `_record`, is the key of the
-record that a row came with, and goes with.
+Rows are sorted by shard, number of the QI group and slot. A QI group that is published whole has a row for every
+combination of its kept values, with its number of rows in `count`; so has the sensitive table of a lossy join. A
+*recorded* frame has one more column, `_record`, before all others: the key of the record that the row came with, for
+those who keep a copy of the table current.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from streamer.errors import LawViolated, StreamerError, needs_extra
+from streamer.incremental.topics import LIVE, QIT, STT, outputs_of
 from streamer.table.attributes import NumericAttribute
 from streamer.table.published.groups import COUNT, VALUES, JoinReader, parse_group_key, qit_columns, stt_columns
 from streamer.table.published.rows import (
@@ -28,13 +29,10 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.source_texts import cell_text
 from streamer.table.typed_frame import DATE_TYPE, column_types, decode_json, places_of_ends, typed_frame
 
-PUBLISHED, QIT, STT = "live", "qit", "stt"
-"""What the frames are called."""
+PUBLISHED = LIVE
+"""The name of the frame if there is one; those of a lossy join are called QIT and STT."""
 
 RECORD = "_record"
-"""The column of a recorded frame that says which record a row came with."""
-
-FRAMES_OF = {LOSSY_JOIN: (QIT, STT)}
 
 Stored = Iterable[tuple[bytes, bytes]]
 """Key and value of every record of a folded table."""
@@ -44,17 +42,17 @@ Recorded = tuple[bytes, Mapping[str, object]]
 
 
 def frame_names(table: Table) -> tuple[str, ...]:
-    """The frames of a table's form, in order."""
-    return FRAMES_OF.get(table.form, (PUBLISHED,))
+    """The names of a table's frames, in order."""
+    return outputs_of(table.form)
 
 
 def frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
-    """The folded table by `frame_names`. Raises LawViolated for what is not of the published form."""
+    """The folded table by `frame_names`. Raises LawViolated for a row that is not of the published form."""
     return {name: frame.iloc[:, 1:] for name, frame in recorded_frames(table, stored).items()}
 
 
 def recorded_frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
-    """The same with the column `_record` before all others: the key, as text, of the record a row came with."""
+    """The same with the column `_record` before all others: the key of the record, as text."""
     if table.form == LOSSY_JOIN:
         return _of_lossy_join(table, stored)
     of_form = _of_groups if table.form == GROUPS else _of_rows
@@ -83,14 +81,14 @@ def _of_lossy_join(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     two: tuple[list[Recorded], list[Recorded]] = ([], [])
     for key, value in sorted(stored):
         two[not reader.is_qit_key(key)].append((key, _decoded(value)))
-    qit, stt = (sorted(rows, key=_place) for rows in two)
+    qit, stt = (sorted(rows, key=_qi_group) for rows in two)
     return {
         QIT: _frame(table, qit_columns(table), qit),
         STT: _counted(_frame(table, stt_columns(table), stt)),
     }
 
 
-def _place(recorded: Recorded) -> tuple[int, int]:
+def _qi_group(recorded: Recorded) -> tuple[int, int]:
     return parse_qi_group(str(recorded[1].get("qi_group")))
 
 
@@ -127,7 +125,6 @@ def _entries(group: Mapping[str, object]) -> list[dict[str, object]]:
 
 
 def _counted(frame: pd.DataFrame) -> pd.DataFrame:
-    """With numbers of rows as whole numbers."""
     try:
         return frame.astype({COUNT: "int64"})
     except (TypeError, ValueError):
@@ -138,28 +135,27 @@ def _foreign() -> LawViolated:
     return LawViolated("a row does not have the published columns in their types")
 
 
-# The published table in Arrow's types, the same for every row and every moment, and nothing rounded.
+# -- Arrow's types: the same for every row and at any time, and nothing rounded
 #
-# * The types follow from table.yaml alone, so that files written a year apart are one dataset. Ends of intervals are
-#   what they are in a DataFrame (`streamer.table.typed_frame`): int64 or float64, else decimal128 with all their
-#   digits.
-# * A kept column that is declared integer or boolean is int64 or bool. Any other is text, a number its shortest
-#   decimal: what a table.yaml calls decimal may have any number of digits, and no type of Arrow holds them all.
-# * A whole number beyond int64 in a kept column is refused, with the remedy: a column cannot change its type.
-# * pyarrow is asked for when it is needed: who reads CSV need not install it.
+# * They follow from table.yaml alone, so files written a year apart are one dataset. Ends of intervals are as in a
+#   DataFrame, int64 or float64, else decimal128 with all their digits.
+# * A kept column that is declared integer or boolean is int64 or bool. Every other one is text, a number its shortest
+#   decimal: a `decimal` may have any number of digits, and no Arrow type holds them all.
+# * A whole number beyond int64 in a kept column is refused with the remedy: a column cannot change its type.
+# * pyarrow is imported when it is needed: who writes CSV need not install it.
 
 DECIMAL128_DIGITS = 38
-"""Digits that a decimal128 has; an end of an interval has 27 at most."""
+"""The digits of a decimal128; an end of an interval has at most 27."""
 
 
 def require(module: str, extra: str) -> Any:
-    """A library that only some installations have. Raises LibraryMissing, which names the extra."""
+    """An optional library. Raises LibraryMissing, which names the extra."""
     with needs_extra(extra):
         return import_module(module)
 
 
 def arrow_types(table: Table) -> dict[str, Any]:
-    """The Arrow type of every column that any frame of the table has."""
+    """The Arrow type of every column of the table's frames."""
     arrow = require("pyarrow", "parquet")
     same = {
         "str": arrow.string(),

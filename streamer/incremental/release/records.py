@@ -1,4 +1,4 @@
-"""Records on their way out of a shard: as they stand in the outbox, and as they are published."""
+"""Records on their way out of a shard: in the outbox, and as they are published."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamer.table.row import Unshown, Values
 
 
 class OutboxEntry(Unshown, frozen=True):
-    """One record on its way out: `topic` is the kind ("live", "dead-letters" ...); value None is a tombstone."""
+    """One record of the outbox: `topic` is the kind ("live", "dead-letters" ...); value None is a tombstone."""
 
     topic: str
     key: bytes
@@ -30,14 +30,14 @@ class Outgoing(Unshown, frozen=True):
 
 
 OUTSIDE = ("outside", b"1")
-"""The header of what did not come from the input: a table that began anew, or was published anew."""
+"""The header of records that did not come from the input: of a table that was reloaded, or published again."""
 
 
 def outgoing(entries: Sequence[OutboxEntry], release: int, through: int, outside: bool = False) -> list[Outgoing]:
     """Outbox entries of one commit, with the headers that tell a reader where its release ends.
 
     through: the first source offset that the commit has not applied. outside: whether it did not come from the input.
-    Records of topics that are one table together say how many the release has `beside` them in the other one.
+    If two topics are one table, each record says how many records of the release are `beside` it in the other topic.
     """
     totals = Counter([entry.topic for entry in entries])
     parts = {topic: iter(range(1, total + 1)) for topic, total in totals.items()}
@@ -53,33 +53,27 @@ def outgoing(entries: Sequence[OutboxEntry], release: int, through: int, outside
     return records
 
 
-# A QI group as readers see it, and its share of the digest of a published table.
-#
-# The digest of a table is the sum mod 2^64 of one hash per published QI group: its number, its box and its values by
-# slot. It is the same in all forms of publication, does not depend on any order, and is kept group by group: of what
-# was published before nothing is written again for it.
+# The digest of a table is the sum mod 2^64 of one hash per published QI group, of its number, box and values by slot.
+# It is the same in all forms, depends on no order, and is updated group by group.
 
 DIGEST_MASK = (1 << 64) - 1
 
 
 class PublishedGroup(Unshown, frozen=True):
-    """A QI group as readers see it: its box in cells, and the values that are no quasi-identifiers by slot.
+    """A QI group as readers see it."""
 
-    cells: which cells its rows are in, each once, in order; () where the form does not publish them.
-    """
-
-    lo: tuple[int, ...]
+    lo: tuple[int, ...]  # the box, in cells
     hi: tuple[int, ...]
-    slots: tuple[Values, ...]
-    cells: tuple[tuple[int, ...], ...] = ()
+    slots: tuple[Values, ...]  # values of the kept columns by slot
+    cells: tuple[tuple[int, ...], ...] = ()  # of its rows, each once, in order; () if the form does not publish them
 
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def group_hash(qi_group: int, group: PublishedGroup | None) -> int:
-    """A published QI group's share of the digest: 64 bits of BLAKE2b. None: no rows, no share."""
+    """A published QI group's share of the digest: 64 bits of BLAKE2b; 0 for none."""
     if group is None:
         return 0
-    said = _encode((qi_group, group.lo, group.hi, group.slots))
-    return int.from_bytes(blake2b(said, digest_size=8).digest(), "big")
+    packed = _encode((qi_group, group.lo, group.hi, group.slots))
+    return int.from_bytes(blake2b(packed, digest_size=8).digest(), "big")

@@ -124,7 +124,7 @@ def test_what_was_never_published_is_refused_and_not_computed_with() -> None:
     vectors = {"qi_group": "0-1", "age_lo": 5, "age_hi": 1, "years_lo": 0, "years_hi": 0, "city": "canary"}
     foreign = {"qit": pd.DataFrame([vectors]), "stt": frames["stt"]}
     for text in ("age = 3", "city = 'a1'"):
-        with pytest.raises(LawViolated, match=r"holds what table\.yaml does not know"):
+        with pytest.raises(LawViolated, match=r"holds a value that table\.yaml does not know"):
             Query(SMALL, text).answer(foreign)
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_moment_is_refused_too() -> None:
     small = table(temporal("x", "1980-01-01", "1985-12-31", "2 months"), k=2)
     for ends in (("canary", "1980-02-29"), ("1980-03-01", "1980-02-29")):
         foreign = pd.DataFrame([{"qi_group": "0-1", "x_lo": ends[0], "x_hi": ends[1], "problem": "flu"}])
-        with pytest.raises(LawViolated, match=r"holds what table\.yaml does not know"):
+        with pytest.raises(LawViolated, match=r"holds a value that table\.yaml does not know"):
             Query(small, "x < '1980-02-01'").answer({"live": foreign})
 
 
@@ -190,7 +190,7 @@ def test_a_query_may_ask_what_is_published_as_it_is_for_nulls_and_nothing_else()
     assert asked(people, "problem is null", groups)[1:] == (1, 1, 3)
     assert asked(people, "problem is not null", groups)[1:] == (2, 2, 3)
     for text in ("age is null", "problem is null and age is not null"):
-        with pytest.raises(UsageError, match="--query: asks a quasi-identifier for nulls"):
+        with pytest.raises(UsageError, match="--query: asks for nulls of a quasi-identifier"):
             Query(people, text)
 
 

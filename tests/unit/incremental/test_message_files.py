@@ -62,7 +62,7 @@ def test_a_file_that_does_not_begin_with_an_object_is_none_of_messages(
     saved: Callable[[str | bytes], Path], first: str
 ) -> None:
     path = saved(f'\n{first}\n{{"op": "truncate"}}\n')
-    with pytest.raises(ConfigError, match="first line is no JSON object"):
+    with pytest.raises(ConfigError, match="first line is not a JSON object"):
         read_messages_of_objects(path)
     assert len(list(read_messages(path))) == 2
 
@@ -98,7 +98,7 @@ def test_records_come_in_the_order_of_the_lines_with_keys_written_our_way(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["{}", "nothing", '{"shard":0}'])
-def test_a_line_that_is_no_record_is_told_by_its_number_and_how_one_looks(tmp_path: Path, text: str) -> None:
+def test_a_line_that_is_not_a_record_is_an_error_with_its_number_and_the_form(tmp_path: Path, text: str) -> None:
     path = tmp_path / "live.jsonl"
     path.write_text(line(0, 1) + "\n" + text)
     with pytest.raises(ConfigError, match=r'live.jsonl, line 2: is not of the form .*"qi_group":"0-17","slot":3'):
@@ -112,6 +112,6 @@ def test_files_are_read_one_after_the_other(tmp_path: Path) -> None:
     assert [r.shard for r in read_files(paths, TABLE)] == [0] * 3 + [1] * 3
 
 
-def test_a_file_that_is_not_there_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing.jsonl: cannot be read"):
         list(read_live(tmp_path / "missing.jsonl", TABLE))

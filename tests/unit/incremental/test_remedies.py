@@ -7,7 +7,7 @@ from streamer.incremental import remedies
 FOUR = {"changes": 4, "live": 4, "positions": 4, "dead-letters": 4, "control": 4}
 
 
-def test_a_grown_input_has_people_in_the_wrong_shards_and_the_table_begins_anew_from_a_file() -> None:
+def test_after_growth_of_the_input_the_table_is_reloaded_from_a_file() -> None:
     said = remedies.unlike_counts("t", FOUR | {"changes": 6})
     assert "t.changes 6, t.live 4" in said
     assert said.endswith(remedies.after_growth("t"))
@@ -24,7 +24,7 @@ def test_letters_with_another_number_go_alone() -> None:
     assert said.endswith("delete t.control and t.dead-letters and run `streamer topics create`")
 
 
-def test_without_an_input_everything_begins_anew() -> None:
+def test_without_an_input_everything_starts_over() -> None:
     assert remedies.unlike_counts("t", {"live": 4, "positions": 3}).endswith(remedies.send_again("t"))
 
 

@@ -83,7 +83,7 @@ def replayed(
     raise AssertionError("a replay ends with its report")
 
 
-# -- an initial table --------------------------------------------------------------------------------------------------
+# -- an initial table -------------------------------------------------------------------------------------------------
 
 
 def test_an_initial_table_has_the_groups_of_its_own_column_by_first_appearance() -> None:
@@ -113,7 +113,7 @@ def test_rows_that_cannot_be_encoded_are_refused_before_anything_is_published() 
         encode_initial(PEOPLE, people(years=[1, 2, 3, "canary"]), no_groups, b"")
 
 
-# -- steps and reports -------------------------------------------------------------------------------------------------
+# -- steps and reports ------------------------------------------------------------------------------------------------
 
 
 def test_events_are_taken_in_steps_and_all_of_them_are_counted() -> None:
@@ -129,7 +129,7 @@ def test_an_initial_table_is_release_0_and_the_first_change_release_1() -> None:
     assert (without.releases, alone.releases, both.releases) == (1, 1, 2)
 
 
-def test_whoever_is_pending_is_in_no_group_of_the_private_index() -> None:
+def test_pending_rows_are_in_no_group_of_the_private_index() -> None:
     replay = Replay(PEOPLE, NoOutlet())
     for _ in replay.run(messages(1)):
         assert list(replay.index_table()) == [("row 0", "")]
@@ -137,7 +137,7 @@ def test_whoever_is_pending_is_in_no_group_of_the_private_index() -> None:
         assert dict(replay.index_table()) == {"row 0": "0-1", "row 1": "0-1"}
 
 
-# -- the directory -----------------------------------------------------------------------------------------------------
+# -- the directory ----------------------------------------------------------------------------------------------------
 
 
 def lines_of(path: Path) -> Iterator[dict[str, object]]:
@@ -200,7 +200,7 @@ def test_a_secret_that_is_none_is_refused_and_nothing_is_written(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
 
-# -- how far it is -----------------------------------------------------------------------------------------------------
+# -- how far it is ----------------------------------------------------------------------------------------------------
 
 
 def test_loading_and_writing_are_named_and_the_files_are_the_same(tmp_path: Path) -> None:

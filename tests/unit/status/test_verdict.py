@@ -66,7 +66,7 @@ def test_a_shard_that_is_held_and_has_read_everything_is_well() -> None:
     assert judged(shard()) == Verdict()
 
 
-# -- a first snapshot -----------------------------------------------------------------------------------------
+# -- a first snapshot -------------------------------------------------------------------------------------------------
 
 
 def test_a_shard_that_holds_rows_back_says_how_many_and_what_it_waits_for_and_who_can_end_it() -> None:
@@ -86,7 +86,7 @@ def test_the_algorithm_of_a_first_release_may_take_its_time() -> None:
     assert "none was applied for 10 min" in judged(held_back(Snapshot(since=5), **for_ever)).problems[0]
 
 
-# -- refusals -------------------------------------------------------------------------------------------------
+# -- refusals ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_refused_shard_is_a_problem_with_who_when_and_what_to_do() -> None:
@@ -97,7 +97,7 @@ def test_a_refused_shard_is_a_problem_with_who_when_and_what_to_do() -> None:
 
 def test_a_table_that_began_in_some_of_its_shards_alone_is_a_problem_of_each() -> None:
     problem = the_problem(shard(worker="", custody=Ownership(BOB, 1, 1, beginning=True)), Workers({}))
-    assert problem.startswith("shard 0: the table has not begun in all its shards yet: wait for the `streamer load`")
+    assert problem.startswith("shard 0: the table is not loaded in all its shards yet: wait for the `streamer load`")
 
 
 def test_a_refusal_by_another_worker_than_the_one_that_goes_on_is_a_warning() -> None:
@@ -119,7 +119,7 @@ def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -
     )
 
 
-# -- silence under lag ----------------------------------------------------------------------------------------
+# -- silence under lag ------------------------------------------------------------------------------------------------
 
 
 def test_messages_that_nobody_will_read_are_a_problem_at_once() -> None:
@@ -156,7 +156,7 @@ def test_offsets_without_a_message_are_no_lag() -> None:
     assert judged(shard(worker="", **read), Workers({})) == Verdict()
 
 
-# -- counts ---------------------------------------------------------------------------------------------------
+# -- counts -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_shard_all_of_whose_messages_are_dead_letters_is_a_problem() -> None:
@@ -187,7 +187,7 @@ def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> Non
     assert "17 captured changes and deletions were about rows that it did not have" in verdict.warnings[0]
 
 
-# -- at rest and under load -----------------------------------------------------------------------------------
+# -- at rest and under load -------------------------------------------------------------------------------------------
 
 EARLIER = replace(META, commit=3, next=90)
 
@@ -306,7 +306,7 @@ def test_a_rebuild_that_was_stopped_and_a_request_that_was_refused_are_warnings(
     assert with_rebuilds(None, rebuilt(REFUSED, 4_000)).warnings == []
 
 
-# -- the whole table --------------------------------------------------------------------------------------------
+# -- the whole table --------------------------------------------------------------------------------------------------
 
 KEEPS = Durability(Kind.SERVER, masters=1)
 
@@ -361,7 +361,7 @@ def test_shards_that_know_different_key_forms_are_a_problem() -> None:
     assert judge_table(TABLE, seen(shards=shards)) == Verdict()
 
 
-# -- a worker, from inside --------------------------------------------------------------------------------------
+# -- a worker, from inside --------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_wrong_with_a_worker_that_is_well_or_has_no_shard() -> None:
@@ -439,7 +439,7 @@ def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() ->
     facts = replace(worker(), refused={3: Ownership(refusal=refusal), 4: Ownership(beginning=True)})
     refused, begun_in_part = worker_problems(facts)
     assert refused == "shard 3: refused by bob:2 5 s ago: its topic was made anew"
-    assert begun_in_part.startswith("shard 4: the table has not begun in all its shards yet")
+    assert begun_in_part.startswith("shard 4: the table is not loaded in all its shards yet")
 
 
 def test_shards_that_are_never_given_out_are_a_reason() -> None:
@@ -468,7 +468,7 @@ def test_what_a_worker_waits_for_is_said_as_long_as_it_is_not_ready() -> None:
     assert not_ready(worker(replace(WELL, lost=True))) != []
 
 
-# -- from both sides ----------------------------------------------------------------------------------------------
+# -- from both sides --------------------------------------------------------------------------------------------------
 
 
 def test_what_the_worker_knows_of_its_shard_counts_more_than_what_is_seen_from_outside() -> None:

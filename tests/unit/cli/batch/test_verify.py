@@ -234,7 +234,7 @@ def test_a_file_without_a_record_is_not_called_lawful(tmp_path: Path, content: s
     empty.write_text(content)
     result = verify(empty)
     assert result.exit_code == 2
-    assert "empty.jsonl: there is no record in it, so there is nothing to verify" in result.stderr
+    assert "empty.jsonl: there is no record, so there is nothing to verify" in result.stderr
     assert "every law holds" not in result.stdout
 
 

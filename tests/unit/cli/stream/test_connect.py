@@ -78,7 +78,7 @@ def test_a_view_is_sql_and_nothing_else(dialect: str) -> None:
 
 def test_where_k_counts_individuals_whoever_prints_the_view_is_warned(tmp_path: Path) -> None:
     printed = connect("view", table=mine(tmp_path, "form: rows", "individual: ssn\n"))
-    assert "protects nobody" in printed.stderr
+    assert "protects no one" in printed.stderr
     assert "-- k counts individuals" in printed.stdout
 
 

@@ -52,7 +52,7 @@ def test_a_sound_connector_ends_with_0_and_says_what_was_not_looked_at(tmp_path:
 def test_a_setting_that_loses_something_ends_with_1_and_its_mend(tmp_path: Path) -> None:
     result = check(written(tmp_path, SKIPPING))
     assert result.exit_code == 1
-    assert "skipped.operations (not set): what is left out stays published" in result.stdout
+    assert "skipped.operations (not set): what is skipped stays published" in result.stdout
     assert "set it to none" in result.stdout
 
 

@@ -168,7 +168,7 @@ def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = replay(SOME_EVENTS, "--out", tmp_path / "file")
     assert result.exit_code == 2
-    assert "file: cannot be made: File exists" in result.stderr
+    assert "file: cannot be created: File exists" in result.stderr
 
 
 def test_a_table_that_asks_for_more_than_k_keeps_it_at_every_release_and_verify_says_so(tmp_path: Path) -> None:

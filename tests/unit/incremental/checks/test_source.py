@@ -106,7 +106,7 @@ def test_a_source_that_is_not_the_published_one_is_found(name: str) -> None:
 
 
 def test_an_unpublished_qi_group_of_the_index_table_is_found() -> None:
-    with pytest.raises(LawViolated, match=r"law 'values' .* rows published: 0"):
+    with pytest.raises(LawViolated, match=r"law 'values' .* but 0 published rows"):
         SourceLaws(SMALL, ChangelogLaws(SMALL), index_of(final())).check_all("the last release")
 
 

@@ -14,8 +14,8 @@ from streamer.incremental.connect.connectors import (
     CONFLUENT,
     MARIADB,
     MYSQL,
+    NOT_IN_BINLOG,
     POSTGRES,
-    UNTOLD,
     Database,
     avro_converter,
     binlog_settings,
@@ -55,21 +55,21 @@ def test_anything_else_is_refused_and_not_repeated(text: str) -> None:
     assert "Canary" not in str(refused.value)
 
 
-def test_a_port_that_nobody_said_is_the_system_s_own() -> None:
+def test_the_default_port_is_the_system_s_own() -> None:
     assert (Database().port_of(POSTGRES), Database().port_of(MYSQL), Database("h", 1).port_of(MYSQL)) == (5432, 3306, 1)
 
 
 # Both converters of Avro find a schema where the other one, and a worker, writes its id.
 
 
-def test_confluent_s_is_told_the_registry_alone() -> None:
+def test_confluent_s_converter_needs_the_registry_alone() -> None:
     assert avro_converter("key", CONFLUENT, "http://registry") == {
         "key.converter": "io.confluent.connect.avro.AvroConverter",
         "key.converter.schema.registry.url": "http://registry",
     }
 
 
-def test_apicurio_s_is_told_how_the_others_write_ids() -> None:
+def test_apicurio_s_converter_is_set_to_the_ids_of_the_others() -> None:
     read = avro_converter("value", APICURIO, "http://registry")
     assert read == {
         "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
@@ -85,7 +85,7 @@ def test_apicurio_s_is_told_how_the_others_write_ids() -> None:
 # What MySQL's and MariaDB's connectors are told beside the rest, and what their binlog never tells is said.
 
 
-def test_the_history_of_the_table_is_kept_where_the_connector_is_told() -> None:
+def test_the_schema_history_is_kept_in_the_given_kafka() -> None:
     settings = binlog_settings(TABLE, "ward.people", "broker:9092")
     assert settings["schema.history.internal.kafka.bootstrap.servers"] == "broker:9092"
     assert settings["schema.history.internal.kafka.topic"] == "people.schema-history"
@@ -96,9 +96,9 @@ def test_the_connectors_of_two_tables_are_two_replicas_for_their_server() -> Non
     assert all(1 << 16 <= server_id(f"table{n}") < 1 << 31 for n in range(100))
 
 
-def test_whoever_owns_the_table_is_told_what_the_binlog_leaves_out() -> None:
+def test_the_sql_says_what_the_binlog_leaves_out() -> None:
     sql = source_sql(TABLE, MYSQL, "ward.people")
-    assert all(f"-- * {sentence}." in sql for sentence in UNTOLD)
+    assert all(f"-- * {sentence}." in sql for sentence in NOT_IN_BINLOG)
 
 
 def test_names_are_texts_in_the_question_for_foreign_keys() -> None:
@@ -184,7 +184,7 @@ def test_the_configuration_for_mysql_differs_in_what_mysql_needs() -> None:
     assert "plugin.name" not in config
 
 
-def test_mariadb_is_told_what_mysql_is_by_a_connector_of_its_own() -> None:
+def test_mariadb_has_the_settings_of_mysql_and_its_own_connector() -> None:
     place = Database("db", name="ward")
     assert source_config(TABLE, MARIADB, database=place) == source_config(TABLE, MYSQL, database=place) | {
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector"
@@ -219,12 +219,12 @@ def test_a_composite_key_comes_in_the_order_of_table_yaml() -> None:
 
 
 @pytest.mark.parametrize("column", ["the id", "a:b", "a,b"])
-def test_a_key_that_debezium_cannot_be_told_is_refused(column: str) -> None:
+def test_a_key_column_that_debezium_cannot_name_is_refused(column: str) -> None:
     with pytest.raises(ConfigError, match=r"message\.key\.columns"):
         source_config(replace(TABLE, source_key=(column,)), POSTGRES)
 
 
-def test_postgres_is_told_to_log_whole_rows_and_to_publish_table_and_signals() -> None:
+def test_the_sql_for_postgres_logs_whole_rows_and_publishes_table_and_signals() -> None:
     sql = source_sql(TABLE, POSTGRES, default_relation(TABLE, POSTGRES, Database()))
     statements = [line for line in sql.splitlines() if not line.startswith("--")]
     assert statements == [
@@ -235,7 +235,7 @@ def test_postgres_is_told_to_log_whole_rows_and_to_publish_table_and_signals() -
     ]
 
 
-def test_mysql_is_told_what_its_log_must_hold() -> None:
+def test_the_sql_for_mysql_says_what_the_binlog_must_hold() -> None:
     sql = source_sql(TABLE, MYSQL, "ward.people")
     assert "binlog_row_image = FULL" in sql
     assert "WHERE constraint_schema = 'ward' AND table_name = 'people'" in sql
@@ -286,34 +286,34 @@ def test_a_lossy_join_cannot_be_sunk() -> None:
         sink_config(published_as(LOSSY_JOIN))
 
 
-def test_a_schema_in_each_record_needs_no_setting_of_connects() -> None:
-    config = sink_config(replace(TABLE, format=CONNECT_JSON))
+@pytest.mark.parametrize(
+    ("format_", "converter", "settings"),
+    [
+        (CONNECT_JSON, CONFLUENT, {"": JSON, ".schemas.enable": "true"}),
+        (
+            AVRO,
+            CONFLUENT,
+            {"": "io.confluent.connect.avro.AvroConverter", ".schema.registry.url": "${env:SCHEMA_REGISTRY_URL}"},
+        ),
+        (
+            AVRO,
+            APICURIO,
+            {
+                "": "io.apicurio.registry.utils.converter.AvroConverter",
+                ".apicurio.registry.url": "${env:SCHEMA_REGISTRY_URL}",
+                ".apicurio.registry.as-confluent": "true",
+                ".apicurio.registry.use-id": "contentId",
+                ".apicurio.registry.headers.enabled": "false",
+            },
+        ),
+    ],
+)
+def test_a_sink_reads_schemas_from_each_record_or_from_the_registry(
+    format_: str, converter: str, settings: dict[str, str]
+) -> None:
+    config = sink_config(replace(TABLE, format=format_), converter=converter)
     assert {name: text for name, text in config.items() if "converter" in name} == {
-        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "key.converter.schemas.enable": "true",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "true",
-    }
-
-
-def test_avro_is_read_by_the_registry_of_connects_environment() -> None:
-    config = sink_config(replace(TABLE, format=AVRO))
-    assert {name: text for name, text in config.items() if "converter" in name} == {
-        "key.converter": "io.confluent.connect.avro.AvroConverter",
-        "key.converter.schema.registry.url": "${env:SCHEMA_REGISTRY_URL}",
-        "value.converter": "io.confluent.connect.avro.AvroConverter",
-        "value.converter.schema.registry.url": "${env:SCHEMA_REGISTRY_URL}",
-    }
-
-
-def test_apicurio_s_converter_reads_ids_where_the_others_write_them() -> None:
-    config = sink_config(replace(TABLE, format=AVRO), converter="apicurio")
-    assert {name: text for name, text in config.items() if name.startswith("value.converter")} == {
-        "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
-        "value.converter.apicurio.registry.url": "${env:SCHEMA_REGISTRY_URL}",
-        "value.converter.apicurio.registry.as-confluent": "true",
-        "value.converter.apicurio.registry.use-id": "contentId",
-        "value.converter.apicurio.registry.headers.enabled": "false",
+        f"{side}.converter{name}": text for side in ("key", "value") for name, text in settings.items()
     }
 
 

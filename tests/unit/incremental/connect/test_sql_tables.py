@@ -172,7 +172,7 @@ def test_ksqldb_gets_a_table_over_the_topic_and_the_rule_as_a_remark() -> None:
     sql = view_sql(SMALL, KSQLDB)
     assert "`qi_group` VARCHAR PRIMARY KEY,\n  `slot` BIGINT PRIMARY KEY,\n  `age_lo` BIGINT," in sql
     assert "WITH (KAFKA_TOPIC = 'people.live', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON');" in sql
-    assert "show only boxes of 2 rows and more" in sql
+    assert "show only boxes with 2 rows or more" in sql
     assert "exactly_once_v2" in sql
     assert "CREATE VIEW" not in sql
 

@@ -495,7 +495,7 @@ DAMAGED: dict[str, tuple[Callable[[], Engine], str]] = {
 def test_what_does_not_belong_together_is_refused_and_the_remedy_is_named(
     load: Callable[[], Engine], said: str
 ) -> None:
-    with pytest.raises(ShardRefused, match=f"the store is damaged: .*{said}.*; to reload <table> from") as refusal:
+    with pytest.raises(ShardRefused, match=f"the store is damaged: .*{said}.*; reload <table> from") as refusal:
         load()
     assert not any(secret in str(refusal.value) for secret in ("flu", "cough", "'a'"))
 

@@ -121,7 +121,7 @@ DAMAGED = {
 def test_a_list_that_cannot_be_is_refused_and_the_remedy_is_named(
     lists: list[tuple[int, SimilarityList]], said: str
 ) -> None:
-    with pytest.raises(ShardRefused, match=f"the store is damaged: a .*{said}.*; to reload <table> from"):
+    with pytest.raises(ShardRefused, match=f"the store is damaged: a .*{said}.*; reload <table> from"):
         stored_lists(lists, NAMES)
 
 

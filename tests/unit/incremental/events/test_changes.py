@@ -51,7 +51,7 @@ def test_the_repr_of_a_change_names_its_kind_and_no_value(change: Change) -> Non
     assert "9052" not in repr(change)
 
 
-def test_the_id_of_a_statement_may_be_told() -> None:
+def test_a_statement_may_have_an_id() -> None:
     assert repr(DeleteWhere(CONDITION, "s-1")) == "DeleteWhere(statement_id='s-1')"
 
 

@@ -11,15 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streamer.incremental.events.json_messages as json_messages
 from streamer.errors import EventRefused
-from streamer.incremental.events.json_messages import (
-    SCHEMAS_REMEMBERED,
-    MessageReader,
-    TableReaders,
-    read_json,
-    unwrapped,
-)
+from streamer.incremental.events.json_messages import SCHEMAS_CACHED, MessageReader, TableReaders, read_json, unwrapped
 from streamer.incremental.events.logical_types import CONNECT_TIMESTAMP, DECIMAL, ConnectType
 from streamer.table.schema import KeptColumn, Table
 from worlds.connect_json import TIME, Cell, cells, recorded, struct, unscaled_base64, with_schema
@@ -215,7 +208,7 @@ def test_what_is_not_one_json_value_is_refused_without_a_word_of_it(data: bytes)
     assert refused.value.__suppress_context__
 
 
-def test_a_registrys_message_is_told_apart_and_the_mend_is_named() -> None:
+def test_a_registered_message_is_recognized_and_the_remedy_is_named() -> None:
     with pytest.raises(EventRefused, match="JsonConverter") as refused:
         MessageReader(JSON_MESSAGES_PEOPLE).read(b"\x00\x00\x00\x00\x01canary")
     assert refused.value.reason == "schema-registry"
@@ -250,13 +243,10 @@ def said(reader: MessageReader, data: bytes) -> object:
         return refused.reason
 
 
-def test_a_schema_is_parsed_once_and_not_for_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed = []
-    monkeypatch.setattr(json_messages, "connect_type_of", lambda schema: parsed.append(schema))
+def test_a_schema_is_parsed_once_and_not_for_every_message() -> None:
     reader = MessageReader(JSON_MESSAGES_PEOPLE)
-    for number in range(100):
-        reader.read(with_schema(JSON_MESSAGES_DATED, {"id": number}))
-    assert len(parsed) == 1
+    found = [reader.read(with_schema(JSON_MESSAGES_DATED, {"id": number}))[1] for number in range(100)]
+    assert all(readers is found[0] for readers in found)
 
 
 def test_a_new_schema_is_noticed_and_the_former_one_not_forgotten() -> None:
@@ -267,13 +257,17 @@ def test_a_new_schema_is_noticed_and_the_former_one_not_forgotten() -> None:
         assert said(reader, b'{"id":3682}') == {"id": 3682}
 
 
-def test_no_more_schemas_are_remembered_than_some() -> None:
+def test_the_last_schemas_are_cached_and_an_older_one_is_parsed_again() -> None:
     reader = MessageReader(JSON_MESSAGES_PEOPLE)
-    for number in range(3 * SCHEMAS_REMEMBERED):
-        assert said(reader, with_schema({**JSON_MESSAGES_DATED, "name": str(number)}, {"id": 3682})) == {
-            "id": "1980-01-31"
-        }
-    assert len(reader._known) == SCHEMAS_REMEMBERED
+    names = map(str, range(SCHEMAS_CACHED + 1))
+    oldest, *newer = [with_schema({**JSON_MESSAGES_DATED, "name": name}, {"id": 3682}) for name in names]
+    first = reader.read(oldest)[1]
+    for message in newer[:-1]:
+        assert said(reader, message) == {"id": "1980-01-31"}
+    assert reader.read(oldest)[1] is first
+    reader.read(newer[-1])
+    assert reader.read(oldest)[1] is not first
+    assert said(reader, oldest) == {"id": "1980-01-31"}
 
 
 def test_spaces_and_another_order_make_no_difference() -> None:

@@ -131,7 +131,7 @@ def form_after(key_form: str, message_key: bytes) -> str:
     return KeyContract(ONE, shard_of(message_key, 4), SCHEMAS).form_after(key_form, message_key, Remove("7"), 4)
 
 
-def test_a_key_under_another_id_is_refused_and_the_mend_is_named() -> None:
+def test_a_key_with_another_id_is_refused_with_the_remedy() -> None:
     first, second = (avro_messages_message(schema_id, KEYS[schema_id], {"id": 7}) for schema_id in (1, 2))
     assert form_after("", first) == form_after("avro:1", first) == "avro:1"
     with pytest.raises(EventRefused, match=r"avro:1, this one as avro:2.*use\.latest\.version") as refused:
@@ -218,8 +218,8 @@ def test_types_without_a_name_have_no_kind(type_: str) -> None:
     assert found is not None and kind_of(found) is None
 
 
-def test_a_kind_that_nobody_made_is_an_error_of_this_program() -> None:
-    with pytest.raises(ValueError, match="no kind"):
+def test_an_unknown_kind_is_an_error_of_this_program() -> None:
+    with pytest.raises(ValueError, match="not the kind"):
         written_part("weeks", "7")
 
 
@@ -359,7 +359,7 @@ def test_what_is_learned_survives_a_restart_and_does_not_depend_on_what_came_bef
         for form in ("", "bare", "json:text", 'json:{"id":number}', "json-schema:ba26c2e95effb0f2"):
             source_key = "{odd" if b"odd" in message_key else "7"
             said = []
-            for contract in (used, KeyContract(PEOPLE, used._shard)):
+            for contract in (used, KeyContract(PEOPLE, shard_of(connect(7), SHARDS))):
                 try:
                     said.append(contract.form_after(form, message_key, upsert(source_key), SHARDS))
                 except EventRefused as refused:
@@ -500,7 +500,7 @@ def test_no_refusal_says_a_value() -> None:
                     assert "c4nary" not in f"{refused!r} {refused} {refused.detail}"
 
 
-def test_a_form_too_long_to_be_said_is_told_by_its_hash() -> None:
+def test_a_long_form_is_named_by_its_hash() -> None:
     form = after("", b'{"id":%b7}' % (b" " * 500), upsert(7))
     assert len(form) < 30 and form.startswith("json:")
 
@@ -524,9 +524,8 @@ def test_a_key_of_any_type_has_a_form_that_writes_it_again(type_: str) -> None:
 def test_a_composite_key_of_any_types_is_written_as_it_was(cell: Cell) -> None:
     schema = struct({"number": cell.schema, "ward": {"type": "string"}})
     message_key = with_schema(schema, {"number": cell.wire, "ward": "B"})
-    contract = KeyContract(KEY_FORM_VISITS, 0)
-    named = contract._keys.source_key(message_key)
-    form = contract.form_told(message_key, named)
+    named = MessageKeys(Encoder(KEY_FORM_VISITS)).source_key(message_key)
+    form = KeyContract(KEY_FORM_VISITS, 0).form_told(message_key, named)
     assert form is not None and form.written(named) == message_key
 
 

@@ -79,8 +79,8 @@ def test_what_connect_has_no_type_for_is_a_union() -> None:
 
 
 @pytest.mark.parametrize("schema", ["nonsense", {"type": "record"}, 7, {"type": "record", "name": "A", "fields": [{}]}])
-def test_what_is_no_schema_is_told(schema: Any) -> None:
-    with pytest.raises(ValueError, match="not a schema"):
+def test_what_is_not_a_schema_is_an_error(schema: Any) -> None:
+    with pytest.raises(ValueError, match="not an Avro schema"):
         parsed_avro(schema)
 
 
@@ -226,7 +226,7 @@ def test_the_ids_of_a_batch_are_found_in_keys_and_values() -> None:
     assert schema_ids([(key(1), None), (b"7", message(2, VALUE, change("c", row()))), (b"\0", b"{}")]) == {1, 2}
 
 
-def test_unusable_schemas_are_told_apart() -> None:
+def test_unusable_schemas_say_why() -> None:
     for schema in (
         schema_from(1, "AVRO", "{"),
         schema_from(1, "AVRO", '"nonsense"'),

@@ -43,12 +43,9 @@ def test_a_captured_change_says_that_no_snapshot_of_whole_tables_is_under_way(
     assert marked(envelope(op, **source)) is Mark.CHANGE
 
 
-def test_rows_that_a_snapshot_writes_as_insertions_are_rows_that_were_read() -> None:
-    assert marked(envelope("c", snapshot="true")) is Mark.READ
-
-
-def test_former_versions_write_a_boolean() -> None:
-    assert marked(envelope("r", snapshot=True)) is Mark.READ
+@pytest.mark.parametrize(("op", "snapshot"), [("c", "true"), ("r", True)])
+def test_a_snapshot_may_write_insertions_and_former_versions_a_boolean(op: str, snapshot: object) -> None:
+    assert marked(envelope(op, snapshot=snapshot)) is Mark.READ
 
 
 def test_a_row_that_is_refused_says_it_as_well() -> None:

@@ -86,7 +86,7 @@ def test_a_day_alone_is_its_first_moment() -> None:
         ("seen < '2024-01-01T08:00'", "column 'seen': has no offset from UTC"),
         ("born < seen", "column 'born' holds a date and is compared with a timestamp"),
         ("wall < seen", "column 'wall' holds a local-timestamp and is compared with a timestamp"),
-        ("born < wed + 3", "column 'born' holds a date, which takes no offset: name the moment in quotes"),
+        ("born < wed + 3", "column 'born' holds a date, which takes no offset: write the moment in quotes"),
         ("note < '1980-05-17'", "column 'note': only numbers and times have an order"),
     ],
 )

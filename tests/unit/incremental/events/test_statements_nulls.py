@@ -202,7 +202,7 @@ def test_is_null_tells_a_null_from_the_value_that_it_counts_as(name: str) -> Non
 
 
 @pytest.mark.parametrize("where", ["age < 18", "age = -1", "age >= -1", "age = age", "dose = dose + 0", "age < visits"])
-def test_a_comparison_with_an_unknown_number_matches_nobody(where: str) -> None:
+def test_a_comparison_with_an_unknown_number_matches_no_row(where: str) -> None:
     assert holds(where.replace("age < visits", "age > visits"), dose=Decimal("0.5"), age=-1 if "-1" in where else 5)
     assert not holds(where, age=None, dose=None)
 
@@ -276,5 +276,5 @@ def test_a_text_is_compared_as_what_it_means_in_a_row(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["town = '?'", "born < '?'", "problem = 'N/A'", "age = '?'"])
 def test_a_word_for_null_is_compared_with_nothing(where: str) -> None:
-    with pytest.raises(EventRefused, match="compared with a word for null, which no value equals; say `is null`"):
+    with pytest.raises(EventRefused, match="compared with a word for null, which no value equals: write `is null`"):
         parse_condition(where, MESSY)

@@ -114,15 +114,15 @@ def test_a_record_with_the_schema_of_an_older_table_is_read_by_its_own() -> None
     assert other.read_value(written) == ROW
 
 
-def test_what_cannot_be_read_is_told_without_repeating_it() -> None:
+def test_what_cannot_be_read_is_an_error_without_its_text() -> None:
     format_ = begun(GOLDEN, registry := Registry())
     registry.schemas.append('{"type":"record","name":"R","fields":[{"name":"x","type":"bytes"}]}')
     others = message(3, json.loads(registry.schemas[2]), {"x": b"Canary"})
     format_.learn([(others, None), (format_.written_key(KEY), None)])
     for data, why in (
-        (KEY, "begins with no schema's id"),
+        (KEY, "does not begin with a schema's id"),
         (b"\0\0\0\0\x09Canary", "schema 9 is not known to the registry"),
-        (format_.written_key(KEY) + b"Canary", "is not what schema 1 says"),
+        (format_.written_key(KEY) + b"Canary", "does not fit schema 1"),
         (others, "a schema that streamer does not write"),
     ):
         with pytest.raises(LawViolated, match=why) as told:

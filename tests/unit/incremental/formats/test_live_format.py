@@ -42,7 +42,7 @@ def test_the_golden_row_is_exactly_these_bytes() -> None:
 
 @pytest.mark.parametrize("form", [ROWS, GROUPS])
 @given(data=st.data())
-def test_what_is_read_is_what_was_written_and_connect_finds_the_types_that_it_is_told(
+def test_what_is_read_is_what_was_written_and_connect_finds_the_types_of_the_schema(
     form: str, data: st.DataObject
 ) -> None:
     table, records = data.draw(published_records(form, CONNECT_JSON))
@@ -85,8 +85,8 @@ def test_a_record_with_the_schema_of_an_older_table_is_read_by_its_own() -> None
 
 
 @pytest.mark.parametrize("data", [KEY, b"\0\0\0\0\1\x060-1", b"null", b"", b'{"schema":7,"payload":{}}', b"\xff"])
-def test_what_is_no_envelope_is_told_without_repeating_it(data: bytes) -> None:
-    with pytest.raises(LawViolated, match="not of the format connect-json") as told:
+def test_what_is_not_an_envelope_is_an_error_without_its_text(data: bytes) -> None:
+    with pytest.raises(LawViolated, match="not in the format connect-json") as told:
         ConnectJsonFormat(GOLDEN).read_key(data)
     assert "0-1" not in str(told.value)
 

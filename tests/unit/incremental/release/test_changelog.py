@@ -149,7 +149,7 @@ def test_a_box_that_grows_without_its_rows_says_nothing() -> None:
     assert written(PublishedGroup((0, 0), (9, 9), BEFORE.slots, BEFORE.cells)) == []
 
 
-def test_values_that_nobody_has_any_more_are_removed() -> None:
+def test_values_that_no_row_has_any_more_are_removed() -> None:
     fewer = PublishedGroup(BEFORE.lo, BEFORE.hi, (AS_LOSSY_JOIN_FLU, AS_LOSSY_JOIN_FLU), BEFORE.cells)
     assert written(fewer) == [("stt", b'"problem":"gastritis"}', None)]
 

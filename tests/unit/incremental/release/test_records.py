@@ -18,7 +18,7 @@ def headers_of(records: list[Outgoing]) -> list[dict[str, bytes]]:
     return [dict(record.headers) for record in records]
 
 
-def test_a_reader_is_told_where_its_release_ends_topic_by_topic() -> None:
+def test_headers_say_where_a_release_ends_in_each_topic() -> None:
     records = outgoing([live(b"a"), LETTER, live(b"b"), live(b"c", None)], release=4, through=99)
     assert [(record.topic, record.key, record.value) for record in records] == [
         ("live", b"a", b"{}"), ("dead-letters", b"0-7", b"{}"), ("live", b"b", b"{}"), ("live", b"c", None),

@@ -229,11 +229,11 @@ def test_a_similarity_list_comes_from_its_floor_and_a_sorted_set() -> None:
     [(b"nan", []), (b"low", []), (b"", []), (b"0", [(b"x", 1.0)]), (b"0", [(b"-1", 1.0)]), (b"0", [(b"1", nan)])],
 )
 def test_what_is_no_similarity_list_is_refused(floor: bytes, neighbours: list[tuple[bytes, float]]) -> None:
-    with pytest.raises(ShardRefused, match="damaged; to reload <table> from its source"):
+    with pytest.raises(ShardRefused, match="damaged; reload <table> from its source"):
         codec.decode_similarity(floor, neighbours)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"-1", b"1.5", "²".encode(), b"07", b"9" * 5_000])
 def test_what_is_no_number_of_a_qi_group_is_refused(data: bytes) -> None:
-    with pytest.raises(ShardRefused, match="damaged; to reload <table> from its source"):
+    with pytest.raises(ShardRefused, match="damaged; reload <table> from its source"):
         codec.decode_number(data)
