@@ -81,9 +81,10 @@ class KafkaOutlet:
             first, end = self._kafka.watermarks(consumer, kind)
             record = next(self._kafka.records(consumer, kind, first), None) if first < end else None
             if record is not None and not is_written(record.key() or b"", self._format):
+                remedy = remedies.publish_again(self._kafka.table_name)
                 raise ShardRefused(
                     f"{self._kafka.name}: {self._kafka.topic(kind)} has other keys than would be written now: the"
-                    f" schema registry has given their schema another id; {remedies.publish_again(self._kafka.table_name)}"
+                    f" schema registry has given their schema another id; {remedy}"
                 )
 
     def _producer_settings(self) -> dict[str, object]:

@@ -219,12 +219,12 @@ def test_an_input_that_has_expired_is_found_while_the_shard_moves() -> None:
 
 def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
     for before in (META, EARLIER):
-        assert "patients.live was made anew" in the_problem(shard(before=before, begun=False))
+        assert "patients.live was recreated" in the_problem(shard(before=before, begun=False))
     assert judged(shard(replace(META, release=0), before=replace(META, release=0), begun=False)) == Verdict()
 
 
 def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
-    assert "patients.live was made anew" in the_problem(shard(begun=False, position=None))
+    assert "patients.live was recreated" in the_problem(shard(begun=False, position=None))
     first = replace(META, commit=1, release=1)
     unpublished = judged(shard(first, before=first, begun=False, position=None))
     assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
@@ -262,7 +262,7 @@ def test_a_live_topic_with_another_id_is_told_though_something_was_written_into_
     ids = {CHANGES: "id", "live": "first"}
     meta = replace(META, topic_ids=ids)
     anew = InputState({**ids, "live": "second"}, 2, 0, META.next, True)
-    assert "patients.live was made anew" in the_problem(shard(meta, before=meta, input_state=anew))
+    assert "patients.live was recreated" in the_problem(shard(meta, before=meta, input_state=anew))
     other_input = replace(anew, topic_ids={**ids, CHANGES: "another"})
     assert "the input topic was made anew" in the_problem(shard(meta, before=EARLIER, input_state=other_input))
 
