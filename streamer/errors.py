@@ -62,7 +62,7 @@ class UsageError(StreamerError):
 
 
 class EventRefused(StreamerError):
-    """One input message cannot be applied. reason: a short stable code; column: the one at fault, if any."""
+    """One input message cannot be applied. `reason` is a short stable code, `column` the one at fault, if any."""
 
     def __init__(self, reason: str, detail: str, column: str | None = None) -> None:
         super().__init__(detail)

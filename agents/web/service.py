@@ -591,7 +591,7 @@ class Web(faust.Service):
 
     def facts(self) -> WorkerFacts:
         """The worker's facts now."""
-        return self._collector.facts(self._probes.facts(), self._probes.refused)
+        return self._collector.facts(self._probes.facts(), self._probes.refused, monotonic())
 
     def _page_facts(self) -> dict[str, Any]:
         self._viewed_at = monotonic()

@@ -68,8 +68,8 @@ class FactCollector:
         self._unjoined_at: float | None = None
         self._version = version("streamer")
 
-    def facts(self, servers: tuple[ServerFacts, ...], refused: Mapping[int, Ownership]) -> WorkerFacts:
-        """The facts now. servers: as they last answered; refused: shards that were not taken over."""
+    def facts(self, servers: tuple[ServerFacts, ...], refused: Mapping[int, Ownership], now: float) -> WorkerFacts:
+        """The facts. servers: as they last answered; refused: of shards not taken over; now: by the monotonic clock."""
         held = self._ingest.held
         numbers = {shard.number for shard in held}  # a shard that comes back is measured from the start
         self._moved = {number: seen for number, seen in self._moved.items() if number in numbers}
@@ -81,9 +81,9 @@ class FactCollector:
             now=time(),
             joined=self._ingest.joined,
             servers=servers,
-            shards=tuple(self._shard(shard, monotonic()) for shard in held),
+            shards=tuple(self._shard(shard, now) for shard in held),
             refused=refused,
-            unjoined_seconds=self._unjoined_seconds(monotonic()),
+            unjoined_seconds=self._unjoined_seconds(now),
         )
 
     def _unjoined_seconds(self, now: float) -> float:

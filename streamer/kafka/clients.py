@@ -321,16 +321,17 @@ LINES_MAX, PERIOD_SECONDS = 2, 10.0
 
 
 class AtMost(logging.Filter):
-    """Passes `LINES_MAX` lines per `PERIOD_SECONDS`, and reports how many it left out."""
+    """Passes `LINES_MAX` lines per period, and reports how many it left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_seconds: float = PERIOD_SECONDS) -> None:
         super().__init__()
+        self._period_seconds = period_seconds
         self._began = float("-inf")
         self._passed = self._held_back = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = monotonic()
-        if now - self._began >= PERIOD_SECONDS:
+        if now - self._began >= self._period_seconds:
             if self._held_back:
                 record.msg, record.args = f"{record.getMessage()} ({self._held_back} lines were left out)", ()
             self._began, self._passed, self._held_back = now, 0, 0

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -76,24 +77,26 @@ class Reader:
 class World:
     """A worker with one shard, and a clock."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr("agents.web.watch.monotonic", lambda: self.now)
+    def __init__(self) -> None:
+        self.now = float(int(monotonic()))  # whole seconds: their differences are exact
         self.shard = Shard()
         self.reader = Reader([self.shard])
         settings = WorkerSettings(TABLE, "a:1", "redis://b:2", name="here:1")
         self.collector = FactCollector(settings, cast(Any, self.reader))
 
+    def facts(self) -> WorkerFacts:
+        return self.collector.facts((), {}, self.now)
+
     def after(self, seconds: float) -> Any:
         """The shard's facts then."""
         self.now += seconds
-        (facts,) = self.collector.facts((), {}).shards
+        (facts,) = self.facts().shards
         return facts
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
+def world() -> World:
+    return World()
 
 
 def test_a_shard_stands_still_since_messages_wait_and_none_was_applied(world: World) -> None:
@@ -117,7 +120,7 @@ def test_a_shard_that_comes_back_is_not_measured_by_what_it_was(world: World) ->
     world.collector.ends = {0: 5}
     assert [world.after(0).still_seconds, world.after(30).still_seconds] == [0, 30]
     world.reader.held = []
-    world.collector.facts((), {})
+    world.facts()
     world.reader.held = [world.shard]
     assert world.after(30).still_seconds == 0
 
@@ -127,7 +130,7 @@ def test_a_worker_waits_for_its_shards_since_kafka_began_to_give_them_out(world:
     for joined in (False, False, True, True, False, False):
         world.now += 10
         world.reader.joined = joined
-        seen.append(world.collector.facts((), {}).unjoined_seconds)
+        seen.append(world.facts().unjoined_seconds)
     assert seen == [0, 10, 0, 0, 0, 10]
 
 
@@ -141,14 +144,17 @@ def test_how_fast_a_shard_goes_is_of_the_last_seconds(world: World) -> None:
     assert world.after(RATE_SECONDS).messages_per_s == 0
 
 
-def test_errors_and_faults_are_told_by_how_long_ago_they_were(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.shard_metrics.monotonic", lambda: world.now)
+def test_errors_and_faults_are_told_by_how_long_ago_they_were(world: World) -> None:
     facts = world.after(0)
     assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("", 0.0, None)
-    world.shard.metrics.failed("Redis b:2: no answer")
-    world.shard.metrics.step(StepReport(faults=["KeyError"]))
+    metrics = world.shard.metrics
+    metrics.failed("Redis b:2: no answer")
+    metrics.step(StepReport(faults=["KeyError"]))
+    assert metrics.error_since is not None
+    assert metrics.fault_at is not None
     facts = world.after(7)
-    assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("Redis b:2: no answer", 7, 7)
+    found = world.now - metrics.error_since, world.now - metrics.fault_at
+    assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("Redis b:2: no answer", *found)
 
 
 def test_figures_are_those_of_the_shard(world: World) -> None:
