@@ -66,6 +66,18 @@ class Regrouped:
     seconds: float
 
 
+@dataclass(eq=False)
+class Job:
+    """One region to anonymize. result: its new QI groups."""
+
+    rows: EncodedRows = field(repr=False)
+    algorithm: str
+    seed: int
+    standing: Ints | None = field(repr=False)
+    abandoned: bool = False
+    result: Future[Regrouped] = field(init=False, repr=False)
+
+
 class RebuildThrottle:
     """Lets one region of a worker begin at a time, with a rest after each; for the event loop. now: a clock."""
 
@@ -125,7 +137,7 @@ class Anonymizer:
 
         standing: for a rebuild, the present groups of the region, which stay if new ones gain too little.
         """
-        job = Job(self, EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed, standing)
+        job = Job(EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed, standing)
         job.result = self._thread.submit(self._run, job)
         return job
 
@@ -204,22 +216,6 @@ class Anonymizer:
             with suppress(OSError):
                 _pipe(pipe).close()
         process.wait()
-
-
-class Job:
-    """One region to anonymize. result: its new QI groups."""
-
-    def __init__(
-        self, of: Anonymizer, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None
-    ) -> None:
-        self.rows, self.algorithm, self.seed, self.standing = rows, algorithm, seed, standing
-        self.abandoned = False
-        self.result: Future[Regrouped]
-        self._of = of
-
-    def abandon(self) -> None:
-        """Cancels the job."""
-        self._of.abandon(self)
 
 
 def regrouped(answer: Answer) -> Regrouped:

@@ -169,6 +169,5 @@ async def run(settings: WorkerSettings) -> None:
 
 
 async def _live(app: App) -> None:
-    """Runs the app until it is stopped or crashes."""
     await app.start()
     await app.wait_until_stopped()

@@ -37,29 +37,13 @@ from streamer.compiling import is_warm
 from streamer.errors import Fenced, StreamerError
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.shard import ready as events
 from streamer.incremental.shard.activities import SAMPLE
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.preflight import Consistency
-from streamer.incremental.shard.ready import (
-    Assigned,
-    Event,
-    Facts,
-    Failed,
-    Free,
-    GroupRegion,
-    GroupSnapshot,
-    JobDone,
-    JobFailed,
-    Messages,
-    Ready,
-    Request,
-    Revoked,
-    SnapshotGrouped,
-    Tick,
-)
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Store
@@ -88,8 +72,8 @@ HEAR_SECONDS = 2.0
 class Mail:
     """An event in the mailbox; result: what came of it, if the sender waits for that."""
 
-    event: Event = field(repr=False)
-    result: asyncio.Future[Ready] | None = field(default=None, repr=False)
+    event: events.Event = field(repr=False)
+    result: asyncio.Future[events.Ready] | None = field(default=None, repr=False)
 
 
 class Shared(NamedTuple):
@@ -151,7 +135,7 @@ class HeldShard:
         self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock)
         self._servers = Servers(store, outlet, shard_input, shared.schemas)
         self.thread = ShardThread(number, self.name, compute_lock)
-        self.facts = Facts(Phase.IDLE.value, Meta())
+        self.facts = events.Facts(Phase.IDLE.value, Meta())
         """The shard after its last step."""
         self._failure: StreamerError | None = None
         """The error of an event whose sender did not wait: the shard has to be taken over again."""
@@ -190,17 +174,17 @@ class HeldShard:
                 if mail.result is not None and not mail.result.done():
                     mail.result.set_result(ready)
 
-    async def post(self, event: Event) -> None:
+    async def post(self, event: events.Event) -> None:
         """Puts an event into the mailbox."""
         if self._mailbox is not None:
             await self._mailbox[0].send(value=Mail(event))
 
-    async def handle(self, event: Event) -> Ready:
+    async def handle(self, event: events.Event) -> events.Ready:
         """Posts an event and waits until it is handled. Raises StreamerError; Fenced if the shard is lost."""
         if self.loss is not None or self._mailbox is None:
             raise Fenced(f"{self.name}: {self.loss.why if self.loss else 'not started'}")
         self._raise_failure()
-        result: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[events.Ready] = asyncio.get_running_loop().create_future()
         await self._mailbox[0].send(value=Mail(event, result))
         try:
             return await result
@@ -215,21 +199,21 @@ class HeldShard:
             failure, self._failure = self._failure, None
             raise failure
 
-    async def _handled(self, event: Event) -> Ready:
+    async def _handled(self, event: events.Event) -> events.Ready:
         """Has the machine handle an event in the shard's thread, and notes the outcome."""
         if self.loss is not None:
             raise Fenced(f"{self.name}: {self.loss.why}")
-        is_batch = isinstance(event, Messages) and not self._machine.truncation_due
+        is_batch = isinstance(event, events.Messages) and not self._machine.truncation_due
         began, before = monotonic(), self._machine.meta
         try:
-            work = partial(self._take_over if isinstance(event, Assigned) else self._work, event)
+            work = partial(self._take_over if isinstance(event, events.Assigned) else self._work, event)
             ready = await self.thread.run(work, STEP_SECONDS_MAX if is_batch else LOAD_SECONDS_MAX)
         except BaseException:
             self._abandon_job()
             raise
         finally:
             self._log_machine()
-        if isinstance(event, JobDone | JobFailed):
+        if isinstance(event, events.JobDone | events.JobFailed):
             self._shared.anonymizer.throttle.ends(self)
         self.facts = ready.facts or self.facts._replace(state=self._machine.phase.value, meta=self._machine.meta)
         if ready.report is not None:
@@ -242,11 +226,11 @@ class HeldShard:
 
     # -- in its thread --------------------------------------------------------------------------------------------
 
-    def _take_over(self, event: Event) -> Ready:
+    def _take_over(self, event: events.Event) -> events.Ready:
         """Makes this worker the only writer of the shard."""
         began = monotonic()
         skips = self._input.skips(self._input.state().topic_ids.get(CHANGES, ""))
-        ready = drive(self._machine, Assigned(skips, clock=monotonic()), self._servers)
+        ready = drive(self._machine, events.Assigned(skips, clock=monotonic()), self._servers)
         machine = self._machine
         offset, commit, holds = machine.meta.next, machine.meta.commit, "a release that is under way"
         if machine.phase is not Phase.RELEASING:
@@ -273,13 +257,12 @@ class HeldShard:
         if still_to_come:
             log.warning("%s: an operator skips these offsets: %s", self.name, still_to_come)
 
-    def _work(self, event: Event) -> Ready:
-        """Handles an event, and what follows from it at the servers."""
-        if isinstance(event, Messages):
+    def _work(self, event: events.Event) -> events.Ready:
+        if isinstance(event, events.Messages):
             self._input.ask()  # after the messages were read; the answer comes while they are applied
         else:
             self._input.forget_answer()
-        if isinstance(event, Tick) and event.idle and event.clock - self._input.looked_at > INPUT_LOOK_SECONDS:
+        if isinstance(event, events.Tick) and event.idle and event.clock - self._input.looked_at > INPUT_LOOK_SECONDS:
             self._check_topics()
         return drive(self._machine, event, self._servers)
 
@@ -289,20 +272,20 @@ class HeldShard:
             self._input.ask()
             self._input.check(POSITIONS)
         except StreamerError:
-            self._machine.handle(Failed())
+            self._machine.handle(events.Failed())
             raise
 
     # -- jobs, metrics and the log --------------------------------------------------------------------------------
 
-    def _submit(self, job: GroupSnapshot | GroupRegion) -> None:
+    def _submit(self, job: events.GroupSnapshot | events.GroupRegion) -> None:
         """Has the other process put rows into QI groups; the result comes into the mailbox."""
         anonymizer, loop = self._shared.anonymizer, asyncio.get_running_loop()
-        if isinstance(job, GroupSnapshot):
+        if isinstance(job, events.GroupSnapshot):
             log.info("%s: %d rows are put into QI groups", self.name, len(job.rows.source_keys))
             self._job = anonymizer.submit(job.rows, FIRST, seed(job.secret))
         else:
             self._job = anonymizer.submit(job.rows, job.algorithm, job.seed, job.standing)
-        answer = partial(self._answered, self._job, isinstance(job, GroupSnapshot))
+        answer = partial(self._answered, self._job, isinstance(job, events.GroupSnapshot))
         self._job.result.add_done_callback(lambda _: loop.call_soon_threadsafe(answer))
 
     def _answered(self, job: Job, of_snapshot: bool) -> None:
@@ -310,22 +293,22 @@ class HeldShard:
         if job is not self._job or job.result.cancelled():
             return
         self._job, error = None, job.result.exception()
-        event: Event
+        event: events.Event
         if error is not None and (of_snapshot or not isinstance(error, NotAnonymized)):
             failure = error if isinstance(error, StreamerError) else unexpected(self.name, error)
             self._failure = self._failure or failure
             return
         if error is not None:
-            event = JobFailed(str(error))
+            event = events.JobFailed(str(error))
         elif of_snapshot:
-            event = SnapshotGrouped(job.result.result().groups, RECORDS_MAX)
+            event = events.SnapshotGrouped(job.result.result().groups, RECORDS_MAX)
         else:
-            event = JobDone(job.result.result().groups, job.result.result().seconds)
+            event = events.JobDone(job.result.result().groups, job.result.result().seconds)
         self._posting = asyncio.ensure_future(self.post(event))
 
     def _abandon_job(self) -> None:
         if self._job is not None:
-            self._job.abandon()
+            self._shared.anonymizer.abandon(self._job)
         self._job = None
         self._shared.anonymizer.throttle.ends(self)
 
@@ -370,27 +353,29 @@ class HeldShard:
     async def take_over(self) -> int:
         """Makes this worker the only writer of the shard; returns the offset to read from."""
         self._failure = None
-        await self.handle(Assigned())
+        await self.handle(events.Assigned())
         self._listening = _Listening(self.meta.control_next)
         self.metrics.took_over(first=not self.taken_over)
         return self.meta.next
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> None:
         """Applies and publishes a batch. through: the offset below which the input holds no other messages."""
-        await self.handle(Messages(messages, through))
+        await self.handle(events.Messages(messages, through))
 
     async def between(self, idle: bool) -> None:
         """Does what is due between two batches. idle: the input had no message just now."""
         await self._read_requests()
         wake: float | None = 0.0
         while wake == 0.0:
-            wake = (await self.handle(Tick(time(), monotonic(), idle, self.held_since, secrets.randbits(64)))).wake
+            wake = (
+                await self.handle(events.Tick(time(), monotonic(), idle, self.held_since, secrets.randbits(64)))
+            ).wake
         why = self._machine.wants_region if self._job is None else ""
         if not why or (why == SAMPLE and not is_warm(self.table)):
             return
         anonymizer = self._shared.anonymizer
         if anonymizer.is_ready() and anonymizer.throttle.begins(self):
-            await self.handle(Free())
+            await self.handle(events.Free())
             if self._job is None:
                 anonymizer.throttle.ends(self)
 
@@ -413,7 +398,7 @@ class HeldShard:
             return
         self._listening = _Listening(news.next, at)
         for one in news.asked:
-            await self.post(Request(one.offset, one.at, one.value))
+            await self.post(events.Request(one.offset, one.at, one.value))
 
     @property
     def reads_nothing(self) -> bool:
@@ -448,7 +433,7 @@ class HeldShard:
         if self.task is not None and not self.thread.busy:
             self.task.cancel()
         self._abandon_job()
-        self.thread.close(partial(self._machine.handle, Revoked()))
+        self.thread.close(partial(self._machine.handle, events.Revoked()))
 
     async def stop(self, app: faust.App) -> None:
         """Ends the agent."""

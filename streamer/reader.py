@@ -207,7 +207,6 @@ class Subscription:
         return self._fold.apply(place.partition, release, through, key, value, part, kind, beside, outside)
 
     def _read(self, record: Any) -> tuple[bytes, bytes | None]:
-        """Key and value, decoded from the format of the topic."""
         try:
             value = None if record.value is None else self._format.read_value(record.value)
             return self._format.read_key(record.key), value
@@ -252,7 +251,6 @@ class Subscription:
 
 @contextmanager
 def _reaching(bootstrap: str) -> Iterator[None]:
-    """Turns Kafka's errors into ConfigError, UsageError or ServerUnreachable."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         yield

@@ -304,7 +304,6 @@ CONTENT_POLICY = ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'non
 
 
 def _in_a_word(verdict: Mapping[str, Any]) -> tuple[str, str]:
-    """Colour and headline of a verdict."""
     problems, warnings = len(verdict["problems"]), len(verdict["warnings"])
     warned = f"{warnings:,} warning{'s' * (warnings != 1)}" if warnings else ""
     if problems:
@@ -361,7 +360,6 @@ def _account(shards: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rebuilds(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rebuilds that run or ended, the newest first."""
     found: list[dict[str, Any]] = []
     for shard in shards:
         if one := shard["rebuild"]:
@@ -603,7 +601,6 @@ class Web(faust.Service):
 
     @Service.task
     async def _sample(self) -> None:
-        """Adds a point to the history every second."""
         while not self.should_stop:
             try:
                 self._history.add(point(self.facts()))

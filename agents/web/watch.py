@@ -132,7 +132,6 @@ class FactCollector:
         return now - moved_at
 
     def _rates(self, number: int, metrics: ShardMetrics, now: float) -> tuple[float, float]:
-        """Messages and records per second, over the last seconds."""
         seen = self._done.setdefault(number, deque())
         seen.append((now, metrics.done.counts.messages, metrics.done.published))
         while len(seen) > 2 and seen[1][0] <= now - RATE_SECONDS:
@@ -205,7 +204,6 @@ class Probes:
         self._redis_at, self._redis_full = monotonic(), now.full
 
     def _shards(self) -> list[int]:
-        """All shards of the table that the client knows."""
         consumer = self._ingest.reader.consumer
         return sorted((consumer.partitions_for_topic(self._topic) if consumer is not None else None) or ())
 

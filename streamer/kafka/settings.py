@@ -245,7 +245,6 @@ def _check_no_idle(protocol: str, said: Mapping[str, str]) -> None:
 
 
 def _called(name: str) -> str:
-    """The name of a setting, with its variable if it has one."""
     variable = next((variable for variable, stands_for in VARIABLES.items() if stands_for == name), "")
     return f"{name} ({variable})" if variable else name
 
@@ -303,7 +302,6 @@ _OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s\";]+))")
 
 
 def _jaas(text: str, mechanism: str) -> dict[str, str]:
-    """The options of the one login module in a JAAS text."""
     found = _JAAS.fullmatch(text.strip())
     if found is None:
         raise ConfigError(

@@ -98,7 +98,6 @@ class KafkaReading:
         return PublishedRecord(int(release), key, record.value() is not None, kind)
 
     def _batches(self, kind: str, start: int) -> Generator[list[Record]]:
-        """The records of a topic's partition from an offset to its end of now."""
         kafka = KafkaCalls(self.bootstrap, self.table_name, self.shard)
         with kafka.failures(f"reading {kafka.topic(kind)}", READ_RIGHT, kind), kafka.consumer() as consumer:
             first, end = kafka.watermarks(consumer, kind)
@@ -313,6 +312,5 @@ class KafkaInput:
         return self._seen[CHANGES].partitions
 
     def _has_begun(self, consumer: Consumer, kind: str) -> bool:
-        """Whether the shard's partition holds a committed record."""
         first, end = self._kafka.watermarks(consumer, kind)
         return first < end and next(self._kafka.records(consumer, kind, first), None) is not None

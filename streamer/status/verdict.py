@@ -205,7 +205,6 @@ def _patience(shard: ShardFacts) -> float:
 
 
 def _held_back(shard: ShardFacts) -> str:
-    """That the shard holds back a snapshot, and until when; else ""."""
     meta = shard.redis.meta
     if meta is None or meta.snapshot is None or not holds_back(meta):
         return ""

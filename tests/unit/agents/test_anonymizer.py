@@ -153,8 +153,8 @@ def test_what_nobody_waits_for_any_more_is_killed_and_what_follows_is_done(anony
     os.kill(former := process(), signal.SIGSTOP)
     stuck, waiting, wanted = (anonymizer.submit(rows(2), "mondrian", seed) for seed in (1, 2, 3))
     wait_until(lambda: anonymizer.busy, 60, lambda: "the first job has not begun")
-    waiting.abandon()
-    stuck.abandon()
+    anonymizer.abandon(waiting)
+    anonymizer.abandon(stuck)
     with pytest.raises(CancelledError):
         stuck.result.result(60)
     assert waiting.result.cancelled()
