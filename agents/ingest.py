@@ -31,7 +31,7 @@ from mode import Service
 
 from agents.anonymizer import Anonymizer
 from agents.log import log_start
-from agents.shard_agent import HeldShard, Shared
+from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
@@ -225,7 +225,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._topics = kafka_topics(settings.kafka, self._table.name)
         self.reader = reader or InputReader(settings)
         news = ControlNews(settings.kafka, self._table.name)
-        self._shared = Shared(threading.Lock(), Anonymizer(self._table), news, settings.schemas)
+        self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), news, settings.schemas)
         self._held: dict[TopicPartition, HeldShard] = {}
         self.metrics: defaultdict[int, ShardMetrics] = defaultdict(ShardMetrics)
         """Of every shard that this process was ever assigned, by number."""

@@ -76,7 +76,7 @@ class Mail:
     result: asyncio.Future[events.Ready] | None = field(default=None, repr=False)
 
 
-class Shared(NamedTuple):
+class WorkerParts(NamedTuple):
     """What the shards of a worker share. compute_lock: held by the shard that computes. schemas: of a registry."""
 
     compute_lock: threading.Lock
@@ -113,7 +113,7 @@ class HeldShard:
         store: Store,
         shard_input: KafkaInput,
         outlet: KafkaOutlet,
-        shared: Shared,
+        shared: WorkerParts,
         metrics: ShardMetrics | None = None,
     ) -> None:
         self.table, self.number = table, number
@@ -182,7 +182,7 @@ class HeldShard:
     async def handle(self, event: events.Event) -> events.Ready:
         """Posts an event and waits until it is handled. Raises StreamerError; Fenced if the shard is lost."""
         if self.loss is not None or self._mailbox is None:
-            raise Fenced(f"{self.name}: {self.loss.why if self.loss else 'not started'}")
+            raise Fenced(f"{self.name}: {self._why_not_ours}")
         self._raise_failure()
         result: asyncio.Future[events.Ready] = asyncio.get_running_loop().create_future()
         await self._mailbox[0].send(value=Mail(event, result))
@@ -194,6 +194,10 @@ class HeldShard:
         finally:
             result.cancel()
 
+    @property
+    def _why_not_ours(self) -> str:
+        return self.loss.why if self.loss is not None else "not started"
+
     def _raise_failure(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -202,7 +206,7 @@ class HeldShard:
     async def _handled(self, event: events.Event) -> events.Ready:
         """Has the machine handle an event in the shard's thread, and notes the outcome."""
         if self.loss is not None:
-            raise Fenced(f"{self.name}: {self.loss.why}")
+            raise Fenced(f"{self.name}: {self._why_not_ours}")
         is_batch = isinstance(event, events.Messages) and not self._machine.truncation_due
         began, before = monotonic(), self._machine.meta
         try:

@@ -39,7 +39,7 @@ class Unexpected(StreamerError):
     exit_code = 1
 
 
-class _Seconds(NamedTuple):
+class _TimesSpent(NamedTuple):
     """Seconds spent on each side of a lock, up to `until`; and on which side time runs now."""
 
     waited: float = 0.0
@@ -48,11 +48,11 @@ class _Seconds(NamedTuple):
     computes: bool = False
     until: float = 0.0
 
-    def now(self, waits: bool = False, computes: bool = False) -> _Seconds:
+    def now(self, waits: bool = False, computes: bool = False) -> _TimesSpent:
         """The same up to now; waits, computes: what begins now."""
         until = monotonic()
         passed = until - self.until
-        return _Seconds(
+        return _TimesSpent(
             self.waited + passed * self.waits, self.computed + passed * self.computes, waits, computes, until
         )
 
@@ -65,7 +65,7 @@ class ComputeLock(AbstractContextManager[None]):
 
     def __init__(self, shared: threading.Lock) -> None:
         self._shared = shared
-        self._seconds = _Seconds()
+        self._seconds = _TimesSpent()
 
     @property
     def seconds_waited(self) -> float:

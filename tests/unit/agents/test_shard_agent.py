@@ -16,7 +16,7 @@ import pytest
 
 from agents.anonymizer import RebuildThrottle
 from agents.app import App
-from agents.shard_agent import HeldShard, Shared
+from agents.shard_agent import HeldShard, WorkerParts
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.shard.input import Message
@@ -61,7 +61,7 @@ class Said:
 def held(kafka: NoKafka, news: Said | None = None, store: MemoryStore | None = None) -> HeldShard:
     outside = cast(Any, kafka)
     store = store or MemoryStore(MemoryServer(), "patients", 0)
-    shared = Shared(threading.Lock(), cast(Any, Nobody()), cast(Any, news or Said()))
+    shared = WorkerParts(threading.Lock(), cast(Any, Nobody()), cast(Any, news or Said()))
     return HeldShard(load_table(PATIENTS), 0, store, outside, outside, shared)
 
 
