@@ -80,7 +80,7 @@ STATES = {
 }
 """Sign, colour and words of a shard's state, the worst first. A colour never says more than the words."""
 
-NOT_KNOWN = "–"
+NO_VALUE = "–"
 
 
 class History:
@@ -271,7 +271,7 @@ def page(facts: Mapping[str, Any]) -> str:
         account=_account(shards),
         letters=sorted(facts["dead_letters"].items(), key=lambda one: -one[1]),
         rebuilds=_rebuilds(shards),
-        ago=lambda at: f"{_lasting(at, now)} ago" if at else NOT_KNOWN,
+        ago=lambda at: f"{_lasting(at, now)} ago" if at else NO_VALUE,
         lasting=lambda at: _lasting(at, now),
         total=lambda name: _total(shards, name),
     )
@@ -375,7 +375,7 @@ def _total(shards: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 
 def _count(n: int | None) -> str:
-    return NOT_KNOWN if n is None else f"{n:,}"
+    return NO_VALUE if n is None else f"{n:,}"
 
 
 def _rate(n: float) -> str:
@@ -384,7 +384,7 @@ def _rate(n: float) -> str:
 
 
 def _loss(n: float | None) -> str:
-    return NOT_KNOWN if n is None else f"{n:.4f}" if n else "0"
+    return NO_VALUE if n is None else f"{n:.4f}" if n else "0"
 
 
 def _lasting(at: str, now: datetime) -> str:
