@@ -337,7 +337,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                     if not shard.loss:
                         await shard.between(idle)
             except Fenced as error:
-                if not shard.loss:  # else it was revoked meanwhile, and no one has fenced us
+                if not shard.loss:  # else it was revoked, and no one has fenced us
                     log.warning("Fenced: %s", error)
                     shard.metrics.fenced += 1
                 shard.lose(str(error))

@@ -235,7 +235,7 @@ class Subscription:
         if not self.caught_up and now - self._started_at > START_SECONDS_MAX:
             raise StreamerError(
                 f"{self._name}: the end was not reached within {START_SECONDS_MAX / 3600:.0f} h; what was read may be "
-                "mixed by compaction meanwhile: start again"
+                "mixed by compaction by now: start again"
             )
         if heard:
             self._heard_at = now

@@ -117,8 +117,8 @@ def _offset(record: Record) -> int:
 #
 # * An answer holds for what had happened before its question was sent, because no id comes back. So no caller gets the
 #   answer to a question that was sent before the call.
-# * One question runs at a time. All who ask meanwhile share the next one, so the number of questions does not grow with
-#   that of shards.
+# * One question runs at a time. All callers during that time share the next one, so the number of questions does not
+#   grow with that of shards.
 # * Brokers learn of a new topic one after the other; only within that time they may disagree.
 
 ANSWER_SECONDS_MAX = 2 * CALL_SECONDS_MAX + 2
@@ -136,7 +136,7 @@ class TopicQuestions:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="topics")
         self._lock = threading.Lock()
         self._next: Future[Topics] | None = None
-        """The question that waits to be sent; all who ask meanwhile share it."""
+        """The question that waits to be sent; all callers until then share it."""
         self._last: Future[Topics] | None = None
 
     def ask(self) -> Future[Topics]:

@@ -182,8 +182,8 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         yield f"{prefix} its thread is in one call for {ago(busy)}: {look}"
     if held is not None and held.fault_seconds is not None and held.fault_seconds <= FAULT_SECONDS:
         yield (
-            f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, in a way nobody foresaw, and was "
-            "passed over: `streamer dead-letters` says which"
+            f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, by an unforeseen error, and was "
+            "skipped: `streamer dead-letters` says which"
         )
 
 

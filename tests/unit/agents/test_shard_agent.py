@@ -295,9 +295,9 @@ def test_shards_that_commit_at_the_same_time_share_one_question() -> None:
     assert broker.put == 2
 
 
-def test_what_was_read_from_topics_made_anew_is_neither_committed_nor_published() -> None:
+def test_what_was_read_from_recreated_topics_is_neither_committed_nor_published() -> None:
     broker = SlowBroker()
-    broker.id = "made anew"
+    broker.id = "recreated"
     broker.answers()
     shard = held(kafka := AskedKafka(TopicQuestions(broker.topics)))
 

@@ -33,9 +33,9 @@ def test_what_it_runs_runs_in_one_thread_that_is_named_for_the_shard() -> None:
 
 def test_an_error_of_ours_comes_out_as_it_is() -> None:
     def conflict() -> None:
-        raise Conflict("made anew")
+        raise Conflict("recreated")
 
-    with pytest.raises(Conflict, match="made anew"):
+    with pytest.raises(Conflict, match="recreated"):
         asyncio.run(thread().run(conflict, 5))
 
 

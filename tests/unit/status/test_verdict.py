@@ -435,10 +435,10 @@ def test_a_server_that_does_not_answer_is_a_reason(silent: str) -> None:
 
 
 def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() -> None:
-    refusal = Refusal("its topic was made anew", BOB, int(WORKER_NOW) - 5)
+    refusal = Refusal("its topic was recreated", BOB, int(WORKER_NOW) - 5)
     facts = replace(worker(), refused={3: Ownership(refusal=refusal), 4: Ownership(beginning=True)})
     refused, begun_in_part = worker_problems(facts)
-    assert refused == "shard 3: refused by bob:2 5 s ago: its topic was made anew"
+    assert refused == "shard 3: refused by bob:2 5 s ago: its topic was recreated"
     assert begun_in_part.startswith("shard 4: the table has not begun in all its shards yet")
 
 

@@ -151,7 +151,7 @@ def test_how_a_shard_stands_is_one_word_and_a_reason() -> None:
 
 
 def test_other_shards_are_told_as_they_were_last_seen() -> None:
-    refusal = Refusal("its topic was made anew", "there:2", int(NOW))
+    refusal = Refusal("its topic was recreated", "there:2", int(NOW))
     for custody, held_by, state in [
         (Ownership("there:2", int(NOW)), "there:2", "elsewhere"),
         (Ownership("there:2", int(NOW)), "", "nobody"),
@@ -190,7 +190,7 @@ def test_what_a_rebuild_gained_is_told_per_row_where_this_process_saw_it_end() -
 
 def test_the_verdict_is_the_workers_own_and_that_of_the_whole_table() -> None:
     assert said_of(worker())["verdict"] == {"ok": True, "problems": [], "warnings": []}
-    refused = other(Ownership("there:2", refusal=Refusal("its topic was made anew", "there:2", int(NOW) - 5)), "")
+    refused = other(Ownership("there:2", refusal=Refusal("its topic was recreated", "there:2", int(NOW) - 5)), "")
     said = said_of(worker(replace(WELL, lost=True)), seen(refused, replace(other(Ownership(), ""), number=4)))[
         "verdict"
     ]
@@ -210,11 +210,11 @@ def test_a_table_that_cannot_be_looked_at_is_part_of_the_verdict_and_its_shards_
 
 
 def test_what_both_sides_see_of_a_shard_is_one_problem() -> None:
-    refusal = Ownership("there:2", refusal=Refusal("its topic was made anew", "there:2", int(NOW) - 5))
+    refusal = Ownership("there:2", refusal=Refusal("its topic was recreated", "there:2", int(NOW) - 5))
     facts = replace(worker(replace(WELL, shard=5, taken_over=False)), refused={5: refusal})
     said = said_of(facts, seen(other(refusal, "")))
-    assert said["verdict"]["problems"] == ["shard 5: refused by there:2 5 s ago: its topic was made anew"]
-    assert [(one["state"], one["reason"]) for one in said["shards"]] == [("refused", "its topic was made anew")]
+    assert said["verdict"]["problems"] == ["shard 5: refused by there:2 5 s ago: its topic was recreated"]
+    assert [(one["state"], one["reason"]) for one in said["shards"]] == [("refused", "its topic was recreated")]
 
 
 def test_dead_letters_are_counted_by_reason_over_all_shards() -> None:

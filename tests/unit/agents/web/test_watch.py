@@ -285,7 +285,7 @@ def test_before_there_is_a_client_kafka_has_not_answered(probed: Servers) -> Non
 def test_a_refusal_is_known_while_this_worker_may_get_the_shard_or_has_not_taken_it_over(
     probed: Servers,
 ) -> None:
-    probed.refusals = {0: "its topic was made anew", 1: "its secret is lost"}
+    probed.refusals = {0: "its topic was recreated", 1: "its secret is lost"}
     probed.ingest.joined = False
     probed.asked(until=lambda: probed.refused() == probed.refusals)
     shard = SimpleNamespace(number=1, taken_over=False)
