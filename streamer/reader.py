@@ -46,7 +46,7 @@ from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.kafka.access import kafka_settings
 from streamer.kafka.diagnose import kafka_python_access, require_access
-from streamer.kafka.errors import READ_RIGHT, Right, command_error, topics_named
+from streamer.kafka.errors import READ_RIGHT, Right, command_error, missing_topic, sent_nothing, topics_named
 from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
 from streamer.table.schema import Table
@@ -243,7 +243,7 @@ class Subscription:
             self._consumer.end_offsets(self._consumer.assignment())  # raises if the broker is down
             self._heard_at = now
             if not self.caught_up:
-                raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")
+                raise sent_nothing(SILENCE_SECONDS_MAX)
 
 
 # -- the client library -------------------------------------------------------------------------------------------
@@ -395,6 +395,6 @@ def _topics_there(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
     until = monotonic() + SEEN_SECONDS_MAX
     while missing := [name for name in names if name not in (found := topics_now(admin, names))]:
         if monotonic() > until:
-            raise UsageError(f"topic {missing[0]} does not exist: `streamer topics create` makes it")
+            raise missing_topic(missing[0])
         sleep(SEEN_AGAIN_SECONDS)
     return {name: found[name] for name in names}

@@ -127,6 +127,16 @@ def does_not_answer(bootstrap: str, name: str) -> ServerUnreachable:
     )
 
 
+def sent_nothing(seconds: float) -> ServerUnreachable:
+    """The error if Kafka sends no records for so long before an end is reached."""
+    return ServerUnreachable(f"Kafka has sent nothing for {seconds:.0f} s, though there is more")
+
+
+def missing_topic(topic: str) -> UsageError:
+    """A command's or a reader's error for a topic that does not exist."""
+    return UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
+
+
 def transactions_begun_with(prefix: str) -> Right:
     """The right that a producer needs for transactional ids with this prefix."""
     return Right([WRITE, DESCRIBE], [prefix], TRANSACTIONAL_ID, prefixed=True)

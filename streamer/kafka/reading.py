@@ -20,10 +20,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Record
 from confluent_kafka import TopicPartition as Place
 
-from streamer.errors import ServerUnreachable, UsageError
+from streamer.errors import ServerUnreachable
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import POSITIONS, topic_name
-from streamer.kafka.errors import READ_RIGHT, TOO_EARLY, Right
+from streamer.kafka.errors import READ_RIGHT, TOO_EARLY, Right, missing_topic, sent_nothing
 
 CALL_SECONDS_MAX = 20.0
 """Limit of each call: longer than a broker needs to serve transactions again after a crash."""
@@ -48,7 +48,7 @@ def shards_in(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Plac
     until = monotonic() + SEEN_SECONDS_MAX
     while not (places := places_of(client, topic, operation)):
         if monotonic() > until:
-            raise UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
+            raise missing_topic(topic)
         sleep(SEEN_AGAIN_SECONDS)
     return places
 
@@ -121,7 +121,7 @@ def _check_time(heard: float, deadline: float | None, unread: Mapping[Place, int
     if unread and deadline is not None and monotonic() > deadline:
         raise ServerUnreachable(f"{topics} could not be read within {CALL_SECONDS_MAX:.0f} s")
     if unread and deadline is None and monotonic() - heard > SILENCE_SECONDS_MAX:
-        raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")
+        raise sent_nothing(SILENCE_SECONDS_MAX)
 
 
 def records(consumer: Consumer, place: Place, start: int, end: int) -> Iterator[Record]:
