@@ -1,17 +1,16 @@
-"""The process in which a worker has regions of its shards anonymized anew, apart from the batches that go on meanwhile.
+"""The process that anonymizes regions of a worker's shards, while the shards go on with their batches.
 
 The rules of this file
 ----------------------
-* A process, not a thread: an algorithm holds Python's lock between its compiled loops, and so would the compiler on a
-  machine that has no machine code yet. It is the kindest of processes (nice 10): batches go first.
-* One per worker, one region after the other, whichever shards they are of. It starts when it is first asked whether it
-  is ready, or with the first region, and ends when nobody has asked for IDLE_SECONDS, or its worker is gone: then its
-  input ends.
-* One region of a worker at a time, from when it is read until it is replaced: so no two shards are kept from their
-  changes at once, and little changes between the two. After a region none is begun for as long as it was in work
-  (`Pace`): so changes keep half of their usual speed over a rebuild, however many regions it has.
-* What goes over its two pipes is pickled: both ends are this very program. Source keys and exact texts stay behind,
-  since no algorithm sees them.
+* A process, not a thread: an algorithm holds Python's lock between its compiled loops, and so does the compiler on a
+  machine without machine code. It runs at nice 10, so that batches go first.
+* One process per worker, one region after the other. It starts when `is_ready` is first called, or with the first
+  region, and ends after IDLE_SECONDS without a region, or with its worker: then its input ends.
+* A worker has one region in work at a time, from reading it until it is replaced: so no two shards are kept from their
+  changes at once, and little changes in between. After a region the worker rests as long as the region took
+  (`RebuildThrottle`): so changes keep half of their usual speed during a rebuild of any size.
+* Its two pipes carry pickles, as both ends are this program. Source keys and exact texts are not sent: no algorithm
+  needs them.
 * Of an error that is not ours only class and place come back: its text may quote values.
 """
 
@@ -29,7 +28,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter, sleep
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -43,20 +42,20 @@ from streamer.table.schema import Table
 
 NICENESS, IDLE_SECONDS = 10, 60.0
 PARENT_SECONDS = 1.0
-"""How often the process looks whether its worker is still there."""
+"""How often the process checks that its worker lives."""
 
 STARTS_MAX = 2
-"""A process that ended by itself, for want of work or of memory, is started once more."""
+"""How often a process that ended by itself (it was idle, or ran out of memory) is started for one job."""
 
 
 FIRST = ""
-"""In place of an algorithm's name: the rows are a shard's first, and may have no QI group at all."""
+"""Instead of an algorithm's name: the rows are a shard's first, and may form no QI group."""
 
 Answer = tuple[Ints, Ints, float] | str
 
 
 class NotAnonymized(StreamerError):
-    """A region could not be anonymized; the message says why, and holds no value."""
+    """A region could not be anonymized. The message says why, without a value."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,20 @@ class Regrouped:
     seconds: float
 
 
+@dataclass(eq=False)
+class Job:
+    """One region to anonymize. result: its new QI groups."""
+
+    rows: EncodedRows = field(repr=False)
+    algorithm: str
+    seed: int
+    standing: Ints | None = field(repr=False)
+    abandoned: bool = False
+    result: Future[Regrouped] = field(init=False, repr=False)
+
+
 class RebuildThrottle:
-    """Of all regions of one worker; used in its event loop only. now: seconds, of a clock that never goes back."""
+    """Lets one region of a worker begin at a time, with a rest after each; for the event loop. now: a clock."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
@@ -76,7 +87,7 @@ class RebuildThrottle:
         self._began = self._rests_until = 0.0
 
     def begins(self, holder: object) -> bool:
-        """Whether `holder` may begin a region now; from then on nobody else may, until it `ends`."""
+        """Whether `holder` may begin a region now; if so, no other may until it `ends`."""
         now = self._now()
         if self._holder is not None or now < self._rests_until:
             return False
@@ -84,36 +95,35 @@ class RebuildThrottle:
         return True
 
     def ends(self, holder: object) -> None:
-        """The region is replaced, or given up; nothing if another one is in work."""
+        """The region of `holder` is replaced or given up; nothing if another one's is in work."""
         if self._holder is holder:
             now = self._now()
             self._holder, self._rests_until = None, now + (now - self._began)
 
 
 class Anonymizer:
-    """The other process, from its worker's side; to be asked from any thread."""
+    """The worker's side of the process; may be used from any thread."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="anonymizer")
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._at_work: object = None
-        """The job that is under way."""
+        self._running: Job | None = None
         self._closed = False
         self._starting: Future[object] | None = None
         self._starts = 0
-        self.pace = RebuildThrottle()
+        self.throttle = RebuildThrottle()
 
     def is_ready(self) -> bool:
-        """Whether a region would be begun at once. Where there is no process, one is started.
+        """Whether a region would begin at once; if there is no process, it is started.
 
-        Also if none has come to be after STARTS_MAX times: whoever has a region done is told so.
+        Also true if it could not be started STARTS_MAX times: then `submit` raises.
         """
         if self._starting is not None and not self._starting.done():
             return False
         with self._lock:
-            if self._at_work is not None or self._closed:
+            if self._running is not None or self._closed:
                 return False
             if self._starts == STARTS_MAX or (self._process is not None and self._process.poll() is None):
                 self._starts = 0
@@ -123,29 +133,29 @@ class Anonymizer:
         return False
 
     def submit(self, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Job:
-        """New QI groups for all rows. The job's result raises NotAnonymized.
+        """Has rows put into new QI groups. The job's result raises NotAnonymized.
 
-        standing: of a region that is rebuilt; groups stay as they are where the answer is not worth it.
+        standing: for a rebuild, the present groups of the region, which stay if new ones gain too little.
         """
-        job = Job(self, EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed, standing)
+        job = Job(EncodedRows([], rows.codes, rows.values, [], rows.individuals), algorithm, seed, standing)
         job.result = self._thread.submit(self._run, job)
         return job
 
     @property
     def busy(self) -> bool:
-        """Whether a job is under way."""
-        return self._at_work is not None
+        """Whether a job is running."""
+        return self._running is not None
 
     def abandon(self, job: Job) -> None:
-        """Nobody waits for this job any more: if it is under way, its process is killed."""
+        """Cancels a job; if it is running, its process is killed."""
         job.result.cancel()
         with self._lock:
-            if self._at_work is job and self._process is not None:
+            if self._running is job and self._process is not None:
                 job.abandoned = True
                 self._process.kill()
 
     def close(self) -> None:
-        """Ends the process, and whatever it is at."""
+        """Kills the process."""
         with self._lock:
             self._closed = True
             if self._process is not None:
@@ -166,15 +176,16 @@ class Anonymizer:
                 return regrouped(answer)
             finally:
                 with self._lock:
-                    self._at_work = None
+                    self._running = None
         raise NotAnonymized("the process that anonymizes ended in the middle of its work: has it run out of memory?")
 
     def _started(self, job: Job | None = None) -> subprocess.Popen[bytes]:
-        """The process, which is started where there is none; it is at work on `job` from here on."""
+        """The process, started if there is none; it works on `job` from now on."""
         with self._lock:
             if self._closed:
                 raise CancelledError
-            if self._process is None or self._process.poll() is not None:
+            is_new = self._process is None or self._process.poll() is not None
+            if is_new:
                 self._let_go()
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "agents.anonymizer", str(os.getpid())],
@@ -183,13 +194,9 @@ class Anonymizer:
                     stderr=subprocess.DEVNULL,
                     cwd=PACKAGE.parent,
                 )
-                fresh = True
-            else:
-                fresh = False
-            self._at_work = job
-            process = self._process
-        if fresh:
-            with suppress(OSError, EOFError):  # one that does not even begin shows when it is asked
+            self._running, process = job, cast(subprocess.Popen[bytes], self._process)
+        if is_new:
+            with suppress(OSError, EOFError):  # if it could not start, the first question shows it
                 _put(_pipe(process.stdin), self._table)
                 pickle.load(_pipe(process.stdout))
         return process
@@ -200,7 +207,7 @@ class Anonymizer:
         return answer
 
     def _let_go(self) -> None:
-        """Lets go of a process that has ended, or does not speak any more."""
+        """Drops a process that has ended or does not answer."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -211,24 +218,8 @@ class Anonymizer:
         process.wait()
 
 
-class Job:
-    """One region that is to be anonymized; result: its new QI groups, as soon as they are there."""
-
-    def __init__(
-        self, of: Anonymizer, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None
-    ) -> None:
-        self.rows, self.algorithm, self.seed, self.standing = rows, algorithm, seed, standing
-        self.abandoned = False
-        self.result: Future[Regrouped]
-        self._of = of
-
-    def abandon(self) -> None:
-        """Nobody waits for it any more."""
-        self._of.abandon(self)
-
-
 def regrouped(answer: Answer) -> Regrouped:
-    """What the other process has answered. Raises NotAnonymized."""
+    """The process' answer. Raises NotAnonymized."""
     if isinstance(answer, str):
         raise NotAnonymized(answer)
     members, sizes, seconds = answer
@@ -244,35 +235,37 @@ def _put(pipe: BinaryIO, what: object) -> None:
     pipe.flush()
 
 
-# -- the other side ---------------------------------------------------------------------------------------------------
+# -- in the process ---------------------------------------------------------------------------------------------------
 
 
 def serve(worker: int) -> None:
-    """The process itself: a table, then regions until there are none; answers on what was its standard output.
+    """Reads a table, then regions until its input ends; answers on its standard output.
 
-    worker: the process that asks, which this one does not outlive.
+    worker: the id of the worker's process, which this one does not outlive.
     """
     threading.Thread(target=_end_with, args=(worker,), daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the worker ends this by its pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the worker ends this process by its pipe
     os.nice(NICENESS)
     with os.fdopen(os.dup(1), "wb") as answers, os.fdopen(0, "rb") as questions:
-        os.dup2(2, 1)  # nothing that a library prints gets between the answers
+        os.dup2(2, 1)  # so that a library's print does not get between the answers
         with suppress(EOFError, BrokenPipeError):
             table = pickle.load(questions)
-            _put(answers, None)  # nothing is asked before: what is read ahead of a question would not wake `select`
+            _put(
+                answers, None
+            )  # the worker waits for this: a question read ahead by the buffer would not wake `select`
             while select.select([questions], [], [], IDLE_SECONDS)[0]:
                 _put(answers, answered(table, *pickle.load(questions)))
 
 
 def _end_with(worker: int) -> None:
-    """Ends this process, whatever it is at, once its parent is another one than the worker."""
+    """Ends this process at once when its worker has ended."""
     while os.getppid() == worker:
         sleep(PARENT_SECONDS)
     os._exit(1)
 
 
 def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Answer:
-    """Members of all QI groups, one group after the other, the groups' sizes, and seconds; or what went wrong."""
+    """The members of all QI groups, one group after the other, the groups' sizes, and seconds; or the error's text."""
     began = perf_counter()
     try:
         if algorithm == FIRST:
@@ -284,7 +277,7 @@ def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standin
     except StreamerError as error:
         return str(error)
     except Exception as error:
-        return f"an error that nobody foresaw: {told(error)}"
+        return f"an unforeseen error: {told(error)}"
     members = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
     return members, np.array([len(group) for group in groups], dtype=np.int64), perf_counter() - began
 

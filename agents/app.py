@@ -1,17 +1,16 @@
-"""The Faust app: the service that reads the input, and one agent for every shard that it is given.
+"""The Faust app of a worker: the service that reads the input, and one agent for every assigned shard.
 
 The rules of this file
 ----------------------
-* Faust runs the agents, their supervision and the life of the services. A shard's agent is made when the shard is
-  assigned (`agents.shard_agent`). Faust's own Kafka clients stay off, by its own switch (`BootStrategy`): they
-  acknowledge what an agent failed on, cannot subscribe in an app without an agent on a topic, and at each of their
-  rebalances empty the channels, batches of ours among them. `agents.ingest` reads, `streamer.kafka.outlet` writes.
-* Its web server stays off as well: it would listen on every interface, and asks nobody for a password. `agents.web`
-  listens if it is told.
-* `app` is made when it is first asked for, from the environment (`faust -A agents.app worker`); importing this module
-  needs nothing.
-* SIGTERM and Ctrl-C end a worker in order, exit code 0: shards are given back, a step that has begun gets a moment. A
-  call that hangs then is left; the next owner of the shard resolves it.
+* Faust runs the agents, supervises them, and starts and stops the services. A shard's agent is made when the shard is
+  assigned (`agents.shard_agent`). Faust's own Kafka clients stay off (`BootStrategy`): they acknowledge an event on
+  which an agent failed, cannot subscribe in an app without an agent on a topic, and empty the channels, with our
+  batches, at each of their rebalances. `agents.ingest` reads, `streamer.kafka.outlet` writes.
+* Faust's web server stays off, too: it would listen on every interface without a password. `agents.web` serves `--web`.
+* `app` is made from the environment when it is first used (`faust -A agents.app worker`). To import this module needs
+  no settings.
+* SIGTERM and Ctrl-C end a worker in order, with exit code 0: shards are dropped, and a step that runs gets a moment. A
+  call that hangs is left alone; the next owner of the shard resolves it.
 """
 
 from __future__ import annotations
@@ -52,24 +51,24 @@ class App(faust.App):
     logger = logging.getLogger("mode")
     ingest: Ingest
     pages: Web | None = None
-    """What `--web` asks for; `web` is Faust's own."""
+    """The service of `--web`; the attribute `web` is Faust's own."""
 
     @property
     def failure(self) -> StreamerError | None:
-        """What ended the worker, if an error did."""
+        """The error that ended the worker, if one did."""
         return self.ingest.failure or (self.pages.failure if self.pages is not None else None)
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is still at work, which would keep the process from ending."""
+        """Whether a thread is still running, which would keep the process from ending."""
         return self.ingest.busy or (self.pages is not None and self.pages.busy)
 
     def _create_directories(self) -> None:
-        """Faust's place for the files of tables; there are none, and the directory we stand in may be read-only."""
+        """Not needed: Faust's tables have no files here, and the current directory may be read-only."""
 
     async def on_start(self) -> None:
         await super().on_start()
-        self.flow_control.resume()  # else only an assignment of Faust's own consumer opens the channels
+        self.flow_control.resume()  # else channels wait for an assignment of Faust's own consumer
 
 
 def create_app(settings: WorkerSettings) -> App:
@@ -80,7 +79,7 @@ def create_app(settings: WorkerSettings) -> App:
     app.ingest = Ingest(settings, app, beacon=app.beacon)
     if settings.web is not None:
         app.pages = Web(settings, settings.web, app.ingest, beacon=app.beacon)
-        app.service(app.pages)  # first: it tells of the others how they start
+        app.service(app.pages)  # first, so that it shows how the others start
     app.service(app.ingest)
     return app
 
@@ -93,7 +92,7 @@ def __getattr__(name: str) -> App:
 
 
 GARBAGE_THRESHOLD = 50_000
-"""New objects between two looks for garbage: a batch makes many, and hardly any of them in circles."""
+"""New objects between two garbage collections: a batch makes many, and hardly any in circles."""
 
 EMBEDDED_NOTE = """\
 Kafka and Redis run inside this process: they keep nothing after it ends, and prove nothing about crashes.
@@ -111,9 +110,9 @@ def work(
     web: str | None,
     warnings: Iterable[str] = (),
 ) -> None:
-    """Runs a worker with the options of `streamer worker` until it is stopped; warnings: what its log begins with."""
+    """Runs a worker with the options of `streamer worker` until it is stopped. warnings: its first log lines."""
     with needs_extra("stream"):
-        from agents.log import its_end_told, write_logs
+        from agents.log import fatal_error_logged, write_logs
         from streamer.worker.settings import WorkerSettings
     from streamer.kafka.registry import registry_from
     from streamer.table.yaml.loading import load_table
@@ -123,7 +122,7 @@ def work(
     for sentence in warnings:
         log.warning("%s", sentence)
     gc.set_threshold(GARBAGE_THRESHOLD)
-    with its_end_told(log_format), ExitStack() as servers:
+    with fatal_error_logged(log_format), ExitStack() as servers:
         settings = WorkerSettings(
             load_table(table),
             kafka,
@@ -138,11 +137,11 @@ def work(
 
 
 def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:
-    from agents.log import tell_beside
+    from agents.log import print_note
     from streamer.kafka.embedded import embedded_servers
 
     found = servers.enter_context(embedded_servers(settings.table.name, settings.table.form))
-    tell_beside(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), settings.log_format)
+    print_note(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), settings.log_format)
     return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
 
 
@@ -170,6 +169,5 @@ async def run(settings: WorkerSettings) -> None:
 
 
 async def _live(app: App) -> None:
-    """The app's whole life, until it is stopped or crashes."""
     await app.start()
     await app.wait_until_stopped()

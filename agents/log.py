@@ -1,7 +1,13 @@
-"""What a worker writes to its log, and what its libraries may: enough to see a fault, not one line twenty times a
-second.
+"""The log of a worker, as text or as JSON: its format, its first line, and a line per minute and shard.
 
-aiokafka's debug lines have whole messages in them, people's values too: they are never written, whatever the level.
+The rules of this file
+----------------------
+* Every line goes to stderr: as text, or with `--log-format json` as one JSON object, in which numbers are fields. Notes
+  for the operator are objects there, too: a program that reads stderr finds nothing but objects.
+* Our loggers write from the chosen level on, those of libraries from warnings on: libraries' debug lines hold whole
+  messages with people's values. A client that repeats itself is limited to a few lines per period.
+* The error that ends the worker is reported once: by the command, or as the last JSON object.
+* Counts and names only. A server is shown without user, password and options.
 """
 
 from __future__ import annotations
@@ -22,6 +28,9 @@ from streamer.kafka.clients import limited
 from streamer.worker.options import JSON, TEXT
 from streamer.worker.settings import WorkerSettings
 
+log = logging.getLogger(__name__)
+
+OURS = ("agents", "streamer")
 REPEATING = (
     "aiokafka",
     "aiokafka.client",
@@ -33,31 +42,14 @@ REPEATING = (
 
 
 def quiet_aiokafka() -> None:
-    """Limits what the consumer's client writes."""
+    """Limits the log of the client that reads the input."""
     logging.getLogger("aiokafka").setLevel(logging.WARNING)
     for name in REPEATING:
         limited(name)
 
 
-# What a worker writes to its log, for people or for programs: how, its first line, and a line a minute of every shard.
-#
-# * Everything goes to stderr, one line each: as text, or as one JSON object by `--log-format json`, where the numbers
-#   are fields of their own. What is said to whoever starts the worker, and to no logger, is an object there, too: who
-#   reads that stream reads objects alone.
-# * Ours from the chosen level on, those of libraries from warnings on; an error that ends the worker is told once: by
-#   the command, or as the last JSON object. The libraries' debug lines hold whole messages, people's values with them,
-#   and are never written.
-# * Counts and names only; a server is shown without user, password and options.
-
-log = logging.getLogger(__name__)
-
-OURS = ("agents", "streamer")
-
-MINUTE_SECONDS = 60.0
-
-
 def write_logs(level: str, form: str = TEXT) -> None:
-    """Sends log lines to stderr: ours from `level` on, those of libraries from warnings on."""
+    """Sends the log to stderr: our lines from `level` on, those of libraries from warnings on."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(_formatter(form))
     logging.basicConfig(level=logging.WARNING, handlers=[lines], force=True)
@@ -68,8 +60,8 @@ def write_logs(level: str, form: str = TEXT) -> None:
 
 
 @contextmanager
-def its_end_told(form: str) -> Iterator[None]:
-    """Has the error that ends the block be a line of a log of JSON objects, and the exit code what is left of it."""
+def fatal_error_logged(form: str) -> Iterator[None]:
+    """With JSON, turns the error that ends the block into a log line and an exit code."""
     try:
         yield
     except click.exceptions.Exit:
@@ -77,9 +69,9 @@ def its_end_told(form: str) -> Iterator[None]:
     except Exception as error:
         if form != JSON:
             raise
-        told = error if isinstance(error, StreamerError) else unexpected("the worker", error)
-        log.critical("%s", told, extra={"kind": type(told).__name__, "exit_code": told.exit_code})
-        raise click.exceptions.Exit(told.exit_code) from None
+        ours = error if isinstance(error, StreamerError) else unexpected("the worker", error)
+        log.critical("%s", ours, extra={"kind": type(ours).__name__, "exit_code": ours.exit_code})
+        raise click.exceptions.Exit(ours.exit_code) from None
 
 
 def _formatter(form: str) -> logging.Formatter:
@@ -89,15 +81,15 @@ def _formatter(form: str) -> logging.Formatter:
     return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def tell_beside(text: str, form: str) -> None:
-    """Says something on stderr beside the log: whatever the level, and heard by no logger's handlers."""
+def print_note(text: str, form: str) -> None:
+    """Prints a note on stderr, whatever the log level; no logger's handler gets it."""
     if form == JSON:
         text = _formatter(JSON).format(log.makeRecord(log.name, logging.INFO, "", 0, text, (), None))
     click.echo(text, err=True)
 
 
-def tell_start(settings: WorkerSettings, redis: str, shards: int) -> None:
-    """Which version begins on which table and servers; redis: in words; shards: of the whole table."""
+def log_start(settings: WorkerSettings, redis: str, shards: int) -> None:
+    """Logs version, table and servers. redis: its address without password; shards: of the whole table."""
     table = settings.table
     said = {
         "version": version("streamer"), "table": table.name, "fingerprint": table.fingerprint, "k": table.k,
@@ -111,8 +103,8 @@ def tell_start(settings: WorkerSettings, redis: str, shards: int) -> None:
     )
 
 
-def tell_minute(shard: str, done: StepReport, now: Mapping[str, int]) -> None:
-    """What a shard did since the last such line; now: where it stands, by name: rows, qi_groups, pending, lag."""
+def log_minute(shard: str, done: StepReport, now: Mapping[str, int]) -> None:
+    """Logs what a shard did since its last such line. now: its present rows, qi_groups, pending and lag, by name."""
     counts = done.counts
     said: dict[str, object] = {
         "shard": shard, "messages": counts.messages, "applied": counts.applied, "ignored": counts.ignored,

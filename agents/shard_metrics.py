@@ -1,10 +1,10 @@
-"""What became of one shard in this process, over all the times that it was given to it: for whoever looks from outside.
+"""Metrics of one shard in this process, over all its assignments to this worker.
 
 The rules of this file
 ----------------------
-* Kept in the event loop alone, by whoever serves the shard; cheap enough to be kept always.
-* Counts only grow, from the start of the process on: what is true of a shard for ever stands in its meta.
-* Counts, codes of reasons, and the texts of our own errors, which hold no value.
+* Used in the event loop only; cheap enough to be kept always.
+* Counts grow from the start of the process. Counts over a shard's whole life are in its meta.
+* Counts, codes of reasons, and texts of our own errors: no value of a row.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import REMEMBERED, Progress
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the classes into which durations are counted, in seconds."""
+"""Upper bounds of a histogram of durations, in seconds."""
 
 
 class Durations:
-    """How long something took, counted in classes; the last one has no bound."""
+    """A histogram of durations; the last bucket has no bound."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
 
     def add(self, seconds: float) -> None:
-        """Counts one.
+        """Counts one duration.
 
         >>> durations = Durations()
         >>> durations.add(0.005), durations.add(99)
@@ -43,53 +43,56 @@ class Durations:
 
 @dataclass(slots=True)
 class ShardMetrics:
-    """One shard's. fault_at: when a message was skipped last, that could not be applied; pending_since: since when
-    it has had pending rows; committed_at: of the last step: in seconds since 1970, but fault_at and error_since, which
-    are of the process' own clock. error: why the shard is about to be taken over again. taken_at: when this worker
-    took it over first since it has it. rows_rebuilt: rows published when a rebuild ended, by its id, of the last ones.
-    """
+    """One shard's metrics. Times are in seconds since 1970, if they are not by the monotonic clock."""
 
     done: StepReport = field(default_factory=StepReport)
     commit_seconds: Durations = field(default_factory=Durations)
     publish_seconds: Durations = field(default_factory=Durations)
     take_overs: int = 0
     fenced: int = 0
-    rebuilds: Counter[str] = field(default_factory=Counter)
-    rows_rebuilt: dict[str, int] = field(default_factory=dict)
-    taken_at: float | None = None
+    rebuilds: Counter[str] = field(default_factory=Counter)  # by how they ended
+    rows_rebuilt: dict[str, int] = field(default_factory=dict)  # rows published when a rebuild ended, by its id
+    taken_at: float | None = None  # the first take-over of the present assignment
     committed_at: float | None = None
-    pending_since: float | None = None
-    fault_at: float | None = None
-    error: str = ""
-    error_since: float | None = None
+    pending_since: float | None = None  # since when it has pending rows
+    fault_at: float | None = None  # monotonic: the last skip of a message that could not be applied
+    error: str = ""  # why the shard is about to be taken over again
+    error_since: float | None = None  # monotonic
+    _unlogged: StepReport = field(default_factory=StepReport)
 
     def step(self, report: StepReport) -> None:
-        """A step was done: batches, regions of a rebuild, the release of what was held back."""
+        """Counts a step: batches, regions of a rebuild, the release of a snapshot."""
         if report.commits:
             self.commit_seconds.add(report.seconds["commit"])
             self.publish_seconds.add(report.seconds["publish"])
             self.committed_at = time()
         if report.faults:
             self.fault_at = monotonic()
-        self.done.add(report)
-        self.done.faults.clear()  # they stand in the log
+        for done in (self.done, self._unlogged):
+            done.add(report)
+            done.faults.clear()  # the log has them
+
+    def done_unlogged(self) -> StepReport:
+        """The steps since the last call."""
+        done, self._unlogged = self._unlogged, StepReport()
+        return done
 
     def took_over(self, first: bool) -> None:
-        """The shard was taken over: for the first time since Kafka gave it to this worker, or once more."""
+        """Counts a take-over. first: of the present assignment."""
         self.take_overs += 1
         self.taken_at = time() if first else self.taken_at
 
     def goes_on(self) -> None:
-        """What stood in the way does not any more."""
+        """The last error is over."""
         self.error, self.error_since = "", None
 
     def failed(self, error: str) -> None:
-        """The shard cannot go on; the first error of a row says since when."""
+        """The shard cannot go on. The first of several errors says since when."""
         self.error_since = monotonic() if self.error_since is None else self.error_since
         self.error = error
 
     def rebuilt(self, ended: Progress, rows: int) -> None:
-        """A rebuild is over, and so many rows are published; an answer to a request is none."""
+        """Counts a rebuild that ended, with the rows published then. An answer to a request is no rebuild."""
         if ended.is_answer:
             return
         self.rebuilds[ended.state] += 1
@@ -98,7 +101,7 @@ class ShardMetrics:
             del self.rows_rebuilt[next(iter(self.rows_rebuilt))]
 
     def has_pending(self, rows: int) -> None:
-        """So many rows are pending now."""
+        """Notes how many rows are pending now."""
         if not rows:
             self.pending_since = None
         elif self.pending_since is None:

@@ -1,8 +1,7 @@
-"""Compiling the core in the background, for commands that keep a table current while nothing is compiled yet.
+"""Compiles the core in another process, while a command or worker runs it uncompiled.
 
-The other process outlives the command: otherwise ten short commands would start ten compilations and finish none. It
-runs at nice 10 unless the caller says otherwise, prints nothing, and there is one at a time. If nothing can come of it,
-the command that wanted it warns.
+That process outlives the command: otherwise ten short commands would start ten compilations and finish none. It runs at
+nice 10 by default, prints nothing, and there is one at a time. If it fails, the command that started it warns.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ LOOK_AGAIN_SECONDS = 0.2
 
 
 def warm_in_background(table: Table, niceness: int = NICENESS) -> int | None:
-    """Starts compiling the core that this table needs, unless that is done or in progress; returns the process's id.
+    """Starts to compile the core for this table, unless that is done or in progress; returns the process' id.
 
-    Warns if nothing can be kept, and, from a thread, if the process ends without having compiled it.
+    Warns if machine code cannot be kept; and later, from a thread, if the process fails.
     """
     figures, name = figures_dtype(table.space).name, _set_for(table)
     if never_compiled() or is_there(name):
@@ -45,14 +44,14 @@ def warm_in_background(table: Table, niceness: int = NICENESS) -> int | None:
         cwd=PACKAGE.parent,
         start_new_session=True,
     )
-    with suppress(ProcessLookupError):  # it may have ended by now
+    with suppress(ProcessLookupError):  # it may have ended
         os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
     threading.Thread(target=_wait_for, args=(process, name), name="warming", daemon=True).start()
     return process.pid
 
 
 def _wait_for(process: subprocess.Popen[bytes], name: str) -> None:
-    """Otherwise it would stay as a zombie."""
+    """Waits for the process, which would else stay as a zombie, and warns if it failed."""
     code = process.wait()
     if code != 0 and not is_there(name):
         _warn(f"the process that compiled the core ended with code {code}; `streamer warm` says why, or makes it")
@@ -63,9 +62,9 @@ def _warn(why: str) -> None:
 
 
 def is_coming(table: Table, process: int | None) -> bool:
-    """Whether the core that this table needs is missing, and a process is compiling it.
+    """Whether the core for this table is missing, and a process is compiling it.
 
-    process: what `warm_in_background` returned, which may not have begun with the core yet.
+    process: the result of `warm_in_background`; it may not have begun with the core yet.
     """
     if is_warm(table):
         return False
@@ -73,13 +72,13 @@ def is_coming(table: Table, process: int | None) -> bool:
 
 
 def wait_while_coming(table: Table, process: int | None, look_again: Callable[[float], None] = sleep) -> None:
-    """Waits until the core that this table needs is there, or no process is compiling it."""
+    """Waits until the core for this table is compiled, or no process is compiling it."""
     while is_coming(table, process):
         look_again(LOOK_AGAIN_SECONDS)
 
 
 def is_warm(table: Table) -> bool:
-    """Whether there is nothing to wait for: the core that this table needs is there, or never will be."""
+    """Whether the core for this table is compiled, or never will be."""
     return never_compiled() or not folder() or is_there(_set_for(table))
 
 

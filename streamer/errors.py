@@ -1,17 +1,16 @@
-"""Errors, sorted by whose fault they are.
+"""All errors of this project, by who has to act.
 
-The class says who has to act, and with it which exit code the command ends with:
+The class decides the exit code of a command:
 
-* `ConfigError`, `UsageError`: the operator's table.yaml, data file or command line (exit 2);
-* `EventRefused`: one message of the input is wrong. It never stops the stream: it becomes one dead letter (section
-  "reasons" below) and the next message is read;
-* `LawViolated`: the table that was about to leave the house, or a changelog somebody handed in, breaks a law (exit 1);
+* `ConfigError`, `UsageError`: the operator's table.yaml, data file or command line is wrong (exit 2);
+* `EventRefused`: one message of the input is wrong. It becomes a dead letter, and the next message is read;
+* `LawViolated`: a table to be published, or a changelog to be checked, breaks a law (exit 1);
 * `ServerUnreachable`: Kafka, Redis or the schema registry does not answer (exit 3);
-* `Fenced`, `Conflict`: another worker owns this shard now, or this worker's memory is out of date. The loop of the
-  shard knows what to do; a person sees them only in a log;
-* `ShardRefused`: what Kafka and Redis hold of a shard does not fit together, and going on could lose or double people.
+* `Fenced`, `Conflict`: another worker owns the shard now, or this worker's memory is out of date. The worker handles
+  them, and logs them;
+* `ShardRefused`: Kafka's and Redis' data of a shard do not fit together: to go on could lose or duplicate people.
 
-No message holds a value of somebody's row: columns, offsets and reasons only.
+No message holds a value of a row: columns, offsets and reasons only.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ class StreamerError(Exception):
 
     exit_code = EXIT_USAGE
     hint = "what is to be done, the message says"
-    """Who has to act and how, for whoever knows the kind of an error and cannot read its message: a program."""
+    """What to do about this kind of error, for programs, which cannot read the message."""
 
 
 class ConfigError(StreamerError):
-    """table.yaml, a hierarchy file or a data file is wrong: the message names place, fault and what is allowed."""
+    """table.yaml, a hierarchy file or a data file is wrong: the message names where, the fault and what is allowed."""
 
     hint = "correct the file that the message names; `streamer check` tries a table.yaml, and rows by --data"
 
 
 class LibraryMissing(ConfigError):
-    """A library is needed that only some installations have: the message names the extra that brings it."""
+    """A library is not installed: the message names the extra that installs it."""
 
     hint = "install what the message names, and make the same call again"
 
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """For the block that imports libraries of an extra. Raises LibraryMissing if one of them is not installed."""
+    """Wraps imports of an extra's libraries. Raises LibraryMissing if one is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        if library in ("", "agents", "streamer"):  # a fault of ours, not of the installation
+        if library in ("", "agents", "streamer"):  # our own fault, not the installation's
             raise
         raise LibraryMissing(f"{library} is not installed: `pip install 'streamer[{extra}]'` brings it") from None
 
@@ -63,7 +62,7 @@ class UsageError(StreamerError):
 
 
 class EventRefused(StreamerError):
-    """One input message cannot be applied: `reason` is a short stable code, `column` the column at fault, if any."""
+    """One input message cannot be applied. `reason` is a short stable code, `column` the one at fault, if any."""
 
     def __init__(self, reason: str, detail: str, column: str | None = None) -> None:
         super().__init__(detail)
@@ -87,62 +86,50 @@ class ServerUnreachable(StreamerError):
 
 
 class RegistryUnreachable(ServerUnreachable):
-    """The schema registry does not answer, or refuses us: what its messages say cannot be known before it does."""
+    """The schema registry does not answer or refuses us: messages cannot be decoded until it does."""
 
 
 class NotDurable(StreamerError):
-    """Redis could lose what it confirmed: published rows could then be lost or doubled."""
+    """Redis may lose writes that it confirmed, so that published rows could be lost or duplicated."""
 
     hint = "set Redis as the message says, and make the same call again"
 
 
 class GroupTooLarge(LawViolated):
-    """A QI group does not fit into the one message of its form. Its text is for dead letters, too."""
+    """A QI group does not fit into one message of the form `groups`. Dead letters quote its text."""
 
 
 class Fenced(StreamerError):
-    """Another worker has taken this shard over: this one must drop it and may write nothing any more."""
+    """Another worker has taken this shard over: this one must drop it and write nothing more."""
 
     hint = "the other worker goes on; make the same call again where it is not to"
 
 
 class Conflict(StreamerError):
-    """The store is not at the commit this worker's memory was built on, or a topic was recreated since: forget it and
-    take the shard over again."""
+    """The store is at another commit than this worker's memory, or a topic was recreated. A new take-over helps."""
 
     hint = "make the same call again"
 
 
 class ShardRefused(StreamerError):
-    """Kafka's and Redis' views of a shard do not fit together; the message says how and names what mends it."""
+    """Kafka's and Redis' data of a shard do not fit together; the message says how, and names the remedy."""
 
     hint = "mend the shard as the message says; `streamer status` shows how all of them stand"
 
 
-# Arguments of whoever calls from Python: of the type that is wanted, or refused in a sentence.
-#
-# The sentence names the argument, what is wanted, and the type that came. No value is quoted: it may be somebody's.
+# Types of arguments in calls from Python. A refusal names the argument, the wanted type and the given one, no value.
 
-A_TEXT, WHOLE_NUMBER, NUMBER, FLAG, A_PATH = (
-    "a text",
-    "a whole number",
-    "a number",
-    "True or False",
-    "the path of a file",
-)
+A_TEXT, WHOLE_NUMBER, NUMBER = "a text", "a whole number", "a number"
+FLAG, A_PATH = "True or False", "the path of a file"
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    A_TEXT: (str,),
-    WHOLE_NUMBER: (Integral,),
-    NUMBER: (Real,),
-    FLAG: (bool,),
-    A_PATH: (str, os.PathLike),
-}
+_TYPES: dict[str, tuple[type, ...]] = {
+    A_TEXT: (str,), WHOLE_NUMBER: (Integral,), NUMBER: (Real,), FLAG: (bool,), A_PATH: (str, os.PathLike)
+}  # fmt: skip
 
 
 def require_type(argument: str, value: object, wanted: str, or_none: bool = False) -> None:
-    """Raises UsageError if an argument is not what is wanted, in the words above; True and False are no numbers."""
+    """Raises UsageError if an argument has another type; True and False are not numbers."""
     if or_none and value is None:
         return
-    if not isinstance(value, _KINDS[wanted]) or (isinstance(value, bool) and wanted != FLAG):
+    if not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted != FLAG):
         raise UsageError(f"{argument} must be {wanted}{' or None' if or_none else ''}, not {type(value).__name__}")

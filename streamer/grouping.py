@@ -1,7 +1,7 @@
-"""QI groups of given rows by a whole-table algorithm: the one place where the two wings meet.
+"""QI groups of a shard's rows by a whole-table algorithm: the only module that imports both wings.
 
-A shard begins with such groups, and a rebuild gives them to it region by region. The shard takes them as a function,
-so that it needs no algorithm of its own, and commands that load no table at once do not wait for the compiler.
+A shard begins with such groups, and a rebuild replaces its groups by them, region by region. The algorithms are
+imported when they are called, so that commands that need none do not wait for the compiler.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from streamer.table.schema import Table
 
 
 def first_groups(table: Table, rows: EncodedRows, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:
-    """QI groups of a whole table by the default algorithm, as arrays of row numbers, in the order of their numbers.
+    """QI groups of a whole table by the default algorithm: arrays of row numbers, in the order of the groups' numbers.
 
-    seed: decides among QI groups of one box, and among rows that are alike.
+    seed: breaks ties among QI groups of one box, and among rows that are alike.
     """
     from streamer.recoding.algorithms.catalog import initial_groups
 
@@ -28,10 +28,10 @@ def first_groups(table: Table, rows: EncodedRows, seed: int, on_progress: OnProg
 
 
 def groups_by(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> list[Ints]:
-    """QI groups of some rows of a table by a named algorithm: arrays of row numbers, every row in one of them.
+    """QI groups of some rows of a table by a named algorithm: arrays of row numbers; every row is in one.
 
-    seed: all chance there is. The same rows in the same order, algorithm and seed give the same groups. Raises
-    UsageError if there is no such algorithm or it objects, ConfigError if the rows cannot hold the model in any way.
+    The same rows in the same order, algorithm and seed give the same groups. Raises UsageError if there is no such
+    algorithm or it objects, ConfigError if the rows cannot satisfy the privacy model.
     """
     from streamer.recoding.algorithms.catalog import algorithm_named, run
     from streamer.recoding.algorithms.contract import Options
@@ -44,9 +44,6 @@ def groups_by(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> lis
 
 
 def groups_anew(table: Table, rows: EncodedRows, standing: Ints, algorithm: str, seed: int) -> list[Ints]:
-    """The same for a region that is rebuilt; standing: of `Region`. Groups stay as they are where they may.
-
-    Raises what `groups_by` raises.
-    """
+    """`groups_by` for a region that is rebuilt; unchanged groups stay if they may. standing: of `Region`."""
     groups = groups_by(table, rows, algorithm, seed)
     return groups if algorithm in FULL_DOMAIN else spared(table, rows, standing, groups)

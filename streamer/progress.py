@@ -1,7 +1,7 @@
 """Progress callbacks: called with the fraction done.
 
-Only work that takes minutes reports a fraction (the `ordered` algorithm, and runs of it one after another); everything
-else is shown by the name of its stage and a clock. No result depends on who listens.
+Only work that takes minutes reports a fraction (the `ordered` algorithm, and several runs of it); of other work the
+name of its stage and a clock are shown. No result depends on the callback.
 """
 
 from __future__ import annotations

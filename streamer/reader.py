@@ -1,19 +1,19 @@
-"""A reader of the published table: follows its topics and shows only what is k-anonymous.
+"""A reader of the published table: it follows the table's topics and shows only k-anonymous states.
 
 The rules of this file
 ----------------------
-* The topic is read from its beginning, all shards, committed records only, in no consumer group: every reader has the
-  whole table to itself. A lossy join is two topics, read as one: a shard is where both of its partitions are.
-* The topic is compacted: releases of the past may be mixed in it. So a shard shows nothing until the end it had at the
-  start was reached. From then on its table changes from complete release to complete release (`release.fold`).
-* What is committed ends with a whole release. Where the last part of the last release was a removal that compaction has
-  dropped meanwhile, the release counts as complete when its shard has been silent for a second.
-* The broker mixes nothing that is younger than `READER_TIME_MS`. A reader that needs longer to reach the end must start
-  again, and is told so.
-* So must a reader whose topic was deleted and recreated: the whole table comes in the new one, but its records mean
-  nothing on top of the old one's. The topic's id is asked for whenever records have come.
-* The client library is kafka-python: readers need no library in C. It logs keys and values of messages at debug level,
-  so its logger is shut.
+* It reads all shards from the beginning, committed records only, without a consumer group: every reader gets the whole
+  table. A lossy join is two topics, read as one: a shard has a partition of each.
+* The topic is compacted, which may mix past releases. So a shard shows nothing until it has reached the end that it had
+  at the start. From then on its table goes from complete release to complete release (`release.fold`).
+* Committed records end with a whole release. If compaction has dropped a removal that was the last part of the last
+  release, that release counts as complete after a second without records of its shard.
+* The broker compacts nothing younger than `READER_TIME_MS`. A reader that takes longer to reach the end has to start
+  again, and raises.
+* So does a reader whose topic was deleted and recreated: the new topic holds the whole table, and its records must not
+  be applied to the old one's. The topic's id is checked whenever records have come.
+* The client library is kafka-python: readers need no library in C. It logs keys and values at debug level, so its
+  logger is silenced.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from time import monotonic, sleep
@@ -44,8 +45,8 @@ from streamer.incremental.release.frames import recorded_frames, to_arrow
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
 from streamer.kafka.access import kafka_settings
-from streamer.kafka.diagnose import kafka_python_access, require_access, shut_out
-from streamer.kafka.errors import READ_RIGHT, Right, does_not_answer, refused_to_command, topics_named
+from streamer.kafka.diagnose import kafka_python_access, require_access
+from streamer.kafka.errors import READ_RIGHT, Right, command_error, missing_topic, sent_nothing, topics_named
 from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
 from streamer.table.schema import Table
@@ -68,11 +69,11 @@ class Subscription:
             for release in people.follow():  # and every change of it from now on
                 print(release.shard, release.number, len(people.frame()))
 
-    table: a Table, a table.yaml, or a directory that holds one. schemas: of a registry, where publish.live.format is
-    avro; None: the one that the environment names.
+    table: a Table, a table.yaml, or a directory that holds one. schemas: of a registry, if publish.live.format is avro;
+    None: of the registry that the environment names.
 
-    Raises ServerUnreachable if the broker does not answer, UsageError where the topic does not exist, LawViolated
-    for a record that no publisher of ours wrote, StreamerError where a new reader has to begin.
+    Raises ServerUnreachable if the broker does not answer, UsageError if the topic does not exist, LawViolated for a
+    record that no publisher of ours wrote, StreamerError if a new reader has to start.
     """
 
     def __init__(self, table: Table | str | Path, kafka: str, schemas: Schemas | None = None) -> None:
@@ -111,7 +112,7 @@ class Subscription:
             self._next = dict.fromkeys(places, 0)
             self._behind = {place.partition for place in places}
             self._started_at = self._heard_at = monotonic()
-            self._open = self._open.pop_all()  # all went well: stay open
+            self._open = self._open.pop_all()  # no error: stay open
         return self
 
     def __exit__(
@@ -126,13 +127,15 @@ class Subscription:
 
     @property
     def share_read(self) -> float:
-        """How much of what there was at the start is read, by offsets, 0 to 1."""
+        """The share of the offsets up to the end at the start that is read, 0 to 1."""
         left = sum(max(0, end - self._next[place]) for place, end in self._end_at_start.items())
         return 1 - left / max(1, self._size_at_start)
 
     def frame(self) -> pd.DataFrame:
-        """The published table as of the last complete release of every shard; shards that are not there yet are left
-        out. Raises UsageError for a lossy join, which is two: `frames`."""
+        """The published table as of the last complete release of every shard that has caught up.
+
+        Raises UsageError for a lossy join, which has two tables: `frames`.
+        """
         return self._fold.to_frame(self._there)
 
     def frames(self) -> dict[str, pd.DataFrame]:
@@ -161,15 +164,14 @@ class Subscription:
             self.poll()
 
     def follow(self) -> Iterator[FoldedRelease]:
-        """Catches up, then yields every further release when it is complete; ends never."""
+        """Catches up, then yields every further release when it is complete; for ever."""
         self.catch_up()
-        while True:
-            yield from self.poll()
+        yield from chain.from_iterable(iter(self.poll, None))
 
     def poll(self, timeout_s: float = POLL_SECONDS) -> list[FoldedRelease]:
-        """Reads what has come; returns the releases that are complete now, oldest first per shard.
+        """Reads what has come; returns the releases that are complete now, the oldest first per shard.
 
-        Before `caught_up` they are what is left of the releases of the past.
+        Before `caught_up` these are remains of past releases.
         """
         with _reaching(self._kafka):
             came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
@@ -182,15 +184,15 @@ class Subscription:
         return complete
 
     def _check_topic(self) -> None:
-        """What came before the answer came from the topics that the answer names: others mean nothing."""
+        """Records that came before the answer came from the topics that it names. Raises StreamerError."""
         now = topics_now(self._admin, tuple(self._kinds))
         if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in self._at_start.items()):
-            raise StreamerError(f"{self._name} was deleted and made anew since this reader began: start again")
+            raise StreamerError(f"{self._name} was deleted and recreated since this reader began: start again")
 
     def _apply(self, record: Any) -> list[FoldedRelease]:
         place = TopicPartition(record.topic, record.partition)
         if record.offset < self._next[place]:
-            return []  # the broker sent us back; what was read counts
+            return []  # the broker sent us back: the record was read before
         self._next[place] = record.offset + 1
         self._last_record_at[place.partition] = monotonic()
         try:
@@ -205,7 +207,6 @@ class Subscription:
         return self._fold.apply(place.partition, release, through, key, value, part, kind, beside, outside)
 
     def _read(self, record: Any) -> tuple[bytes, bytes | None]:
-        """Key and value out of the format of the topic."""
         try:
             value = None if record.value is None else self._format.read_value(record.value)
             return self._format.read_key(record.key), value
@@ -214,11 +215,11 @@ class Subscription:
             raise LawViolated(f"{where}: {broken} (publish.live.format: {self._table.format})") from None
 
     def _reach_ends(self) -> list[FoldedRelease]:
-        """Looks which shards have reached the end that they had at the start."""
+        """Finds the shards that have reached the end that they had at the start."""
         for place, end in list(self._end_at_start.items()):
             position = self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
             if position is None:
-                raise ServerUnreachable(f"Kafka does not tell where {place.topic} stands: is it just being made anew?")
+                raise ServerUnreachable(f"Kafka does not say where {place.topic} ends: is it being recreated?")
             if position >= end:
                 del self._end_at_start[place]
         complete: list[FoldedRelease] = []
@@ -234,15 +235,15 @@ class Subscription:
         if not self.caught_up and now - self._started_at > START_SECONDS_MAX:
             raise StreamerError(
                 f"{self._name}: the end was not reached within {START_SECONDS_MAX / 3600:.0f} h; what was read may be "
-                "mixed by compaction meanwhile: start again"
+                "mixed by compaction by now: start again"
             )
         if heard:
             self._heard_at = now
         elif now - self._heard_at > SILENCE_SECONDS_MAX:
-            self._consumer.end_offsets(self._consumer.assignment())  # is the broker there? raises where it is not
+            self._consumer.end_offsets(self._consumer.assignment())  # raises if the broker is down
             self._heard_at = now
             if not self.caught_up:
-                raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")
+                raise sent_nothing(SILENCE_SECONDS_MAX)
 
 
 # -- the client library -------------------------------------------------------------------------------------------
@@ -250,18 +251,17 @@ class Subscription:
 
 @contextmanager
 def _reaching(bootstrap: str) -> Iterator[None]:
-    """Turns what goes wrong on the way to the broker into ConfigError, UsageError or ServerUnreachable."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         yield
     except (KafkaError, ssl.SSLError) as error:
-        answered = error.message or "" if isinstance(error, BrokerResponseError) else ""
-        refused = refused_to_command(bootstrap, answered, Right([READ_RIGHT], topics_named(str(error)) or ["NAME"]))
-        raise refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, type(error).__name__) from None
+        answer = error.message or "" if isinstance(error, BrokerResponseError) else ""
+        right = Right([READ_RIGHT], topics_named(str(error)) or ["NAME"])
+        raise command_error(bootstrap, answer, right, unanswered=type(error).__name__) from None
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
-    """Keywords of both clients. Who is shut out hears it here: to the client, topics would seem to be missing."""
+    """Keyword arguments of both clients. Raises if the broker refuses our login, which a client takes for no topics."""
     servers = servers_of(bootstrap)
     require_access(servers)
     return {
@@ -283,19 +283,19 @@ def _consumer(connection: Mapping[str, Any]) -> KafkaConsumer:
         isolation_level="read_committed",
         allow_auto_create_topics=False,
         max_poll_records=5_000,
-        check_crcs=False,  # the embedded broker's transaction markers have none that is valid; TCP checks too
+        check_crcs=False,  # the embedded broker's transaction markers have no valid checksum; TCP has its own
     )
 
 
 class TicketsSkipped(DefaultSelector):
-    """The selector of kafka-python's connections (`data` of what is registered) under TLS 1.3.
+    """A selector for kafka-python's connections under TLS 1.3; `data` of a registered socket is its connection.
 
-    The server sends tickets for later sessions after the handshake: the socket can be read though nothing was asked,
-    and the library takes that for the end of the connection. So a ticket is read here if no answer is waited for.
+    After the handshake the server sends session tickets: the socket becomes readable without a request, and the library
+    takes that for the end of the connection. So tickets are read here if no answer is awaited.
     """
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """What is ready; it may be nothing before the time is over, as with any selector."""
+        """What is ready; as with any selector, it may return nothing before the time is over."""
         ready = []
         for registered, events in super().select(timeout):
             left = events & ~EVENT_READ if events & EVENT_READ and _brings_nothing(registered) else events
@@ -305,16 +305,16 @@ class TicketsSkipped(DefaultSelector):
 
 
 def _brings_nothing(registered: SelectorKey) -> bool:
-    """Whether a socket that can be read has nothing for the client, nor its end."""
+    """Whether a readable socket has neither data nor its end for the client."""
     connection = registered.data
-    socket = getattr(connection, "_sock", None)  # not what is registered, which was a socket before TLS
+    socket = getattr(connection, "_sock", None)  # the registered one may be the socket from before TLS
     if not isinstance(socket, ssl.SSLSocket) or not connection.connected() or connection.in_flight_requests:
         return False
     try:
-        socket.recv(1)  # a byte that came now would be one too many, and is the client's to complain of
+        socket.recv(1)  # a byte would be unexpected, and an error for the client to raise
     except ssl.SSLWantReadError:
         return True
-    except OSError:  # whatever has ended it, the client finds it, too
+    except OSError:  # the client finds it, too
         return False
     return False
 
@@ -322,14 +322,14 @@ def _brings_nothing(registered: SelectorKey) -> bool:
 # -- ids of topics ------------------------------------------------------------------------------------------------
 
 METADATA, METADATA_VERSION = 3, 12
-"""The question whose answer has ids (Kafka 3.1 and later); the library itself speaks older versions only."""
+"""The request that returns ids (Kafka 3.1 and later); the library itself has older versions only."""
 
 NO_ID = bytes(16)
-"""In place of an id if a topic is asked for by its name."""
+"""The id in a request for a topic by its name."""
 
 
 class _Uuid(AbstractType):  # type: ignore[misc]  # the library has no types
-    """16 bytes as they are."""
+    """16 bytes."""
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
@@ -370,11 +370,11 @@ class _MetadataRequest(Request):  # type: ignore[misc]
 
 
 Topics = Mapping[str, tuple[str, int]]
-"""Id and number of partitions of the topics that exist, by name; the id is empty if the broker gives none."""
+"""Id and number of partitions of the topics that exist, by name; the id is "" if the broker gives none."""
 
 
 def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
-    """What there is of some topics right now. Raises KafkaError, also for a topic that is kept from this user."""
+    """Those of some topics that exist now. Raises KafkaError, also for a topic that is hidden from this user."""
     _, newest = (admin._client.get_api_versions() or {}).get(METADATA, (0, 0))
     if newest < METADATA_VERSION:
         return {said["topic"]: ("", len(said["partitions"])) for said in admin.describe_topics(list(names))}
@@ -391,10 +391,10 @@ def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
 
 
 def _topics_there(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
-    """All of these topics; raises UsageError if one does not exist. One that was made just now is waited for."""
+    """All of these topics. Waits a moment for one that was just created; raises UsageError if one does not exist."""
     until = monotonic() + SEEN_SECONDS_MAX
     while missing := [name for name in names if name not in (found := topics_now(admin, names))]:
         if monotonic() > until:
-            raise UsageError(f"topic {missing[0]} does not exist: `streamer topics create` makes it")
+            raise missing_topic(missing[0])
         sleep(SEEN_AGAIN_SECONDS)
     return {name: found[name] for name in names}

@@ -1,10 +1,15 @@
-"""The service that shows a worker over HTTP: it listens, samples, and looks at the whole table while somebody asks.
+"""Shows a worker over HTTP: its facts as JSON and as a page, its metrics, and whether it is healthy and ready.
 
 The rules of this file
 ----------------------
-* It only looks. Nothing that fails here ends a worker, but an address at its start that cannot be had.
-* It answers in the event loop, because that is what it reports on: if the loop stands still, nobody answers.
-* What others than this worker know is looked up while somebody looks at the page, and not otherwise.
+* It only reads: commands change things. Nothing that fails here ends a worker, except an address that cannot be used.
+* It answers in the event loop, because it reports on that loop: if the loop hangs, there is no answer.
+* The facts of the whole table are collected only while somebody views the page.
+* If it listens on loopback, it answers only requests to names of this machine: else a page of another site could let
+  its own name point here (DNS rebinding) and read the answers.
+* The number of connections is limited: the shards need the process' files for Kafka and Redis.
+* A client learns what was wrong with its request. The log gets one line without the request's text, and a limited
+  number of lines; of an unforeseen error it gets only the class.
 """
 
 from __future__ import annotations
@@ -36,11 +41,12 @@ from agents.ingest import Ingest
 from agents.shard_metrics import ShardMetrics
 from agents.web.watch import FactCollector, Probes, Seen, TableLook, exposed, registry_of
 from streamer.errors import StreamerError, UsageError
-from streamer.incremental.events.changes import NO_MESSAGES, Counts
+from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.steps import told
 from streamer.incremental.store.base import Meta, Progress
 from streamer.kafka.clients import AtMost
 from streamer.privacy.models import model_of, words
+from streamer.status.collect import look
 from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts
 from streamer.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
 from streamer.table.data_warnings import unlisted_sentences
@@ -48,22 +54,18 @@ from streamer.table.schema import Table
 from streamer.worker.options import Address, host_in, is_loopback
 from streamer.worker.settings import WorkerSettings
 
-# The facts of a worker and its table as one JSON object, and that object as a page for people.
+# The facts as one JSON object, and the page made of that object.
 #
-# * Pure, but for the template that is read once. The page says what the object says: /facts and / are one answer.
-# * Of the worker's own shards it is what the worker knows now, of others what the last look saw. The verdict is that of
-#   `streamer status`, over both together.
-# * Times are ISO 8601 in UTC; what is not known is null. No value of a person, no key of a row. Whatever is shown is
-#   escaped.
-# * NCP is the mean of the published rows. For a rebuild it is given only if this process saw it end with all regions
-#   done: else its sums are over rows whose number nobody knows.
+# * The worker's own shards are shown as it knows them now, others as the last look saw them. One verdict is over both.
+# * Times are ISO 8601 in UTC; unknown values are null. No value of a row and no key. The page escapes all texts.
+# * NCP is the mean of the published rows. For a rebuild it is known only if this process saw it end with all regions
+#   done: else the number of rows in its sums is unknown.
 
 POINTS_MAX = 360
-"""How many moments of the past are kept; if there are more, every second one goes, and the next ones come half as
-often: so the whole time is kept, ever more coarsely."""
+"""Points of the history. Beyond that every second point goes, and new ones come half as often."""
 
 SENTENCES_MAX = 5
-"""More sentences of the verdict are folded away: a hundred refused shards must not hide the page."""
+"""The page folds further sentences of the verdict, so that a hundred refused shards do not hide the rest."""
 
 HELD, TAKING_OVER, STANDING_STILL = "held", "taking over", "standing still"
 REFUSED_SHARD, ELSEWHERE, NOBODY = "refused", "elsewhere", "nobody"
@@ -76,13 +78,13 @@ STATES = {
     HELD: ("●", "green", "held"),
     ELSEWHERE: ("○", "grey", "held elsewhere"),
 }
-"""Sign, colour and words of a shard's state; the worst first. A colour says nothing that is not said otherwise."""
+"""Sign, colour and words of a shard's state, the worst first. A colour never says more than the words."""
 
-NOTHING_KNOWN = "–"
+NO_VALUE = "–"
 
 
 class History:
-    """Points over time, oldest first."""
+    """Points of the whole time of the process, oldest first, the coarser the longer it runs."""
 
     def __init__(self, points_max: int = POINTS_MAX) -> None:
         self.points: list[dict[str, Any]] = []
@@ -91,7 +93,7 @@ class History:
         self._seen = 0
 
     def add(self, point: dict[str, Any]) -> None:
-        """Takes one of the points that come at equal times, or leaves it out."""
+        """Takes the next of points at equal distances, or leaves it out."""
         if self._seen % self._every == 0:
             if len(self.points) == self._points_max:
                 self.points, self._every = self.points[::2], 2 * self._every
@@ -104,20 +106,20 @@ class History:
 
 
 def page_facts(
-    table: Table, facts: WorkerFacts, diaries: Mapping[int, ShardMetrics], seen: Seen, history: Sequence[dict[str, Any]]
+    table: Table, facts: WorkerFacts, metrics: Mapping[int, ShardMetrics], seen: Seen, history: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """All that a page shows; diaries: of all shards that the worker ever had, by number."""
+    """The object. metrics: of all shards that the worker ever had, by number."""
     shards = _shards(facts, seen)
     told = seen.facts is None or seen.facts.workers.told
     verdict = _verdict(table, facts, shards, seen)
-    counts = sum((_counts_of(shard) for shard in shards), NO_MESSAGES)
-    letters = sum((diary.done.reasons for diary in diaries.values()), Counter[str]())
+    counts = sum((shard.held.counts if shard.held else _meta(shard).counts for shard in shards), NO_MESSAGES)
+    letters = sum((one.done.reasons for one in metrics.values()), Counter[str]())
     return {
         "table": facts.table, "version": facts.version, "worker": facts.worker, "now": iso(facts.now),
         "k": table.k, "model": words(table, model_of(table)), "form": table.form,
         "verdict": {"ok": not verdict.problems, "problems": verdict.problems, "warnings": verdict.warnings},
         "shards": [
-            _described(shard, facts, diaries[shard.number] if shard.held else ShardMetrics(), told) for shard in shards
+            _described(shard, facts, metrics[shard.number] if shard.held else ShardMetrics(), told) for shard in shards
         ],
         "dead_letters": dict(sorted(letters.items())),
         "unlisted": list(unlisted_sentences(table, counts.unlisted, counts.applied, "applied messages")),
@@ -126,7 +128,7 @@ def page_facts(
 
 
 def point(facts: WorkerFacts) -> dict[str, Any]:
-    """One point of the history: the worker's shards together."""
+    """A point of the history: the sum of the worker's shards."""
     shards = facts.shards
     return {
         "at": iso(facts.now),
@@ -141,7 +143,7 @@ def point(facts: WorkerFacts) -> dict[str, Any]:
 
 
 def _mean(parts: Sequence[tuple[float | None, int]]) -> float | None:
-    """The mean over all rows; None if that of some rows is not known."""
+    """The mean over all rows; None if it is unknown for some."""
     parts = [(value, rows) for value, rows in parts if rows]
     if not parts or any(value is None for value, _ in parts):
         return None
@@ -150,7 +152,7 @@ def _mean(parts: Sequence[tuple[float | None, int]]) -> float | None:
 
 
 def _shards(facts: WorkerFacts, seen: Seen) -> list[ShardFacts]:
-    """All shards that are known, by number, each from both sides."""
+    """All known shards by number, each as the worker knows it and as the servers show it."""
     found = {shard.number: shard for shard in (seen.facts.shards if seen.facts is not None else ())}
     for held in facts.shards:
         found[held.shard] = replace(found.get(held.shard, ShardFacts(held.shard)), worker=facts.worker, held=held)
@@ -158,7 +160,7 @@ def _shards(facts: WorkerFacts, seen: Seen) -> list[ShardFacts]:
 
 
 def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], seen: Seen) -> Verdict:
-    """What is wrong with the worker and with the table; with the worker alone if the table could not be looked at."""
+    """The verdict on worker and table; on the worker alone if the table could not be seen."""
     if seen.facts is None or seen.problem or seen.warning:
         return Verdict([*worker_problems(facts), *filter(None, [seen.problem])], [*filter(None, [seen.warning])])
     numbers = {shard.number for shard in shards}
@@ -170,8 +172,8 @@ def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], see
     return verdict
 
 
-def _described(shard: ShardFacts, facts: WorkerFacts, diary: ShardMetrics, told: bool) -> dict[str, Any]:
-    """One shard; diary: what became of it in this process; told: Kafka says who holds which shard."""
+def _described(shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics, told: bool) -> dict[str, Any]:
+    """One shard. told: whether Kafka says who holds which shard."""
     here, custody = shard.held is not None, facts.refused.get(shard.number, shard.redis.custody)
     worker = shard.worker if here or told else custody.owner
     held = shard.held or _from_outside(shard, worker)
@@ -187,18 +189,18 @@ def _described(shard: ShardFacts, facts: WorkerFacts, diary: ShardMetrics, told:
         "qi_groups": held.qi_groups, "messages": held.counts.messages, "applied": held.counts.applied,
         "ignored": held.counts.ignored, "dead_letters": held.counts.dead_letters,
         "messages_per_s": round(held.messages_per_s, 1), "records_per_s": round(held.records_per_s, 1),
-        "merges": diary.done.merges, "splits": diary.done.splits,
+        "merges": metrics.done.merges, "splits": metrics.done.splits,
         "release": held.release or None, "last_commit": iso(held.committed_at or custody.committed_at),
         "ncp": _rounded(held.ncp), "ncp_fresh": _rounded(held.ncp_fresh),
         "reason": refusal.reason if refusal else "; ".join(wrong) or None,
-        "rebuild": _running(held.rebuild),
-        "rebuilds": _ended(held.rebuilds, diary.rows_rebuilt),
+        "rebuild": _running(held.rebuild) if held.rebuild else None,
+        "rebuilds": [_ended(one, metrics.rows_rebuilt) for one in reversed(held.rebuilds) if not one.is_answer],
     }  # fmt: skip
 
 
 def _from_outside(shard: ShardFacts, worker: str) -> HeldFacts:
-    """What the last look saw of a shard that is not here, in place of what its worker knows."""
-    meta, sizes, custody = shard.redis.meta or Meta(), shard.redis.sizes, shard.redis.custody
+    """A shard of another worker, as the last look saw it."""
+    meta, sizes, custody = _meta(shard), shard.redis.sizes, shard.redis.custody
     return HeldFacts(
         shard.number,
         since=custody.taken_at if worker and worker == custody.owner else None,
@@ -213,43 +215,24 @@ def _from_outside(shard: ShardFacts, worker: str) -> HeldFacts:
     )
 
 
-def _counts_of(shard: ShardFacts) -> Counts:
-    """What a shard has counted, of all times."""
-    return shard.held.counts if shard.held is not None else (shard.redis.meta or Meta()).counts
+def _meta(shard: ShardFacts) -> Meta:
+    return shard.redis.meta or Meta()
 
 
-def _running(rebuild: Progress | None) -> dict[str, Any] | None:
-    if rebuild is None:
-        return None
+def _running(one: Progress) -> dict[str, Any]:
+    began = {"algorithm": one.rebuild.algorithm, "why": one.why, "began": iso(one.began)}
+    return {**began, "done": one.done, "of": one.total}
+
+
+def _ended(one: Progress, rows: Mapping[str, int]) -> dict[str, Any]:
+    """A rebuild that ended. rows: published at its end, by its id, if this process saw it."""
+    published = rows.get(one.rebuild.id, 0) if one.done == one.total else 0
     return {
-        "algorithm": rebuild.rebuild.algorithm,
-        "why": rebuild.why,
-        "began": iso(rebuild.began),
-        "done": rebuild.done,
-        "of": rebuild.total,
-    }
-
-
-def _ended(rebuilds: Sequence[Progress], rows: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Those that were rebuilds, newest first; rows: published when one ended, by its id, as far as that is known."""
-    return [
-        {
-            "algorithm": one.rebuild.algorithm,
-            "why": one.why,
-            "at": iso(one.at),
-            "ended": one.state,
-            "ncp_before": _of_rebuild(one, one.ncp_before, rows),
-            "ncp_after": _of_rebuild(one, one.ncp_now, rows),
-            "rows_published": one.rows_published_again,
-        }
-        for one in reversed(rebuilds)
-        if not one.is_answer
-    ]
-
-
-def _of_rebuild(rebuild: Progress, loss: float, rows: Mapping[str, int]) -> float | None:
-    published = rows.get(rebuild.rebuild.id, 0)
-    return _rounded(loss / published) if published and rebuild.done == rebuild.total else None
+        "algorithm": one.rebuild.algorithm, "why": one.why, "at": iso(one.at), "ended": one.state,
+        "ncp_before": _rounded(one.ncp_before / published) if published else None,
+        "ncp_after": _rounded(one.ncp_now / published) if published else None,
+        "rows_published": one.rows_published_again,
+    }  # fmt: skip
 
 
 def _rounded(value: float | None) -> float | None:
@@ -271,9 +254,9 @@ def iso(seconds: float | None) -> str | None:
 
 
 def page(facts: Mapping[str, Any]) -> str:
-    """HTML of the facts of a page."""
+    """The object of `page_facts` as HTML."""
     shards, verdict, now = facts["shards"], facts["verdict"], datetime.fromisoformat(facts["now"])
-    calm = list(STATES).index(HELD)  # from here on by number alone
+    calm = list(STATES).index(HELD)  # from this state on, shards stand by number
     kind, word = _in_a_word(verdict)
     return _template().render(
         facts=facts,
@@ -288,7 +271,7 @@ def page(facts: Mapping[str, Any]) -> str:
         account=_account(shards),
         letters=sorted(facts["dead_letters"].items(), key=lambda one: -one[1]),
         rebuilds=_rebuilds(shards),
-        ago=lambda at: f"{_lasting(at, now)} ago" if at else NOTHING_KNOWN,
+        ago=lambda at: f"{_lasting(at, now)} ago" if at else NO_VALUE,
         lasting=lambda at: _lasting(at, now),
         total=lambda name: _total(shards, name),
     )
@@ -308,19 +291,19 @@ def _template() -> Template:
 
 @cache
 def security_policy() -> str:
-    """The Content-Security-Policy of the page: its own script and style by their digests, and nothing of others."""
-    kinds = ("script", "style")
-    (script, style) = (re.search(rf"<{kind}>(.*?)</{kind}>", _source(), re.S) for kind in kinds)
-    digests = [base64.b64encode(hashlib.sha256(one[1].encode()).digest()).decode() for one in (script, style) if one]
-    own = "; ".join(f"{kind}-src 'sha256-{digest}'" for kind, digest in zip(kinds, digests, strict=True))
-    return f"default-src 'none'; connect-src 'self'; img-src data:; {own}; {'; '.join(CONTENT_POLICY)}"
+    """The Content-Security-Policy: the page's own script and style, by their digests, and nothing else."""
+    own = (
+        f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for kind in ("script", "style")
+        for text in re.findall(rf"<{kind}>(.*?)</{kind}>", _source(), re.S)
+    )
+    return "; ".join(["default-src 'none'", "connect-src 'self'", "img-src data:", *own, *CONTENT_POLICY])
 
 
 CONTENT_POLICY = ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
 
 
 def _in_a_word(verdict: Mapping[str, Any]) -> tuple[str, str]:
-    """Colour and headline of a verdict."""
     problems, warnings = len(verdict["problems"]), len(verdict["warnings"])
     warned = f"{warnings:,} warning{'s' * (warnings != 1)}" if warnings else ""
     if problems:
@@ -329,7 +312,7 @@ def _in_a_word(verdict: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _states_in_words(shards: Sequence[Mapping[str, Any]]) -> str:
-    """Of 6: 1 refused, 5 held."""
+    """As "Of 6: 1 refused, 5 held."."""
     if not shards:
         return "None: Kafka has not given any shard yet."
     counted = Counter(shard["state"] for shard in shards)
@@ -337,7 +320,7 @@ def _states_in_words(shards: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figures(facts: Mapping[str, Any], now: datetime) -> list[tuple[str, str, str, str]]:
-    """Name, value, what it means, and its line over time, of the figures that stand first."""
+    """The figures at the top: name, value, a note, and the line of its history."""
     shards, history = facts["shards"], facts["history"]
     oldest = min((one["pending_oldest"] for one in shards if one["pending_oldest"]), default=None)
     pending = f"rows, the oldest since {_lasting(oldest, now)} ago" if oldest else "rows that cannot be published yet"
@@ -352,18 +335,14 @@ def _figures(facts: Mapping[str, Any], now: datetime) -> list[tuple[str, str, st
         ("rows", "rows", _count(_total(shards, "rows")), f"in {_count(_total(shards, 'qi_groups'))} QI groups"),
         ("pending", "pending", _count(_total(shards, "pending")), pending),
         ("loss", "ncp", _loss(last["ncp"]), fresh),
-        (
-            "dead letters",
-            "",
-            _count(_total(shards, "dead_letters")),
-            f"of {_count(_total(shards, 'messages'))} messages",
-        ),
     ]
+    letters, messages = _count(_total(shards, "dead_letters")), _count(_total(shards, "messages"))
+    figures.append(("dead letters", "", letters, f"of {messages} messages"))
     return [(name, value, note, _line(history, of)) for name, of, value, note in figures]
 
 
 def _line(history: Sequence[Mapping[str, Any]], name: str) -> str:
-    """One figure of this worker over time, as the points of a line 100 wide and 20 high; "" before there are two."""
+    """A figure's history as the points of an SVG line, 100 wide and 20 high; "" for fewer than two points."""
     known = [(i, one[name]) for i, one in enumerate(history) if one.get(name) is not None]
     if len(known) < 2:
         return ""
@@ -373,7 +352,7 @@ def _line(history: Sequence[Mapping[str, Any]], name: str) -> str:
 
 
 def _account(shards: Sequence[Mapping[str, Any]]) -> str:
-    """The checked line: every message that was read is accounted for."""
+    """Whether every message that was read is counted as applied, ignored or a dead letter."""
     read, *parts = (_total(shards, name) for name in ("messages", "applied", "ignored", "dead_letters"))
     applied, ignored, letters = map(_count, parts)
     adds = "it adds up" if read == sum(parts) else "it does NOT add up"
@@ -381,7 +360,6 @@ def _account(shards: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rebuilds(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those that run and those that ended, the newest first."""
     found: list[dict[str, Any]] = []
     for shard in shards:
         if one := shard["rebuild"]:
@@ -397,46 +375,39 @@ def _total(shards: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 
 def _count(n: int | None) -> str:
-    return NOTHING_KNOWN if n is None else f"{n:,}"
+    return NO_VALUE if n is None else f"{n:,}"
 
 
 def _rate(n: float) -> str:
-    """Something a second: tenths if they say something."""
+    """A number per second, with a decimal if it is small."""
     return f"{n:,.1f}" if 0 < n < 10 else f"{n:,.0f}"
 
 
 def _loss(n: float | None) -> str:
-    return NOTHING_KNOWN if n is None else f"{n:.4f}" if n else "0"
+    return NO_VALUE if n is None else f"{n:.4f}" if n else "0"
 
 
 def _lasting(at: str, now: datetime) -> str:
-    """How long ago a time is, by the worker's clock."""
+    """How long ago a time was, by the worker's clock."""
     return ago((now - datetime.fromisoformat(at)).total_seconds())
 
 
 def _sentence(text: str) -> Markup:
-    """A sentence, escaped; the commands in it, between backticks, as code."""
+    """An escaped sentence, with its commands (between backticks) as code."""
     parts = (
         Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(text.split("`"))
     )
     return Markup("").join(parts)
 
 
-# A worker over HTTP: what may be asked, by whom, how many may ask, and what the answers carry.
-#
-# * Everything only reads. Nothing here changes anything: who wants a rebuild uses the command.
-# * If it listens for this machine alone, it answers only to names of this machine: else a page of another site could
-#   have its name point here (DNS rebinding) and read on.
-# * Whoever reaches the port may take only so many of the process' files: the shards need theirs for Kafka and Redis.
-# * What a client sent wrongly is answered to it. The log gets one line without its text, and only so many of them; of
-#   what nobody foresaw, only the class of the error.
+# -- HTTP -----------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 128
 
 SILENT_SECONDS_MAX = 15.0
-"""How long a connection may be open without a whole request: after the last one, or before the first."""
+"""How long a connection may be open without a whole request."""
 
 END_SECONDS_MAX = 1.0
 
@@ -447,7 +418,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Answers:
-    """What the paths answer, each when it is asked; all of them are cheap."""
+    """What the paths answer; all of it is cheap."""
 
     metrics: Callable[[], bytes]
     problems: Callable[[], list[str]]
@@ -456,27 +427,22 @@ class Answers:
 
 
 def web_app(address: Address, answers: Answers) -> web.Application:
-    """The application that answers at an address."""
+    """The application at an address."""
+    paths: dict[str, Callable[[], web.Response]] = {
+        "/": lambda: web.Response(text=page(answers.facts()), content_type="text/html"),
+        "/facts": lambda: _json(answers.facts()),
+        "/metrics": lambda: web.Response(body=answers.metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST}),
+        "/health": lambda: _reasons(answers.problems()),
+        "/ready": lambda: _reasons(answers.not_ready()),
+    }
 
-    async def index(_request: web.Request) -> web.Response:
-        return web.Response(text=page(answers.facts()), content_type="text/html")
-
-    async def facts(_request: web.Request) -> web.Response:
-        return _json(answers.facts())
-
-    async def metrics(_request: web.Request) -> web.Response:
-        return web.Response(body=answers.metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    async def health(_request: web.Request) -> web.Response:
-        return _said_healthy(answers.problems())
-
-    async def ready(_request: web.Request) -> web.Response:
-        return _said_healthy(answers.not_ready())
+    async def answer(request: web.Request) -> web.Response:
+        return paths[request.path]()
 
     app = web.Application(middlewares=[_guarded(address)])
     app.on_response_prepare.append(_add_headers)
-    for path, handler in {"": index, "facts": facts, "metrics": metrics, "health": health, "ready": ready}.items():
-        app.router.add_get(f"/{path}", handler)
+    for path in paths:
+        app.router.add_get(path, answer)
     return app
 
 
@@ -489,34 +455,25 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 
 
 def _guarded(address: Address) -> Any:
-    """What is looked at before any answer, and what becomes of errors."""
+    """A middleware that checks the request's host, and turns errors into answers."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if address.is_loopback and not is_loopback(host_in(request.headers.get("Host", ""))):
-            return _refused(421, "this worker answers to names of its own machine only, as 127.0.0.1")
+            return _json({"error": "this worker answers to names of its own machine only, as 127.0.0.1"}, 421)
         try:
             return await handler(request)
         except web.HTTPException as answer:
-            return _refused(answer.status, answer.reason)
+            return _json({"error": answer.reason}, answer.status)
         except Exception as error:
-            log.error("%s was not answered: %s", _route_of(request), told(error))
-            return _refused(500, "an error that nobody foresaw; the worker's log says where")
+            resource = request.match_info.route.resource  # not the path that was sent, which may hold line ends
+            log.error("%s was not answered: %s", resource.canonical if resource else "a request", told(error))
+            return _json({"error": "an unforeseen error; the worker's log says where"}, 500)
 
     return guarded
 
 
-def _route_of(request: web.Request) -> str:
-    """Which of our paths it came to: the path itself is whatever somebody sent, line ends too."""
-    resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else "a request"
-
-
-def _refused(status: int, sentence: str) -> web.Response:
-    return _json({"error": sentence}, status)
-
-
-def _said_healthy(reasons: list[str]) -> web.Response:
+def _reasons(reasons: list[str]) -> web.Response:
     return _json({"ok": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
 
@@ -527,8 +484,8 @@ def _json(value: Any, status: int = 200) -> web.Response:
 # -- connections --------------------------------------------------------------------------------------------------
 
 
-class TextLeftOut(logging.Filter):
-    """Leaves of an error its class, and no word of what was sent."""
+class WithoutText(logging.Filter):
+    """Logs an error's class, and no word of the request."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
@@ -539,55 +496,64 @@ class TextLeftOut(logging.Filter):
         return True
 
 
-class TurnedAway(asyncio.Protocol):
-    """One connection too many."""
+class Rejected(asyncio.Protocol):
+    """One connection too many: it is closed at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
             transport.abort()
 
 
-def runner_of(app: web.Application) -> web.AppRunner:
-    """What answers on every connection; `listen` says where they come from."""
+def runner_of(app: web.Application, silent_seconds_max: float = SILENT_SECONDS_MAX) -> web.AppRunner:
+    """Runs the application on the connections that `listen` accepts."""
     logger = logging.getLogger(SERVER_LOG)
     if not logger.filters:
-        logger.addFilter(TextLeftOut())
+        logger.addFilter(WithoutText())
         logger.addFilter(AtMost())
-    return web.AppRunner(app, access_log=None, shutdown_timeout=END_SECONDS_MAX, keepalive_timeout=SILENT_SECONDS_MAX)
+    return web.AppRunner(app, access_log=None, shutdown_timeout=END_SECONDS_MAX, keepalive_timeout=silent_seconds_max)
 
 
-async def listen(runner: web.AppRunner, address: Address) -> asyncio.Server:
-    """Listens, once the runner is set up. Raises OSError, or UnicodeError if the host is no name."""
-    answering = cast(web.Server, runner.server)  # there is one after its setup
+async def listen(runner: web.AppRunner, address: Address, connections_max: int = CONNECTIONS_MAX) -> asyncio.Server:
+    """Listens for a runner that is set up. Raises OSError; UnicodeError if the host is not a name."""
+    answering = cast(web.Server, runner.server)
 
     def connected() -> asyncio.Protocol:
-        return answering() if len(answering.connections) < CONNECTIONS_MAX else TurnedAway()
+        return answering() if len(answering.connections) < connections_max else Rejected()
 
     return await asyncio.get_running_loop().create_server(connected, address.host, address.port)
 
 
+# -- the service ----------------------------------------------------------------------------------------------------
+
 SAMPLE_SECONDS = 1.0
-LOOKED_AT_SECONDS = 12.0
-"""How long after the page was asked for last somebody is taken to look at it; it asks anew every five."""
+VIEWED_SECONDS = 12.0
+"""How long after its last request the page counts as viewed; it refreshes itself every five seconds."""
 
 
 class Web(faust.Service):
-    """What a worker shows of itself at an address."""
+    """The HTTP service of a worker."""
 
     logger = logging.getLogger("mode")  # of the library's own lines on start, end and crash
 
-    def __init__(self, settings: WorkerSettings, address: Address, ingest: Ingest, **kwargs: object) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        address: Address,
+        ingest: Ingest,
+        sample_seconds: float = SAMPLE_SECONDS,
+        **kwargs: object,
+    ) -> None:
         super().__init__(**kwargs)
         self.failure: StreamerError | None = None
-        """What ended the service, if an error did."""
-        self._table, self._address, self._diaries = settings.table, address, ingest.diaries
-        self._watch = FactCollector(settings, ingest)
-        self._probes = Probes(settings, ingest, self._watch)
-        self._look = TableLook(settings.table, settings.kafka, settings.redis)
-        self._history = History()
-        self._asked_at = -LOOKED_AT_SECONDS
+        """The error that ended the service, if one did."""
+        self._table, self._address, self._metrics = settings.table, address, ingest.metrics
+        self._collector = FactCollector(settings, ingest)
+        self._probes = Probes(settings, ingest, self._collector)
+        self._look = TableLook(partial(look, settings.table, settings.kafka, settings.redis))
+        self._history, self._sample_seconds = History(), sample_seconds
+        self._viewed_at = -VIEWED_SECONDS
         answers = Answers(
-            metrics=partial(exposed, registry_of(self.facts, ingest.diaries)),
+            metrics=partial(exposed, registry_of(self.facts, ingest.metrics)),
             problems=lambda: worker_problems(self.facts()),
             not_ready=lambda: not_ready(self.facts()),
             facts=self._page_facts,
@@ -618,16 +584,16 @@ class Web(faust.Service):
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is still at work, which would keep the process from ending."""
+        """Whether a thread is still running, which would keep the process from ending."""
         return self._probes.busy or self._look.busy
 
     def facts(self) -> WorkerFacts:
-        """What the worker knows of itself now."""
-        return self._watch.facts(self._probes.facts(), self._probes.refused)
+        """The worker's facts now."""
+        return self._collector.facts(self._probes.facts(), self._probes.refused, monotonic())
 
     def _page_facts(self) -> dict[str, Any]:
-        self._asked_at = monotonic()
-        return page_facts(self._table, self.facts(), self._diaries, self._look.seen, self._history.points)
+        self._viewed_at = monotonic()
+        return page_facts(self._table, self.facts(), self._metrics, self._look.seen, self._history.points)
 
     @Service.task
     async def _probe(self) -> None:
@@ -635,18 +601,17 @@ class Web(faust.Service):
 
     @Service.task
     async def _sample(self) -> None:
-        """A point of the history every second."""
         while not self.should_stop:
             try:
                 self._history.add(point(self.facts()))
             except Exception as error:
                 log.error("web: the worker could not be looked at: %s", told(error))
-            await self.sleep(SAMPLE_SECONDS)
+            await self.sleep(self._sample_seconds)
 
     @Service.task
     async def _look_on(self) -> None:
-        """A look at the whole table now and then, while somebody asks for the page."""
+        """Looks at the whole table now and then, while the page is viewed."""
         while not self.should_stop:
-            if monotonic() - self._asked_at < LOOKED_AT_SECONDS:
+            if monotonic() - self._viewed_at < VIEWED_SECONDS:
                 await self._look.look()
-            await self.sleep(SAMPLE_SECONDS)
+            await self.sleep(self._sample_seconds)

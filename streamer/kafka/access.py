@@ -1,12 +1,10 @@
-"""How this process gets into Kafka: its settings, as each client library wants them, and tokens of OAuth.
+"""Access to Kafka: the settings as each client library wants them, and OAuth tokens.
 
 The rules of this file
 ----------------------
-* File and variables are read whenever a client is made: a password or certificate that was renewed is taken up by the
-  next connection. Nothing is kept.
-* Every file is opened here before any client sees its name, so that what is wrong with it is said once, in one way.
-* A token is asked for by each connection, and never kept. A redirection is not followed: whoever it names would get the
-  client's secret.
+* File and variables are read for each new client, and not kept: the next connection uses a renewed password.
+* Every file is opened here before a client gets its name, so that there is one message for a faulty file.
+* Each connection asks for a token of its own. Redirects are not followed: their target would get the client's secret.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """A file of Java's properties. Raises ConfigError that says nothing of what is in it."""
+    """Reads a Java properties file. Raises ConfigError, which quotes nothing of the file."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -46,7 +44,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def kafka_settings(environment: Mapping[str, str] = os.environ) -> KafkaSettings:
-    """What the file that KAFKA_CONFIG names, and the variables, say right now. Raises ConfigError."""
+    """The settings in the file that KAFKA_CONFIG names and in the variables, as of now. Raises ConfigError."""
     path = environment.get(CONFIG, "")
     try:
         return settings_of(read_properties(path) if path else {}, environment)
@@ -55,7 +53,7 @@ def kafka_settings(environment: Mapping[str, str] = os.environ) -> KafkaSettings
 
 
 def tls_context(settings: KafkaSettings) -> ssl.SSLContext | None:
-    """What TLS is made with; None if there is none. Raises ConfigError for a file that is not as it must be."""
+    """The TLS context, None without TLS. Raises ConfigError if a file cannot be used."""
     if not settings.by_tls:
         return None
     try:
@@ -73,7 +71,7 @@ def tls_context(settings: KafkaSettings) -> ssl.SSLContext | None:
 
 
 def _unusable(setting: str, error: Exception, needed: str) -> ConfigError:
-    """Of OpenSSL's errors nothing is told: a file that cannot be read is told from one that is something else."""
+    """The error for a file that cannot be read, or is something else. OpenSSL's text is not repeated."""
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         return ConfigError(f"{setting}: the file cannot be read: {error.strerror}")
     return ConfigError(f"{setting}: the file is not {needed}")
@@ -83,9 +81,9 @@ def _unusable(setting: str, error: Exception, needed: str) -> ConfigError:
 
 
 def for_python_clients(settings: KafkaSettings, tokens: Callable[[TokenEndpoint], object]) -> dict[str, Any]:
-    """Keywords of kafka-python's and aiokafka's clients, which share them. Raises ConfigError.
+    """Keyword arguments of kafka-python's and aiokafka's clients. Raises ConfigError.
 
-    tokens: makes the library's own provider of tokens.
+    tokens: makes the library's own token provider.
     """
     said: dict[str, Any] = {"security_protocol": settings.protocol, "ssl_context": tls_context(settings)}
     if settings.by_sasl:
@@ -98,8 +96,8 @@ def for_python_clients(settings: KafkaSettings, tokens: Callable[[TokenEndpoint]
 
 
 def for_librdkafka(settings: KafkaSettings) -> dict[str, object]:
-    """Settings of Kafka's C client. Raises ConfigError."""
-    tls_context(settings)  # says what is wrong with a file
+    """Settings of librdkafka's clients. Raises ConfigError."""
+    tls_context(settings)  # raises if a file cannot be used
     said: dict[str, object] = {"security.protocol": settings.protocol.lower()}
     if settings.by_tls:
         said["ssl.endpoint.identification.algorithm"] = "https" if settings.checks_host else "none"
@@ -111,38 +109,37 @@ def for_librdkafka(settings: KafkaSettings) -> dict[str, object]:
         said["sasl.mechanism"] = settings.mechanism
     if settings.endpoint is not None:
         endpoint = settings.endpoint
-        return {**said, "oauth_cb": lambda _: _token_until(endpoint)}
+
+        def token_and_expiry(_: object) -> tuple[str, float]:
+            token = fetch_token(endpoint)
+            return token.text, time.time() + token.seconds
+
+        return {**said, "oauth_cb": token_and_expiry}
     if settings.by_sasl:
         said |= {"sasl.username": settings.username, "sasl.password": settings.password}
     return said
-
-
-def _token_until(endpoint: TokenEndpoint) -> tuple[str, float]:
-    """A token and the time in seconds since 1970 to which it is good, as the C client asks for them."""
-    token = fetch_token(endpoint)
-    return token.text, time.time() + token.seconds
 
 
 # -- tokens -------------------------------------------------------------------------------------------------------
 
 ANSWER_SECONDS_MAX = 10.0
 SECONDS_UNLESS_SAID = 300.0
-"""How long a token is good of which the endpoint does not say it."""
+"""How long a token counts as valid if the endpoint does not say."""
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token, and for how many seconds it is good."""
+    """A token, and for how many seconds it is valid."""
 
     text: str = field(repr=False)
     seconds: float
 
 
 def fetch_token(endpoint: TokenEndpoint) -> Token:
-    """Asks for a token. Raises ConfigError if it is refused, ServerUnreachable if nobody answers."""
-    import httpx  # a tenth of a second of every command, where few ask for tokens
+    """Asks for a token. Raises ConfigError if it is refused, ServerUnreachable if the endpoint does not answer."""
+    import httpx  # the import takes 0.1 s, and few commands need a token
 
     _check_address(endpoint.url)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
@@ -187,7 +184,7 @@ def _token_in(answer: httpx.Response) -> Token:
 
 
 def _check_address(url: str) -> None:
-    """Raises ConfigError if an address names no host, or a login, which belongs to the client's id and secret."""
+    """Raises ConfigError if the address names no host, or holds a login."""
     try:
         parts = urlsplit(url)
         is_address = (

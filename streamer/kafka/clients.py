@@ -1,12 +1,11 @@
-"""Kafka's C client: consumers, producers and admin clients for workers, commands and tools.
+"""confluent-kafka's consumers, producers and admin clients for workers, commands and tools.
 
 The rules of this file
 ----------------------
-* Every call has a time limit. What Kafka answers becomes an error of ours here, by the one map in `errors`.
-* If a secured Kafka gives no connection, the client does not know why: `diagnose` finds out.
-* Readers belong to no consumer group that anybody joins, commit nothing, and see committed records only.
-* Producers double and lose nothing: idempotent, acks=all.
-* While a broker is away each client repeats itself: the log keeps a few lines per period. Commands log nothing.
+* Every call has a time limit. KafkaException becomes an error of ours here, by the map in `streamer.kafka.errors`.
+* Consumers join no consumer group, commit no offsets, and read committed records only.
+* Producers neither duplicate nor lose records: idempotent, acks=all.
+* While a broker is down, each client repeats its log lines: a worker's log keeps a few per period, a command's none.
 """
 
 from __future__ import annotations
@@ -22,23 +21,10 @@ from confluent_kafka.admin import AdminClient
 
 from streamer.errors import ServerUnreachable, StreamerError
 from streamer.incremental.topics import topic_name
-from streamer.kafka import reading
+from streamer.kafka import errors, reading
 from streamer.kafka.access import for_librdkafka, kafka_settings
-from streamer.kafka.diagnose import require_access, shut_out
-from streamer.kafka.errors import (
-    ADMINISTRATION,
-    DESCRIBE,
-    NO_CONNECTION,
-    NOT_AUTHORIZED,
-    READ_RIGHT,
-    WRITE,
-    Right,
-    does_not_answer,
-    refused_to_command,
-    refused_to_shard,
-    topics_named,
-    transactions_begun_with,
-)
+from streamer.kafka.diagnose import require_access
+from streamer.kafka.errors import ADMINISTRATION, DESCRIBE, READ_RIGHT, WRITE, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX
 from streamer.kafka.settings import servers_of
 
@@ -48,18 +34,18 @@ FLUSH_SECONDS_MAX = 30.0
 UUID_CHARACTERS = 36
 
 _GIVEN_UP = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-"""Of a record that the client gave up because its transaction had failed: the transaction tells the reason."""
+"""The client gave the record up because its transaction had failed; the transaction's own error says why."""
 
 
 def client_settings(bootstrap: str) -> dict[str, object]:
-    """What every C client of this process is made with. Raises ConfigError."""
+    """The settings of every librdkafka client. Raises ConfigError."""
     return {"bootstrap.servers": bootstrap, "logger": limited("librdkafka"), **for_librdkafka(kafka_settings())}
 
 
 def reader_settings(group: str, fetch_wait_ms: int = 10) -> dict[str, object]:
-    """What else a reader is made with. fetch_wait_ms: short, since as a rule the end is looked for."""
+    """The further settings of a consumer. fetch_wait_ms: short, as most callers read to the end."""
     return {
-        "group.id": group,  # the client wants one; nobody joins it
+        "group.id": group,  # the client needs one, and does not join it
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
@@ -73,10 +59,10 @@ def reader_settings(group: str, fetch_wait_ms: int = 10) -> dict[str, object]:
 
 @contextmanager
 def reaching(bootstrap: str, *operations: str, transactions: str = "TABLE") -> Iterator[None]:
-    """Turns what goes wrong on the way to the broker into ConfigError, UsageError or ServerUnreachable.
+    """Turns Kafka's errors into ConfigError, UsageError or ServerUnreachable.
 
-    operations: what is done with topics, for a user who is not authorised; reading by default. transactions: how names
-    of transactions begin.
+    operations: what the block does with topics, for the message about a missing right; reading by default.
+    transactions: the prefix of its transactional ids.
     """
     try:
         yield
@@ -88,24 +74,23 @@ def _of_command(bootstrap: str, error: KafkaException, right: Right, transaction
     answer, *rights = error.args
     name = answer.name()
     if name == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
-        right = transactions_begun_with(transactions)
-    elif rights:  # whoever raised it knew the topic
+        right = errors.transactions_begun_with(transactions)
+    elif rights:  # the code that raised the error knew the topic
         (right,) = rights
-    elif topics := topics_named(str(answer)):
+    elif topics := errors.topics_named(str(answer)):
         right = Right(right.operations, topics)
-    refused = refused_to_command(bootstrap, name, right)
-    return refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, name)
+    return errors.command_error(bootstrap, name, right, unanswered=name)
 
 
 def _command_settings(bootstrap: str) -> dict[str, object]:
-    """Who is shut out hears it here: to the client, the broker would seem to be away."""
+    """Raises the reason if the broker refuses our login; to the client, the broker would seem to be down."""
     require_access(servers_of(bootstrap))
     return {**client_settings(bootstrap), "log_level": 0}
 
 
 @contextmanager
 def open_admin(bootstrap: str) -> Iterator[AdminClient]:
-    """An admin client for the time of a `with`."""
+    """An admin client for a `with` block."""
     settings = _command_settings(bootstrap)
     with reaching(bootstrap, *ADMINISTRATION):
         admin = AdminClient(settings)
@@ -115,7 +100,7 @@ def open_admin(bootstrap: str) -> Iterator[AdminClient]:
 
 @contextmanager
 def open_consumer(bootstrap: str, fetch_wait_ms: int = 10) -> Iterator[Consumer]:
-    """A reader of committed records for the time of a `with`; the partitions are assigned by hand."""
+    """A consumer of committed records for a `with` block; the caller assigns its partitions."""
     settings = _command_settings(bootstrap)
     with reaching(bootstrap):
         consumer = Consumer({**settings, **reader_settings("streamer", fetch_wait_ms)})
@@ -128,9 +113,9 @@ def open_consumer(bootstrap: str, fetch_wait_ms: int = 10) -> Iterator[Consumer]
 
 @contextmanager
 def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None) -> Iterator[TopicWriter]:
-    """What writes into one topic for the time of a `with`. Raises UsageError if the topic does not exist.
+    """A writer of one topic for a `with` block. Raises UsageError if the topic does not exist.
 
-    transactional_id: ends with a UUID, so that no two producers shut each other out.
+    transactional_id: ends with a UUID, so that no two producers fence each other.
     """
     settings = {
         **_command_settings(bootstrap),
@@ -152,19 +137,19 @@ def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None)
     try:
         yield TopicWriter(bootstrap, topic, producer)
     finally:
-        producer.purge()  # what was not delivered has been reported already
+        producer.purge()  # records that were not delivered have been reported
 
 
 class Unconfirmed(ServerUnreachable):
     """It is not known whether records were written. name: what the client calls the error."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
-        super().__init__(str(does_not_answer(bootstrap, name)))
+        super().__init__(str(errors.does_not_answer(bootstrap, name)))
         self.name = name
 
 
 class TopicWriter:
-    """Writes a command's records into one topic; raises ConfigError if Kafka does not allow it, and Unconfirmed."""
+    """Writes a command's records into one topic. Raises ConfigError if Kafka does not allow it, else Unconfirmed."""
 
     def __init__(self, bootstrap: str, topic: str, producer: Producer) -> None:
         self._bootstrap, self._topic = bootstrap, topic
@@ -172,12 +157,12 @@ class TopicWriter:
         self._taken = Confirmations()
 
     def send(self, value: bytes | None, record_key: bytes | None, partition: int) -> None:
-        """Puts a record on its way."""
+        """Queues one record."""
         with self._confirmed():
             produce(self._producer, self._topic, partition, value, record_key, [], self._taken)
 
     def flush(self) -> None:
-        """Waits until Kafka has confirmed what was sent."""
+        """Waits until Kafka has confirmed all records."""
         with self._confirmed():
             flush(self._producer, FLUSH_SECONDS_MAX)
             self._taken.check()
@@ -195,15 +180,15 @@ class TopicWriter:
             yield
         except KafkaException as error:
             name, right = error.args[0].name(), Right([WRITE], [self._topic])
-            refused = refused_to_command(self._bootstrap, name, right) if name in NOT_AUTHORIZED else None
-            raise refused or Unconfirmed(self._bootstrap, name) from None
+            denied = errors.refused_to_command(self._bootstrap, name, right) if name in errors.NOT_AUTHORIZED else None
+            raise denied or Unconfirmed(self._bootstrap, name) from None
 
 
 # -- for workers --------------------------------------------------------------------------------------------------
 
 
 class KafkaCalls:
-    """What the calls about one shard have in common; to be used from one thread."""
+    """One shard's partitions of a table's topics, and how to read them; to be used from one thread."""
 
     def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
         self.bootstrap = bootstrap
@@ -211,9 +196,16 @@ class KafkaCalls:
         self.shard = shard
         self.name = f"shard {shard} of {table_name}"
 
+    def topic(self, kind: str) -> str:
+        return topic_name(self.table_name, kind)
+
+    def partition(self, kind: str) -> TopicPartition:
+        """The shard's partition of the topic of a kind."""
+        return TopicPartition(self.topic(kind), self.shard)
+
     @contextmanager
     def consumer(self) -> Iterator[Consumer]:
-        """A reader of committed records for the time of a `with`."""
+        """A consumer of committed records for a `with` block."""
         consumer = self.new_consumer()
         try:
             yield consumer
@@ -221,21 +213,16 @@ class KafkaCalls:
             consumer.close()
 
     def new_consumer(self) -> Consumer:
-        """A reader of committed records."""
+        """A consumer of committed records."""
         return Consumer({**client_settings(self.bootstrap), **reader_settings(f"{self.table_name}-outlet")})
 
-    def watermarks(self, consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-        """First and end offset."""
-        return reading.watermarks(consumer, place)
+    def watermarks(self, consumer: Consumer, kind: str) -> tuple[int, int]:
+        """First and end offset of the shard's partition."""
+        return reading.watermarks(consumer, self.partition(kind))
 
-    def values(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[bytes]:
-        """The values of `records`; no tombstones."""
-        values = (record.value() for record in self.records(consumer, place, start, deadline))
-        return (value for value in values if value is not None)
-
-    def records(self, consumer: Consumer, place: TopicPartition, start: int, deadline: float) -> Iterator[Message]:
-        """The committed records from an offset on, up to the end that the partition has now."""
-        at = TopicPartition(place.topic, place.partition, start)
+    def records(self, consumer: Consumer, kind: str, start: int) -> Iterator[Message]:
+        """The shard's committed records from an offset to the end of now. Raises ServerUnreachable after a while."""
+        at, deadline = TopicPartition(self.topic(kind), self.shard, start), monotonic() + CALL_SECONDS_MAX
         try:
             yield from chain.from_iterable(reading.batches(consumer, [at], deadline=deadline))
         except ServerUnreachable as error:
@@ -243,21 +230,15 @@ class KafkaCalls:
 
     @contextmanager
     def failures(self, doing: str, operation: str = DESCRIBE, *kinds: str) -> Iterator[None]:
-        """Turns Kafka's errors into ours. operation, kinds: what is done with which topics of the table."""
+        """Turns Kafka's errors into ours. operation, kinds: what the block does with which topics of the table."""
+        what = f"{self.name}: {doing}"
         try:
             yield
         except KafkaException as error:
-            names = [topic_name(self.table_name, kind) for kind in kinds] or [f"{self.table_name}."]
-            raise self._failure(doing, error.args[0], Right([operation], names, prefixed=not kinds)) from None
+            right = Right([operation], [*map(self.topic, kinds)] or [f"{self.table_name}."], prefixed=not kinds)
+            raise errors.worker_error(self.bootstrap, what, error.args[0].name(), right, self.table_name) from None
         except TimeoutError:
-            raise ServerUnreachable(f"{self.name}: {doing}: Kafka does not answer") from None
-
-    def _failure(self, doing: str, error: KafkaError, right: Right) -> StreamerError:
-        name = error.name()
-        refused = refused_to_shard(f"{self.name}: {doing}", name, right, self.table_name)
-        if refused is None and name in NO_CONNECTION:
-            refused = shut_out(servers_of(self.bootstrap))
-        return refused or ServerUnreachable(f"{self.name}: {doing}: Kafka at {self.bootstrap} answers {name}")
+            raise ServerUnreachable(f"{what}: Kafka does not answer") from None
 
 
 # -- producing ----------------------------------------------------------------------------------------------------
@@ -266,7 +247,7 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class Confirmations:
-    """What Kafka answers about records that were sent: the first failure."""
+    """Takes Kafka's answers about records, and keeps the first failure."""
 
     def __init__(self) -> None:
         self._error: KafkaError | None = None
@@ -276,7 +257,7 @@ class Confirmations:
             self._error = self._error or error
 
     def check(self) -> None:
-        """Raises KafkaException if a record was not taken."""
+        """Raises KafkaException if a record was not written."""
         if self._error is not None:
             raise KafkaException(self._error)
 
@@ -300,14 +281,14 @@ def produce(
                 raise ServerUnreachable("Kafka takes no records from the full queue") from None
             producer.poll(0.1)
         else:
-            return  # answers are served by `flush`: asking for them here costs a thread switch
+            return  # `flush` takes the answers: polling for them here would cost a thread switch
 
 
 def flush(producer: Producer, seconds_max: float) -> None:
-    """Waits until Kafka has taken all records; the client raises SystemError if reports follow a fatal error."""
+    """Waits until Kafka has taken all records. Raises KafkaException."""
     try:
         left = producer.flush(seconds_max)
-    except SystemError as error:
+    except SystemError as error:  # of the client, if answers come after a fatal error
         raise error.__cause__ or error from None
     if left:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -315,10 +296,10 @@ def flush(producer: Producer, seconds_max: float) -> None:
 
 @contextmanager
 def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
-    """What is produced within it becomes visible as a whole, or not at all. Raises KafkaException.
+    """Records produced in the block become visible together, or not at all. Raises KafkaException.
 
-    On an error the transaction is aborted, so that its readers need not wait for its end. That is only an attempt:
-    the next producer of the same name resolves the transaction.
+    On an error the transaction is aborted, so that readers need not wait for its timeout. If that fails, the next
+    producer with the same transactional id resolves it.
     """
     try:
         producer.begin_transaction()
@@ -326,7 +307,7 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
             yield
             producer.commit_transaction(CALL_SECONDS_MAX)
         finally:
-            taken.check()  # why a record was not taken says more than that the transaction cannot be committed
+            taken.check()  # a record's error says more than that the transaction cannot be committed
     except Exception:
         with suppress(KafkaException):
             producer.purge()
@@ -334,22 +315,23 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
         raise
 
 
-# -- what clients write to the log --------------------------------------------------------------------------------
+# -- the log of clients -------------------------------------------------------------------------------------------
 
 LINES_MAX, PERIOD_SECONDS = 2, 10.0
 
 
 class AtMost(logging.Filter):
-    """Lets `LINES_MAX` lines pass in any `PERIOD_SECONDS`, and says how many it held back."""
+    """Passes `LINES_MAX` lines per period, and reports how many it left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_seconds: float = PERIOD_SECONDS) -> None:
         super().__init__()
+        self._period_seconds = period_seconds
         self._began = float("-inf")
         self._passed = self._held_back = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = monotonic()
-        if now - self._began >= PERIOD_SECONDS:
+        if now - self._began >= self._period_seconds:
             if self._held_back:
                 record.msg, record.args = f"{record.getMessage()} ({self._held_back} lines were left out)", ()
             self._began, self._passed, self._held_back = now, 0, 0
@@ -359,7 +341,7 @@ class AtMost(logging.Filter):
 
 
 def limited(name: str) -> logging.Logger:
-    """A logger of which a few lines per period are kept."""
+    """A logger that keeps a few lines per period."""
     logger = logging.getLogger(name)
     if not any(isinstance(filter_, AtMost) for filter_ in logger.filters):
         logger.addFilter(AtMost())

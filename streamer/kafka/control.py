@@ -1,11 +1,10 @@
-"""What operators, and other shards, asked of shards, read from the control topic; it is kept for ever and stays small.
+"""Reads the control topic: requests of operators and of other shards. It is never deleted, and stays small.
 
 The rules of this file
 ----------------------
-* At a take-over a shard's partition is read as a whole. While the shard is served, its end is asked for now and then,
-  and what came since is read: in a thread of its own, so that no batch waits for an answer of this topic, and over one
-  connection for all shards of the worker.
-* What a record asks for is judged elsewhere; here nothing is forgotten and nothing is remembered.
+* A take-over reads the whole partition of the shard. Afterwards new records are read now and then: in a thread of its
+  own, so that no batch waits for this topic, and over one connection for all shards of the worker.
+* Nothing here interprets a record or remembers one.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 
 from streamer.incremental.shard.requests import Placed, placed_in, skips_of
-from streamer.incremental.topics import CONTROL, topic_name
+from streamer.incremental.topics import CONTROL
 from streamer.kafka.clients import KafkaCalls
 from streamer.kafka.errors import READ_RIGHT
-from streamer.kafka.reading import CALL_SECONDS_MAX
 
 
 class KafkaControl:
@@ -30,43 +27,41 @@ class KafkaControl:
 
     def __init__(self, bootstrap: str, table_name: str, shard: int) -> None:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
-        self._place = TopicPartition(topic_name(table_name, CONTROL), shard)
 
     def skips(self, topic_id: str) -> frozenset[int]:
-        """The offsets of the input of that id that are to be skipped. Raises ServerUnreachable, ShardRefused."""
-        with self._kafka.failures("reading the control topic", READ_RIGHT, CONTROL), self._kafka.consumer() as consumer:
-            return skips_of(self._values(consumer), self._kafka.shard, topic_id)
+        """The offsets to skip of the input with that id. Raises ServerUnreachable, ShardRefused."""
+        return skips_of(self._values(), self._kafka.shard, topic_id)
 
     def placed(self) -> list[Placed]:
-        """The truncations of which the shard said that it has placed them. Raises ServerUnreachable, ShardRefused."""
-        with self._kafka.failures("reading the control topic", READ_RIGHT, CONTROL), self._kafka.consumer() as consumer:
-            return placed_in(self._values(consumer), self._kafka.shard)
+        """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""
+        return placed_in(self._values(), self._kafka.shard)
 
-    def _values(self, consumer: Consumer) -> Iterator[bytes]:
-        deadline = monotonic() + CALL_SECONDS_MAX
-        first, end = self._kafka.watermarks(consumer, self._place)
-        return self._kafka.values(consumer, self._place, first, deadline) if first < end else iter(())
+    def _values(self) -> Iterator[bytes]:
+        with self._kafka.failures("reading the control topic", READ_RIGHT, CONTROL), self._kafka.consumer() as consumer:
+            first, end = self._kafka.watermarks(consumer, CONTROL)
+            records = self._kafka.records(consumer, CONTROL, first) if first < end else ()
+            yield from (value for value in (record.value() for record in records) if value is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A record of the control topic; at: when it was written, in seconds since 1970."""
+    """A record of the control topic."""
 
     offset: int
-    at: float
+    at: float  # when it was written, in seconds since 1970
     value: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What came to a shard's partition, and the offset to go on from."""
+    """New records of a shard's partition, and the offset to read from the next time."""
 
     asked: tuple[Asked, ...]
     next: int
 
 
 class ControlNews:
-    """News of the control topic for all shards of a worker; to be asked from any thread."""
+    """New records of the control topic, for all shards of a worker; may be called from any thread."""
 
     def __init__(self, bootstrap: str, table_name: str) -> None:
         self._bootstrap, self._table_name = bootstrap, table_name
@@ -76,43 +71,42 @@ class ControlNews:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is still to come."""
+        """Whether a call is running."""
         return self._last is not None and not self._last.done()
 
     def since(self, shard: int, offset: int) -> Future[News]:
-        """What was asked of a shard from an offset on; the result raises ServerUnreachable, ShardRefused."""
+        """A shard's records from an offset on. The result raises ServerUnreachable, ShardRefused."""
         self._last = answer = self._thread.submit(self._since, shard, offset)
         return answer
 
     def close(self) -> None:
-        """Lets go of the connection; a call that is under way is let end."""
-        self._last = self._thread.submit(self._let_go)
+        """Closes the connection after the call that is running, if any."""
+        self._last = self._thread.submit(self._disconnect)
         self._thread.shutdown(wait=False)
 
     def _since(self, shard: int, offset: int) -> News:
         kafka = KafkaCalls(self._bootstrap, self._table_name, shard)
-        place = TopicPartition(topic_name(self._table_name, CONTROL), shard)
         try:
             with kafka.failures("reading the control topic", READ_RIGHT, CONTROL):
                 if self._consumer is None:
                     self._consumer = kafka.new_consumer()
-                return _news(kafka, self._consumer, place, offset)
+                return _news(kafka, self._consumer, offset)
         except Exception:
-            self._let_go()  # the next one begins anew
+            self._disconnect()  # the next call connects again
             raise
 
-    def _let_go(self) -> None:
+    def _disconnect(self) -> None:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
 
-def _news(kafka: KafkaCalls, consumer: Consumer, place: TopicPartition, offset: int) -> News:
-    first, end = kafka.watermarks(consumer, place)
-    start = max(first, offset) if offset <= end else first  # the topic was made anew
+def _news(kafka: KafkaCalls, consumer: Consumer, offset: int) -> News:
+    first, end = kafka.watermarks(consumer, CONTROL)
+    start = max(first, offset) if offset <= end else first  # beyond the end: the topic was recreated
     if start >= end:
         return News((), start)
-    records = list(kafka.records(consumer, place, start, monotonic() + CALL_SECONDS_MAX))
+    records = list(kafka.records(consumer, CONTROL, start))
     consumer.unassign()  # or it would go on fetching
     asked = (Asked(one.offset(), one.timestamp()[1] / 1000, one.value()) for one in records if one.value() is not None)
     return News(tuple(asked), max(end, *(one.offset() + 1 for one in records)) if records else end)

@@ -1,8 +1,8 @@
-"""Why a secured Kafka does not let this process in.
+"""Why a secured Kafka refuses the connection of this process.
 
-The client libraries tell little of it, each something else, and some the wrong thing: after a wrong password one of
-them calls the broker too old. So where one gets no connection, one connection of our own is tried, and what becomes of
-it is told. It sends nothing but what every connection begins with.
+The client libraries say little about it, or the wrong thing: after a wrong password one of them calls the broker too
+old. So if a client gets no connection, one connection of our own is tried, and its error is reported. It sends only
+what every connection begins with.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 
 TRY_SECONDS_MAX = 5.0
 _OTHER_NAME = (62, 64)
-"""OpenSSL's numbers of a certificate for another host name, or another address."""
+"""OpenSSL's error codes of a certificate for another host name or address."""
 
 _GREETING = (ConnectionStates.HANDSHAKE, ConnectionStates.API_VERSIONS_SEND, ConnectionStates.API_VERSIONS_RECV)
-"""What comes before the client says who it is."""
+"""The states of a connection before the login."""
 
 _STEPS = (ConnectionStates.DISCONNECTED, ConnectionStates.CONNECTING, *_GREETING, ConnectionStates.AUTHENTICATING)
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens as kafka-python asks for them: one for every connection."""
+    """kafka-python's token provider: a new token for every connection."""
 
     def __init__(self, endpoint: TokenEndpoint) -> None:
         self._endpoint = endpoint
@@ -47,19 +47,19 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def kafka_python_access(settings: KafkaSettings) -> dict[str, Any]:
-    """Keywords of kafka-python's clients. Raises ConfigError."""
+    """Keyword arguments of kafka-python's clients. Raises ConfigError."""
     return for_python_clients(settings, _Tokens)
 
 
 class _Attempt(BrokerConnection):  # type: ignore[misc]
-    """One connection, which remembers why it was closed.
+    """One connection that remembers why it was closed.
 
-    A name may stand for several addresses, which are tried in turn: what counts is the one that let us come farthest.
+    If a name has several addresses, they are tried in turn; the attempt that came farthest counts.
     """
 
     why: Exception | None = None
     reached = ConnectionStates.DISCONNECTED
-    """How far it had come by then."""
+    """The state in which it was closed."""
 
     def close(self, error: Exception | None = None) -> None:
         if error is not None and self.state in _STEPS and _STEPS.index(self.state) > _STEPS.index(self.reached):
@@ -68,16 +68,16 @@ class _Attempt(BrokerConnection):  # type: ignore[misc]
 
 
 def require_access(servers: Sequence[str]) -> None:
-    """Raises what `shut_out` tells, where it tells something."""
+    """Raises the error that `shut_out` returns, if any."""
     error = shut_out(servers)
     if error is not None:
         raise error
 
 
 def shut_out(servers: Sequence[str]) -> StreamerError | None:
-    """Why a secured Kafka does not let us in, by the first of its servers that says so; None if none does.
+    """Why a secured Kafka refuses our connection: the error of the first server that gives one, else None.
 
-    ConfigError: no repetition helps. ServerUnreachable: it may be an outage.
+    ConfigError: no retry helps. ServerUnreachable: it may be an outage.
     """
     try:
         settings = kafka_settings()
@@ -91,7 +91,7 @@ def shut_out(servers: Sequence[str]) -> StreamerError | None:
 def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
-        host, port, family = get_ip_port_afi(server)  # as the library reads it: 9092 where no port is said
+        host, port, family = get_ip_port_afi(server)  # as the library reads it: 9092 if there is no port
     except ValueError:
         return ConfigError(f"Kafka's servers: not host:port: {server}")
     attempt = _Attempt(host, port, family, **kafka_python_access(settings))
@@ -111,7 +111,7 @@ def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
 def reason(
     where: str, why: Exception | None, reached: ConnectionStates, settings: KafkaSettings
 ) -> StreamerError | None:
-    """What closed a connection that had come so far, in our words; None for what is no more than an outage."""
+    """Our error for a connection that was closed in the state `reached`; None if it may be a mere outage."""
     if isinstance(why, ssl.SSLCertVerificationError):
         return ConfigError(f"{where}: {_of_certificate(why)}")
     if isinstance(why, ssl.SSLError):

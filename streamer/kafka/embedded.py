@@ -1,9 +1,9 @@
 """Kafka and Redis inside this process, for a first look: no installation, and nothing is kept.
 
-Both are reached over TCP as the real ones are, so nothing else of the project knows which it talks to. The broker is
-the mock cluster of Kafka's C client: the real protocol, but no log on disk and no isolation, so that records of an
-aborted transaction are visible. It shows that the loop runs, and nothing about faults. It cannot create topics; it
-makes one of `SHARDS` partitions, its own fixed number, when something is written to it.
+Clients reach both over TCP, as they reach real servers. The broker is librdkafka's mock cluster: the real protocol, but
+no log on disk and no isolation, so that records of an aborted transaction are visible. It shows that everything runs,
+and nothing about faults. It cannot be asked to create topics: it creates one of `SHARDS` partitions, its own fixed
+number, when a client asks for it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from streamer.errors import ConfigError, ServerUnreachable
 from streamer.incremental.topics import topics_of
-from streamer.kafka.clients import limited
+from streamer.kafka.clients import limited, reaching
 from streamer.kafka.settings import CONFIG, VARIABLES
 from streamer.table.schema import ROWS
 
@@ -37,7 +37,7 @@ class EmbeddedServers:
 
 @contextmanager
 def embedded_servers(table_name: str, form: str = ROWS) -> Iterator[EmbeddedServers]:
-    """Runs both servers, with the topics made of one table that publishes in a form."""
+    """Runs both servers, with the topics of one table. form: of table.yaml's publish."""
     with _without_secrets(), _redis() as redis, _kafka() as kafka:
         _make_topics(kafka, table_name, form)
         yield EmbeddedServers(kafka, redis)
@@ -45,7 +45,7 @@ def embedded_servers(table_name: str, form: str = ROWS) -> Iterator[EmbeddedServ
 
 @contextmanager
 def _without_secrets() -> Iterator[None]:
-    """Takes out of the environment what is meant for another Kafka: this one wants neither TLS nor a password."""
+    """Removes the settings of a secured Kafka from the environment: the embedded one takes no TLS and no password."""
     taken = {name: os.environ.pop(name) for name in (CONFIG, *VARIABLES) if name in os.environ}
     try:
         yield
@@ -79,18 +79,11 @@ def _kafka() -> Iterator[str]:
 
 
 def _make_topics(kafka: str, table_name: str, form: str) -> None:
-    """Has every topic made by asking for it, and waits until it has its partitions."""
+    """Has the broker create every topic by asking for it, and waits until it has its partitions."""
     client = Producer({"bootstrap.servers": kafka, "logger": limited("librdkafka")})
     deadline = monotonic() + START_SECONDS_MAX
-    for topic in topics_of(table_name, form):
-        while len(_partitions(client, topic.name)) != SHARDS:
-            if monotonic() > deadline:
-                raise ServerUnreachable(f"the embedded broker did not make {topic.name} within {START_SECONDS_MAX} s")
-
-
-def _partitions(client: Producer, topic: str) -> dict[int, object]:
-    try:
-        found: dict[int, object] = client.list_topics(topic, timeout=START_SECONDS_MAX).topics[topic].partitions
-        return found
-    except KafkaException as error:
-        raise ServerUnreachable(f"the embedded broker answers {error.args[0].name()}") from None
+    for name in (topic.name for topic in topics_of(table_name, form)):
+        with reaching(kafka):
+            while len(client.list_topics(name, timeout=START_SECONDS_MAX).topics[name].partitions) != SHARDS:
+                if monotonic() > deadline:
+                    raise ServerUnreachable(f"the embedded broker did not make {name} within {START_SECONDS_MAX} s")

@@ -1,10 +1,10 @@
-"""What Kafka's answers mean: the one map from its errors to ours, and the right that a user lacks.
+"""Kafka's errors as ours: the one map for all client libraries, and the rights that a user lacks.
 
 The rules of this file
 ----------------------
-* All clients know the errors of Kafka's protocol by their names; those that begin with _ are the C client's own.
-* Nothing that a client says is repeated but the name of the error and names of this project's own topics.
-* Who is not allowed to do something is told the command by which an administrator of Kafka grants it.
+* All clients know the errors of Kafka's protocol by the same names. Names that begin with _ are librdkafka's own.
+* A message repeats the name of the error and names of this project's topics, and nothing else that a client said.
+* If a user lacks a right, the message holds the command by which an administrator of Kafka grants it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from dataclasses import dataclass
 from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError, UsageError
 from streamer.incremental.topics import REQUIRED_CONFIGS, worker_group
 from streamer.kafka.access import kafka_settings
+from streamer.kafka.diagnose import shut_out
+from streamer.kafka.settings import servers_of
 
 READ_RIGHT, WRITE, DESCRIBE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Describe", "Create", "DescribeConfigs"
 ADMINISTRATION = (CREATE, DESCRIBE, DESCRIBE_CONFIGS)
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "transactional-id"
 
-
 MISSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-"""Of a topic, or one of its partitions, that is not there; or not there yet."""
+"""A topic or a partition does not exist, or not yet."""
 TOO_EARLY = MISSING | {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
-"""Of a question to a topic just made or a broker just restarted."""
+"""The topic was just created, or the broker just restarted: the same request may succeed a moment later."""
 NOT_AUTHORIZED = frozenset(f"{what}_AUTHORIZATION_FAILED" for what in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"))
-NO_CONNECTION = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL", "_TIMED_OUT"})
-"""What the C client answers if it is not let in, and also if the broker is away."""
+_NO_CONNECTION = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL", "_TIMED_OUT"})
+"""What librdkafka answers if the broker refuses the login, and also if the broker is down."""
 _FENCED = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
 _NOT_ALLOWED = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
@@ -54,7 +55,7 @@ _REMEDIES = {
     "INVALID_CONFIG": _POLICY,
     "_INVALID_ARG": "a setting of the connection is not valid: look at --kafka",
 }
-"""What to do about an answer that will not change by itself."""
+"""What to do about an error that no retry changes."""
 
 _TOPICS = re.compile(rf"[\w.-]+\.(?:{'|'.join(map(re.escape, REQUIRED_CONFIGS))})(?![\w.-])")
 _USER = re.compile(r"[\w.@-]+")
@@ -62,7 +63,7 @@ _USER = re.compile(r"[\w.@-]+")
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Operations on what has one of these names; prefixed: on all that begins with one."""
+    """Operations on resources with these names. prefixed: on all resources whose names begin so."""
 
     operations: Collection[str]
     names: Collection[str]
@@ -75,7 +76,7 @@ class Right:
 
 
 def refused_to_shard(doing: str, name: str, right: Right, table_name: str) -> StreamerError | None:
-    """A worker's error for an answer that no repetition changes; None for any other. right: what was made use of."""
+    """A worker's error if no retry changes the answer `name`, else None. right: what the request needed."""
     if name in _FENCED:
         return Fenced(f"{doing}: Kafka has shut this producer out ({name})")
     missing = {
@@ -93,7 +94,7 @@ def refused_to_shard(doing: str, name: str, right: Right, table_name: str) -> St
 
 
 def refused_to_command(bootstrap: str, name: str, right: Right) -> StreamerError | None:
-    """The error of a command, or of a reader, for what the broker answered; None if it did not answer."""
+    """A command's or a reader's error for the broker's answer `name`; None if the broker did not answer."""
     where = f"Kafka at {bootstrap}"
     if name in MISSING:
         return UsageError(f"a topic is missing at {bootstrap}: `streamer topics create` makes them all")
@@ -104,21 +105,45 @@ def refused_to_command(bootstrap: str, name: str, right: Right) -> StreamerError
     return None
 
 
+def worker_error(bootstrap: str, doing: str, name: str, right: Right, table_name: str) -> StreamerError:
+    """A worker's error for the answer `name`: refused for good, not let in, or worth another try."""
+    refused = refused_to_shard(doing, name, right, table_name)
+    if refused is None and name in _NO_CONNECTION:
+        refused = shut_out(servers_of(bootstrap))
+    return refused or ServerUnreachable(f"{doing}: Kafka at {bootstrap} answers {name}")
+
+
+def command_error(bootstrap: str, name: str, right: Right, unanswered: str) -> StreamerError:
+    """A command's or a reader's error. unanswered: the client's name of the error if the broker did not answer."""
+    refused = refused_to_command(bootstrap, name, right)
+    return refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, unanswered)
+
+
 def does_not_answer(bootstrap: str, name: str) -> ServerUnreachable:
-    """What is said of a broker of which nothing else is known."""
+    """The error if nothing else is known about the broker."""
     return ServerUnreachable(
         f"Kafka at {bootstrap} does not answer ({name}): is it up, is --kafka right, does it want TLS or a password "
         "(KAFKA_CONFIG)?"
     )
 
 
+def sent_nothing(seconds: float) -> ServerUnreachable:
+    """The error if Kafka sends no records for so long before an end is reached."""
+    return ServerUnreachable(f"Kafka has sent nothing for {seconds:.0f} s, though there is more")
+
+
+def missing_topic(topic: str) -> UsageError:
+    """A command's or a reader's error for a topic that does not exist."""
+    return UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
+
+
 def transactions_begun_with(prefix: str) -> Right:
-    """What a producer needs for transactions whose names begin so."""
+    """The right that a producer needs for transactional ids with this prefix."""
     return Right([WRITE, DESCRIBE], [prefix], TRANSACTIONAL_ID, prefixed=True)
 
 
 def topics_named(text: str) -> list[str]:
-    """The topics of tables whose names stand in what a client says.
+    """The names of tables' topics in the text of a client's error.
 
     >>> topics_named("{'mine.changes'}: b'flu' 'mine.changesmine.live'")
     ['mine.changes']
@@ -127,7 +152,7 @@ def topics_named(text: str) -> list[str]:
 
 
 def not_authorised(where: str, right: Right, user: str = "") -> str:
-    """What is missing, and what grants it. user: whom Kafka knows us by; "" if only the broker knows."""
+    """The missing right, and the command that grants it. user: our name in Kafka; "" if only the broker knows it."""
     who = user if _USER.fullmatch(user) else "NAME"
     options = [
         *(f"--operation {operation}" for operation in right.operations),

@@ -1,11 +1,11 @@
-"""Reading partitions of Kafka from one offset to another: one loop for workers, commands and tools.
+"""Reads partitions from one offset to another: one loop for workers, commands and tools.
 
 The rules of this file
 ----------------------
 * Committed records only. Transaction markers, aborted and compacted records occupy offsets too: an end is reached when
-  the client says so, or with the first record behind it, never by counting.
-* A question that came too early, to a topic just made or a broker just restarted, is asked again.
-* Errors are raised as KafkaException, if possible with the right (`errors.Right`) that its topic needs.
+  the client says so, or with the first record beyond it, never by counting.
+* A request is repeated if it came too early: the topic was just created, or the broker just restarted.
+* Errors are raised as KafkaException; its second argument, if any, is the right (`errors.Right`) that its topic needs.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Record
 from confluent_kafka import TopicPartition as Place
 
-from streamer.errors import ServerUnreachable, UsageError
+from streamer.errors import ServerUnreachable
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import POSITIONS, topic_name
-from streamer.kafka.errors import READ_RIGHT, TOO_EARLY, Right
+from streamer.kafka.errors import READ_RIGHT, TOO_EARLY, Right, missing_topic, sent_nothing
 
 CALL_SECONDS_MAX = 20.0
-"""Limit of each wait for Kafka: longer than a broker needs to serve transactions again after a crash."""
+"""Limit of each call: longer than a broker needs to serve transactions again after a crash."""
 SILENCE_SECONDS_MAX = 15.0
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
 SETTLING_SECONDS_MAX, SETTLED_AGAIN_SECONDS = 20.0, 0.1
-"""How long an answer that may have come too early is doubted; no limit of a single call."""
+"""How long a request that came too early is repeated."""
 
 POLL_SECONDS = 0.5
 RECORDS_PER_POLL = 5_000
@@ -40,21 +40,21 @@ __all__ = ["Consumer", "Place", "Record"]
 
 
 def shards_in(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Place]:
-    """All partitions of a topic by number; raises UsageError if the topic does not exist.
+    """All partitions of a topic by number. Raises UsageError if the topic does not exist.
 
-    client: any of the C client's. A topic that was made just now is waited for: a broker learns of it a moment later.
-    operation: what is to be done with the topic, for a user who is not authorised.
+    It waits a moment for a topic that was just created. client: any of confluent-kafka's. operation: what the caller
+    does with the topic, for the message about a missing right.
     """
     until = monotonic() + SEEN_SECONDS_MAX
     while not (places := places_of(client, topic, operation)):
         if monotonic() > until:
-            raise UsageError(f"topic {topic} does not exist: `streamer topics create` makes it")
+            raise missing_topic(topic)
         sleep(SEEN_AGAIN_SECONDS)
     return places
 
 
 def places_of(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Place]:
-    """All partitions of a topic by number, right now; none if it does not exist."""
+    """All partitions of a topic by number, as of now; none if it does not exist."""
     found = client.list_topics(topic, timeout=CALL_SECONDS_MAX).topics[topic]
     if found.error is not None and found.error.name() not in TOO_EARLY:
         raise KafkaException(found.error, Right([operation], [topic]))
@@ -62,7 +62,7 @@ def places_of(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Plac
 
 
 def watermarks(consumer: Consumer, place: Place) -> tuple[int, int]:
-    """First and end offset of a partition; asked again while the cluster is still settling who leads it."""
+    """First and end offset of a partition. It waits while the cluster elects a leader."""
     deadline = monotonic() + SETTLING_SECONDS_MAX
     while True:
         try:
@@ -78,10 +78,10 @@ def watermarks(consumer: Consumer, place: Place) -> tuple[int, int]:
 def batches(
     consumer: Consumer, starts: Iterable[Place], ends: Mapping[Place, int] | None = None, deadline: float | None = None
 ) -> Iterator[list[Record]]:
-    """The records of partitions, each from its offset in `starts` on, some at a time; in order within a partition.
+    """The records of partitions from the offsets in `starts` on, some at a time; in order within a partition.
 
-    ends: exclusive offsets; without it, up to the end that a partition has when it is reached. Raises
-    ServerUnreachable if Kafka falls silent, or at the deadline (monotonic), and KafkaException.
+    ends: exclusive offsets; without it, the end of each partition when it is reached. deadline: by the monotonic clock.
+    Raises ServerUnreachable at the deadline, or if Kafka sends nothing for a while; KafkaException.
     """
     ends = ends or {}
     unread = {place: place.offset for place in starts if place.offset < ends.get(place, place.offset + 1)}
@@ -103,7 +103,7 @@ def batches(
 
 
 def _came(consumer: Consumer) -> list[Record]:
-    """What the client holds, waiting for the first of it: records, and as errors the ends that were reached."""
+    """Waits for a first record, and returns all that came: records, and "errors" for the ends that were reached."""
     first = consumer.poll(POLL_SECONDS)
     came = [] if first is None else [first, *consumer.consume(RECORDS_PER_POLL, 0)]
     found = []
@@ -111,7 +111,7 @@ def _came(consumer: Consumer) -> list[Record]:
         error = record.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             found.append(record)
-        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # nobody joins the group that the client names
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the client names a group, and does not join it
             raise KafkaException(error, *([Right([READ_RIGHT], [record.topic()])] if record.topic() else []))
     return found
 
@@ -121,26 +121,26 @@ def _check_time(heard: float, deadline: float | None, unread: Mapping[Place, int
     if unread and deadline is not None and monotonic() > deadline:
         raise ServerUnreachable(f"{topics} could not be read within {CALL_SECONDS_MAX:.0f} s")
     if unread and deadline is None and monotonic() - heard > SILENCE_SECONDS_MAX:
-        raise ServerUnreachable(f"Kafka has sent nothing for {SILENCE_SECONDS_MAX:.0f} s, though there is more")
+        raise sent_nothing(SILENCE_SECONDS_MAX)
 
 
 def records(consumer: Consumer, place: Place, start: int, end: int) -> Iterator[Record]:
-    """The records of one partition between two offsets; the consumer reads this partition alone from then on."""
+    """The records of one partition between two offsets. The consumer has only this partition afterwards."""
     at = Place(place.topic, place.partition, start)
     return chain.from_iterable(batches(consumer, [at], {at: end}))
 
 
 def coming(consumer: Consumer, ends: Mapping[Place, int]) -> Iterator[list[Record]]:
-    """What comes after these offsets, without end; an empty list if there was nothing for a moment."""
+    """Follows partitions from these offsets on for ever; an empty list after a moment without records."""
     consumer.assign([Place(place.topic, place.partition, end) for place, end in ends.items()])
     while True:
         yield [record for record in _came(consumer) if record.error() is None]
 
 
 def last_value(consumer: Consumer, place: Place, deadline: float | None = None) -> bytes | None:
-    """The value of the last committed record of a partition, which no client can be asked for; None if there is none.
+    """The value of the last committed record of a partition, None if there is none.
 
-    It is looked for from the end backwards, in windows that grow.
+    Kafka cannot be asked for it: it is searched from the end backwards, in growing windows.
     """
     first, end = watermarks(consumer, place)
     start, window = end, FIRST_WINDOW_OFFSETS
@@ -155,7 +155,7 @@ def last_value(consumer: Consumer, place: Place, deadline: float | None = None) 
 
 
 def last_position(consumer: Consumer, table_name: str, shard: int) -> Position | None:
-    """The last published position of a shard; None if it has none. Raises KafkaException, and see `shards_in`."""
+    """The last published position of a shard, None if it has none. Raises KafkaException, and what `shards_in` does."""
     places = shards_in(consumer, topic_name(table_name, POSITIONS))
     value = last_value(consumer, places[shard]) if shard < len(places) else None
     return None if value is None else Position.from_json(value)

@@ -1,15 +1,14 @@
-"""A schema registry, asked over its REST interface (Confluent's; Apicurio and Karapace speak it, too).
+"""Client of a schema registry by Confluent's REST interface, which Apicurio and Karapace speak, too.
 
 The rules of this file
 ----------------------
-* A schema is fetched once: an id means the same for ever. An id that the registry does not know is asked for again when
-  it comes again.
-* A schema is registered once, and its id remembered: what is published later does not need the registry. One that the
-  registry refuses (it does not go with an earlier one of its subject) is refused for good, and a person has to decide.
-* Only the registry's own word (error code 40403) means that an id is unknown. Whatever else goes wrong (silence, a
-  refused password, a page that is no registry's) raises `RegistryUnreachable`: nothing is decoded, nothing gets lost.
-* User and password come from the environment or a file, and go nowhere but into the request's header: not into the URL,
-  not to where the registry redirects to, not through a proxy of the environment's, not into any text.
+* A schema is fetched once, as an id never changes its meaning. An unknown id is asked for again when it comes again.
+* A schema is registered once, and its id is remembered: later records need no registry. If the registry refuses a
+  schema (it is not compatible with an earlier one of its subject), no retry helps, and a person has to decide.
+* Only the registry's error code 40403 means that an id is unknown. All other failures (no answer, a refused password,
+  an answer that is not a registry's) raise `RegistryUnreachable`: nothing is decoded, nothing gets lost.
+* User and password come from the environment or a file, and go into the request's header only: not into the URL, not
+  to the target of a redirect, not through a proxy, not into any text.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ Answer = TypeVar("Answer")
 
 
 class _SchemaAnswer(msgspec.Struct):
-    """What the registry says of a schema."""
+    """The registry's answer about a schema."""
 
     text: str = msgspec.field(name="schema")
     kind: str = msgspec.field(name="schemaType", default=AVRO_SCHEMA)
@@ -58,7 +57,7 @@ class _SchemaAnswer(msgspec.Struct):
 
 
 class _Registered(msgspec.Struct):
-    """What the registry says of a schema that it was given."""
+    """The registry's answer to a schema that was registered."""
 
     id: int
 
@@ -68,10 +67,10 @@ class _RegistryFault(msgspec.Struct):
 
 
 class SchemaRegistry:
-    """The schemas of one registry; to be used from any thread.
+    """The schemas of one registry; may be used from any thread.
 
-    user_and_password: for basic auth. ca: path of the certificates that an https registry is known by; None: the
-    system's. Raises ConfigError if a setting is wrong.
+    user_and_password: for basic auth. ca: path of the authorities' certificates for https, None: the system's. Raises
+    ConfigError if a setting is wrong.
     """
 
     def __init__(self, url: str, user_and_password: tuple[str, str] | None = None, ca: str | None = None) -> None:
@@ -92,11 +91,11 @@ class SchemaRegistry:
 
     @property
     def known(self) -> Known | None:
-        """All schemas that were asked for so far."""
+        """All schemas that were fetched so far."""
         return self._schemas
 
     def learn(self, ids: Iterable[int]) -> None:
-        """Fetches what is not known yet. Raises RegistryUnreachable."""
+        """Fetches schemas that are not known yet. Raises RegistryUnreachable."""
         if unknown := sorted(set(ids) - self._schemas.keys()):
             with self._asking:
                 for schema_id in unknown:
@@ -108,11 +107,11 @@ class SchemaRegistry:
         answer = self._answer("GET", f"schemas/ids/{schema_id}")
         if answer.status_code == HTTPStatus.NOT_FOUND and _is_unknown(answer.content):
             return
-        told = self._read(answer, _SchemaAnswer)
-        self._schemas[schema_id] = schema_from(schema_id, told.kind, told.text, bool(told.references))
+        found = self._read(answer, _SchemaAnswer)
+        self._schemas[schema_id] = schema_from(schema_id, found.kind, found.text, bool(found.references))
 
     def register(self, subject: str, schema: str) -> int:
-        """The id of a schema of Avro's under a subject. Raises RegistryUnreachable; ConfigError if it is refused."""
+        """The id of an Avro schema under a subject. Raises RegistryUnreachable; ConfigError if it is refused."""
         with self._asking:
             if (subject, schema) not in self._registered:
                 self._registered[subject, schema] = self._put(subject, schema)
@@ -146,15 +145,15 @@ class SchemaRegistry:
             pass
         raise self._unreachable(f"answers as no registry does ({answer.status_code})", "is the URL complete?")
 
-    def _unreachable(self, fault: str, mend: str) -> RegistryUnreachable:
+    def _unreachable(self, fault: str, remedy: str) -> RegistryUnreachable:
         return RegistryUnreachable(
             f"the schema registry at {self.url} {fault}: messages, and records to be published, wait until it "
-            f"tells their schemas ({URL}, {CA}; {mend})"
+            f"tells their schemas ({URL}, {CA}; {remedy})"
         )
 
 
 def registry_from(environment: Mapping[str, str] = os.environ) -> Schemas:
-    """The registry that the environment names, or none. Raises ConfigError, which repeats no secret."""
+    """The registry that the environment names, if any. Raises ConfigError, which repeats no secret."""
     url = environment.get(URL)
     if not url:
         return NoSchemas()
@@ -179,7 +178,7 @@ def _user_and_password(environment: Mapping[str, str]) -> tuple[str, str] | None
 
 
 def _checked(url: str) -> str:
-    """Raises ConfigError, which never repeats the text: a password may stand in it."""
+    """Raises ConfigError, which never repeats the URL: it may hold a password."""
     import httpx
 
     try:

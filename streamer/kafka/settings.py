@@ -1,15 +1,14 @@
-"""How to get into a secured Kafka, as values: said once, obeyed by every client inside.
+"""Settings for a secured Kafka, as one value that every client obeys.
 
 The rules of this file
 ----------------------
-* The settings are those of Kafka's Java clients, by their names, so that a `client.properties` which works for
-  `kafka-console-consumer` works here. A variable of the environment wins over the file, one setting at a time.
-* What a property says of security is obeyed by every client, or refused by its name: never left out in silence. What
-  else the file holds (serializers, batches, groups, a schema registry: others' business) is not used, and listed as
-  `not_used`; so is what belongs to a setting that is not there (a key's password without a key).
-* Settings that would have no effect because `security.protocol` leaves them out are refused: somebody meant them.
-* Secrets are in no repr and in no message. A refusal names the setting, and says nothing of its value but where the
-  value is one of a few words of Kafka's own.
+* The settings have the names of Kafka's Java clients, so a `client.properties` that works for `kafka-console-consumer`
+  works here. An environment variable overrides its setting in the file.
+* Every client obeys a property about security, or the property is refused by its name: none is ignored silently. Other
+  properties (serializers, batches, groups, a schema registry) are listed as `not_used`; so are properties of a setting
+  that is missing (a key's password without a key).
+* A setting that has no effect under `security.protocol` is refused: it was set for a reason.
+* Secrets are in no repr and no message. A refusal names the setting, and quotes only values that are Kafka's own words.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 PASSWORD_MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 USERNAME, SASL_PASSWORD = "username", "password"
-"""Of JAAS; as variables they stand beside the properties."""
+"""Options of JAAS, which have variables of their own."""
 
 VARIABLES = {
     "KAFKA_SECURITY_PROTOCOL": "security.protocol",
@@ -40,7 +39,7 @@ VARIABLES = {
     "KAFKA_SSL_KEYSTORE": "ssl.keystore.location",
     "KAFKA_SSL_KEY_PASSWORD": "ssl.key.password",
 }
-"""Variables of the environment, and the settings that they stand for. The files they name are PEM."""
+"""Environment variables and their settings. The files that they name are PEM."""
 
 _OBEYED = frozenset(
     {
@@ -60,35 +59,35 @@ _AS_IT_IS = {
     "ssl.trustmanager.algorithm": {"pkix"},
     "sasl.login.callback.handler.class": _OAUTH_HANDLERS,
 }
-"""Values of settings that clients here follow without being told: TLS 1.2 and 1.3, Java's own algorithms."""
+"""Values that the clients here follow anyway: TLS 1.2 and 1.3, Java's own algorithms."""
 
 _PACE = ("sasl.login.refresh.", "sasl.login.connect.", "sasl.login.read.", "sasl.login.retry.")
 _OF_THE_REGISTRY = ("schema.registry.", "basic.auth.", "bearer.auth.")
-"""Of a serializer's own client: here the registry has variables of its own."""
+"""Settings of a Java serializer: here the registry has variables of its own."""
 
 _BELONGS_TO = {
     "ssl.key.password": "ssl.keystore.location",
     "ssl.keystore.type": "ssl.keystore.location",
     "ssl.truststore.type": "ssl.truststore.location",
 }
-"""What says nothing without another setting."""
+"""Settings that need another one to have an effect."""
 
 _OF_SECURITY = re.compile(r"ssl|sasl|secur|jaas|passw|secret|token|oauth|config\.providers|interceptor", re.IGNORECASE)
-"""What a name says that has to do with security, misspelt or not."""
+"""In the name of a property that has to do with security, misspelt or not."""
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]]+):[0-9]{1,5}")
 
 EMBEDDED_CLUSTER = "mockCluster"
-"""How the id of the embedded broker's cluster begins. It cannot be asked for ids of topics, so nobody goes by them."""
+"""The beginning of the embedded broker's cluster id. That broker gives no ids of topics."""
 
 _PROPERTY = re.compile(r"acks|retries|[a-z][a-z0-9]*(?:[._-][a-z0-9]+)+")
 
-_MEND_STORE = {
+_TO_PEM = {
     "ssl.truststore": "`keytool -list -rfc -keystore STORE >ca.pem`",
     "ssl.keystore": "`keytool -importkeystore -srckeystore STORE -destkeystore client.p12 -deststoretype PKCS12`, then "
     "`openssl pkcs12 -in client.p12 -out client.pem`",
 }
-"""How a store of Java's own becomes PEM."""
+"""The commands that convert a Java store to PEM."""
 
 _NEEDED = {
     "sasl.mechanism": ("SASL", SASL_PLAINTEXT),
@@ -98,7 +97,7 @@ _NEEDED = {
     "ssl.truststore.location": (SSL, SSL),
     "ssl.keystore.location": (SSL, SSL),
 }
-"""What a setting needs in the name of the protocol, and the protocol that is only that."""
+"""The word that a setting needs in the protocol's name, and the protocol that has only that."""
 
 _INLINE = {
     "ssl.truststore.certificates": "ssl.truststore.location",
@@ -109,7 +108,7 @@ _INLINE = {
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """Where a token for OAUTHBEARER is had, by OAuth's client credentials."""
+    """The endpoint that gives tokens for OAUTHBEARER, by OAuth's client credentials."""
 
     url: str = field(repr=False)
     client_id: str
@@ -119,22 +118,19 @@ class TokenEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """How clients get into Kafka. ca_file: PEM, "" for the system's own; keystore_file: PEM, key and certificates.
-
-    not_used: names of properties in the file that say nothing to the clients here.
-    """
+    """How clients connect to Kafka."""
 
     protocol: str = PLAINTEXT
     mechanism: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
     endpoint: TokenEndpoint | None = None
-    ca_file: str = ""
-    keystore_file: str = ""
+    ca_file: str = ""  # PEM; "": the system's authorities
+    keystore_file: str = ""  # PEM: key and certificates
     key_password: str = field(default="", repr=False)
     checks_host: bool = True
     bootstrap: str = ""
-    not_used: tuple[str, ...] = ()
+    not_used: tuple[str, ...] = ()  # names of properties in the file that the clients here ignore
 
     @property
     def by_tls(self) -> bool:
@@ -150,7 +146,7 @@ class KafkaSettings:
 
 
 def servers_of(bootstrap: str) -> list[str]:
-    """The addresses in "host:port,...". Raises UsageError, which never repeats the text: a password may stand in it.
+    """The addresses in "host:port,...". Raises UsageError, which never repeats the text: it may hold a password.
 
     >>> servers_of("a.example:9092, [::1]:9093")
     ['a.example:9092', '[::1]:9093']
@@ -165,7 +161,7 @@ def servers_of(bootstrap: str) -> list[str]:
 
 
 def settings_of(properties: Mapping[str, str], environment: Mapping[str, str]) -> KafkaSettings:
-    """The settings that a file's properties and the variables say. Raises ConfigError that names the setting."""
+    """The settings in a file's properties and in the variables. Raises ConfigError that names the setting."""
     others = _not_used(properties)
     said = {name: value.strip() for name, value in properties.items()}
     said |= _of_variables(environment)
@@ -188,14 +184,14 @@ def settings_of(properties: Mapping[str, str], environment: Mapping[str, str]) -
 
 def _of_variables(environment: Mapping[str, str]) -> dict[str, str]:
     said = {name: environment[variable] for variable, name in VARIABLES.items() if environment.get(variable)}
-    for store in _MEND_STORE:
+    for store in _TO_PEM:
         if f"{store}.location" in said:
             said[f"{store}.type"] = "PEM"
     return said
 
 
 def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of what is somebody else's business. Raises ConfigError for what is ours, and cannot be obeyed."""
+    """The names of properties that are not used. Raises ConfigError for a property that cannot be obeyed."""
     others = []
     for place, (name, value) in enumerate(properties.items(), 1):
         if name in _OBEYED:
@@ -204,7 +200,7 @@ def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
             others.append(name)
             continue
         if not value.strip() or not _PROPERTY.fullmatch(name):
-            raise ConfigError(  # the name is not told: it may be a part of a value that went astray
+            raise ConfigError(  # without the name: it may be the second line of a secret
                 f"setting {place} of the file is no property of Kafka's clients: does a line before it lack the "
                 "backslash at its end?"
             )
@@ -219,7 +215,7 @@ def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_idle(name: str, said: Mapping[str, str], by_sasl: bool, by_tls: bool) -> bool:
-    """Whether a property that is obeyed elsewhere has no effect beside the others."""
+    """Whether a property that is obeyed has no effect because of the others."""
     if name in _BELONGS_TO:
         return not said.get(_BELONGS_TO[name])
     if name == "ssl.endpoint.identification.algorithm":
@@ -229,17 +225,17 @@ def _is_idle(name: str, said: Mapping[str, str], by_sasl: bool, by_tls: bool) ->
 
 
 def _check_stores(said: Mapping[str, str]) -> None:
-    """Raises ConfigError for a store that is not PEM, with the command that makes it so."""
-    for store, mend in _MEND_STORE.items():
+    """Raises ConfigError for a store that is not PEM, with the command that converts it."""
+    for store, conversion in _TO_PEM.items():
         if said.get(f"{store}.location") and said.get(f"{store}.type", "JKS").upper() != "PEM":
             raise ConfigError(
                 f"{store}.type: stores are read as PEM only (where nothing is said, Java takes JKS): convert it with "
-                f"{mend}, name the .pem in {store}.location, and say {store}.type=PEM"
+                f"{conversion}, name the .pem in {store}.location, and say {store}.type=PEM"
             )
 
 
 def _check_no_idle(protocol: str, said: Mapping[str, str]) -> None:
-    """Raises ConfigError if the protocol leaves out what somebody has set."""
+    """Raises ConfigError if a setting has no effect under the protocol."""
     for name, (needed, alone) in _NEEDED.items():
         if said.get(name) and needed not in protocol.split("_"):
             raise ConfigError(
@@ -249,7 +245,6 @@ def _check_no_idle(protocol: str, said: Mapping[str, str]) -> None:
 
 
 def _called(name: str) -> str:
-    """A setting as the operator knows it, with its variable."""
     variable = next((variable for variable, stands_for in VARIABLES.items() if stands_for == name), "")
     return f"{name} ({variable})" if variable else name
 
@@ -261,7 +256,7 @@ def _word(name: str, word: str, allowed: Iterable[str]) -> str:
 
 
 def _checks_host(said: Mapping[str, str]) -> bool:
-    """An empty value is Java's way to say no."""
+    """In Java, an empty value means no."""
     name = "ssl.endpoint.identification.algorithm"
     return _word(name, said.get(name, "https").lower(), ("https", "")) == "https"
 
@@ -285,7 +280,7 @@ def _credentials(said: Mapping[str, str]) -> dict[str, object]:
 
 
 def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoint:
-    """The variables of user and password are the client's id and secret."""
+    """KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD are the client's id and secret."""
     url = said.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url: {OAUTHBEARER} needs the http(s) address of tokens")
@@ -307,7 +302,6 @@ _OPTION = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s\";]+))")
 
 
 def _jaas(text: str, mechanism: str) -> dict[str, str]:
-    """The options of the one login module that JAAS text names."""
     found = _JAAS.fullmatch(text.strip())
     if found is None:
         raise ConfigError(

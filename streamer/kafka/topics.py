@@ -1,6 +1,6 @@
-"""A table's topics on the broker, asked for and made: ids, partitions, settings, and the group of its workers.
+"""A table's topics on the broker: their ids, partitions and settings, how to create them, and who reads them.
 
-The id of a topic tells it from another one of the same name. The embedded broker gives none.
+The id of a topic tells it from another one of the same name. The embedded broker gives no ids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Admin", "Described", "FoundTopic", "Members", "Topics"]
 
 
 class Described(NamedTuple):
-    """What tells a topic from another one of the same name. id: empty on the embedded broker."""
+    """A topic that exists. id: "" on the embedded broker."""
 
     id: str
     partitions: int
@@ -34,27 +34,26 @@ Topics = Mapping[str, Described]
 
 
 def gives_ids(admin: Admin) -> bool:
-    """Whether the broker has ids of topics."""
+    """Whether the broker gives ids of topics."""
     cluster = admin.list_topics(timeout=CALL_SECONDS_MAX).cluster_id or ""
     return not cluster.startswith(EMBEDDED_CLUSTER)
 
 
 def described(admin: Admin, table_name: str, ids: bool = True) -> Topics:
-    """The topics of a table right now. ids: what `gives_ids` says of the broker. Raises KafkaException."""
+    """The topics of a table now. ids: the answer of `gives_ids`. Raises KafkaException."""
     kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
     found = _described(admin, list(kinds)) if ids else _listed(admin, kinds)
     return {kinds[name]: described for name, described in found.items()}
 
 
 def topic_ids(admin: Admin, table_name: str) -> dict[str, str]:
-    """The ids of a table's topics by kind; without those that do not exist or are kept from this user, empty if the
-    broker gives no ids."""
+    """The ids of a table's topics by kind, without topics that do not exist or are hidden from this user."""
     kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
     return {kinds[name]: id_ for name, id_ in _ids(admin, list(kinds)).items()}
 
 
 def topic_id(admin: Admin, table_name: str, kind: str) -> str:
-    """The id of one topic; empty if it does not exist or is kept from this user, or the broker gives no ids."""
+    """The id of one topic; "" if it does not exist or is hidden from this user, or the broker gives no ids."""
     name = topic_name(table_name, kind)
     return _ids(admin, [name]).get(name, "")
 
@@ -70,7 +69,7 @@ def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
 
 
 def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, Described]:
-    """What there is of some topics. expected: names of other errors that leave a topic out."""
+    """Those of some topics that exist. expected: names of further errors that leave a topic out."""
     answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
     expected = ("UNKNOWN_TOPIC_OR_PART", *expected)
     found = {name: _unless(expected, answer, names) for name, answer in answers.items()}
@@ -78,7 +77,7 @@ def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, 
 
 
 def _unless(expected: Collection[str], answer: Any, names: Iterable[str]) -> Any:
-    """An admin client's answer; None for one of these errors. Raises KafkaException. names: of topics."""
+    """An admin client's answer, None for an expected error. Raises KafkaException. names: of the topics asked for."""
     try:
         return answer.result(CALL_SECONDS_MAX + 1)
     except KafkaException as error:
@@ -87,12 +86,12 @@ def _unless(expected: Collection[str], answer: Any, names: Iterable[str]) -> Any
         raise KafkaException(error.args[0], Right(ADMINISTRATION, sorted(names))) from None
 
 
-# -- making them --------------------------------------------------------------------------------------------------
+# -- creating topics ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """What the broker says of one topic that exists. config: of the settings that it must have."""
+    """A topic that exists. config: its values of the settings that the topic must have."""
 
     partitions: int
     config: dict[str, str]
@@ -114,7 +113,7 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]
 
 
 def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:
-    """Makes a topic unless somebody else made it just now. Raises UsageError for too many copies; KafkaException."""
+    """Creates a topic unless it exists by now. Raises UsageError for too many replicas; KafkaException."""
     new = NewTopic(topic.name, shards, replicas, config=made_with(topic, replicas))
     answer = admin.create_topics([new], operation_timeout=CALL_SECONDS_MAX)[topic.name]
     try:
@@ -126,38 +125,38 @@ def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:
 
 
 def configure(admin: Admin, topic: str, config: Mapping[str, str]) -> None:
-    """Sets some settings of a topic; its others stay as they are. Raises KafkaException."""
+    """Sets some settings of a topic; the others stay. Raises KafkaException."""
     entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     answer = admin.incremental_alter_configs([resource], request_timeout=CALL_SECONDS_MAX)[resource]
     answer.result(CALL_SECONDS_MAX + 1)
 
 
-# -- who reads them -----------------------------------------------------------------------------------------------
+# -- the consumer group -------------------------------------------------------------------------------------------
 
 
 class Members(NamedTuple):
-    """A consumer group. settled: it is known who has which partition; by_partition: client ids, of one topic."""
+    """A consumer group."""
 
-    settled: bool
-    by_partition: Mapping[int, str]
+    settled: bool  # no rebalance is running
+    by_partition: Mapping[int, str]  # client ids, for one topic
 
 
 SETTLED = frozenset({"STABLE", "EMPTY", "DEAD"})
-"""States of a group in which it is known who has which partition: one without members is empty or dead."""
+"""States of a group without a rebalance; a group without members is empty or dead."""
 
 _NO_GROUP_YET = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
-"""What a broker answers that looks after no group so far: to be asked makes it begin."""
+"""The broker does not coordinate groups yet; it begins when it is first asked."""
 
 _NOT_TOLD = frozenset({"GROUP_AUTHORIZATION_FAILED", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
 
 
 class NotTold(Exception):
-    """Kafka does not tell who is in a group: to this user, or to anybody."""
+    """Kafka does not say who is in a group, to this user or to anyone."""
 
 
 def members_of(admin: Admin, group: str, topic: str) -> Members | None:
-    """The members of a consumer group; None if the broker has yet to begin to look after groups. Raises NotTold."""
+    """The members of a consumer group; None if the broker does not coordinate groups yet. Raises NotTold."""
     try:
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS_MAX)[group]
         said = answer.result(CALL_SECONDS_MAX + 1)

@@ -1,16 +1,15 @@
-"""Where machine code is kept on disk, what of it is there, and who makes it.
+"""The folder of machine code on disk, which sets of it are complete, and locks of those who compile it.
 
 The rules of this file
 ----------------------
-* numba sees by itself when the file of a function changes, but not when that of a function it calls does, or of a
-  constant: so the code of every state of all these files has a folder of its own, and in it one for every processor,
-  Python, version of numba and settings of numba that it was made for.
-* That folder lies in the package; in $NUMBA_CACHE_DIR if that is set; where the package cannot be written to, in the
-  user's own cache folder. Machine code is a program: it is never kept where others could write.
-* A set of machine code that was made as a whole is marked by an empty file of its name. Whether it is there is one look
-  at the disk, without numba.
-* One process at a time makes a set. The others wait for it, or go on without: a lock is the kernel's, and goes with the
-  process that held it.
+* numba notices that the file of a function has changed, but not the file of a function that it calls, or of a constant.
+  So every state of all these files has a folder of its own, with one folder in it for each processor, Python, version
+  of numba and settings of numba.
+* The folder is in the package; in $NUMBA_CACHE_DIR if that is set; in the user's cache folder if the package is not
+  writable. Machine code is a program: it is never kept where others could write.
+* An empty file marks a set of machine code that is complete. So one look at the disk finds it, without numba.
+* One process at a time compiles a set; the others wait, or go on without it. The kernel releases the lock of a process
+  that ends.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ COMPILES = re.compile(
 IMPORTS = re.compile(rb"^ *from streamer\.([\w.]+) import ", re.MULTILINE)
 
 SETTINGS = ("BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
-"""Those of numba that change the machine code, and that numba itself does not tell apart on disk."""
+"""numba's settings that change the machine code, and that numba's own cache does not distinguish."""
 
 
 class Locator:
-    """Where numba keeps one function: by module, line and text, so that a folder copied with its package counts.
+    """numba's cache locator of one function, by module, line and text, so that a copied package finds its folder.
 
-    numba makes one by `from_function` and asks the others ($NUMBA_CACHE_LOCATOR_CLASSES in its manual).
+    numba calls its methods (see $NUMBA_CACHE_LOCATOR_CLASSES in its manual).
     """
 
     def __init__(self, function: Callable[..., object], file: str) -> None:
         self._path = os.path.join(folder(), function.__module__)
-        self._py_file = file  # numba names it in warnings
+        self._py_file = file  # numba reads the attribute for its warnings
         self._line = function.__code__.co_firstlineno
 
     @classmethod
@@ -71,29 +70,29 @@ class Locator:
 
 
 def never_compiled() -> bool:
-    """Whether numba is told to compile nothing: then everything runs as it stands."""
+    """Whether NUMBA_DISABLE_JIT turns compiling off."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 def is_there(name: str) -> bool:
-    """Whether the whole set of machine code of that name can be loaded."""
+    """Whether the set of machine code of that name is complete."""
     return bool(folder()) and os.path.exists(os.path.join(folder(), name))
 
 
 def mark(name: str) -> None:
-    """Says that the whole set of that name is there."""
+    """Marks a set as complete."""
     if folder():
         Path(folder(), name).touch()
 
 
 def unmark(name: str) -> None:
-    """Says that something of the set of that name is missing."""
-    with suppress(OSError):  # it cannot be written to any more: then it is said of each call, and nothing stops for it
+    """Marks a set as incomplete."""
+    with suppress(OSError):  # the folder is not writable any more: every call warns, and goes on
         Path(folder(), name).unlink(missing_ok=True)
 
 
 def is_being_made(name: str) -> bool:
-    """Whether a process is at it now."""
+    """Whether a process is compiling the set now."""
     with _lock_file(name) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +103,7 @@ def is_being_made(name: str) -> bool:
 
 @contextmanager
 def only_maker(name: str) -> Iterator[None]:
-    """Waits until no other process makes the set, and lets none begin before the block ends."""
+    """Waits until no other process compiles the set, and keeps others waiting until the block ends."""
     with _lock_file(name) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -112,7 +111,7 @@ def only_maker(name: str) -> Iterator[None]:
 
 @contextmanager
 def _lock_file(name: str) -> Iterator[int]:
-    """The open file that is to be locked; closing it unlocks it."""
+    """The open lock file; closing it unlocks it."""
     file = os.open(os.path.join(folder(), f"{name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield file
@@ -122,12 +121,12 @@ def _lock_file(name: str) -> Iterator[int]:
 
 @cache
 def folder() -> str:
-    """Where this package's machine code is kept for this machine; "" if nothing can be kept."""
+    """The folder of this package's machine code on this machine; "" if none is writable."""
     return folder_for(PACKAGE)
 
 
 def folder_for(package: Path) -> str:
-    """Where the machine code of a package in its present state is kept; that of its former states is removed."""
+    """The folder of a package's machine code in its present state; folders of former states are deleted."""
     state = f"{KEPT_IN}{_digest(*_sources(package))}"
     for home in _homes(package):
         kept = home / state / _digest(*_made_for())
@@ -135,7 +134,7 @@ def folder_for(package: Path) -> str:
             kept.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
-        if not os.access(kept, os.W_OK):  # numba reads only where it can write
+        if not os.access(kept, os.W_OK):  # numba reads only a folder that it can write
             continue
         for former in set(home.glob(f"{KEPT_IN}*")) - {home / state}:
             shutil.rmtree(former, ignore_errors=True)
@@ -144,7 +143,7 @@ def folder_for(package: Path) -> str:
 
 
 def _sources(package: Path) -> Iterator[bytes]:
-    """The modules that compile and the compiler's own, and those that they import: constants are compiled in, too."""
+    """The texts of modules that compile, of `jit`, and of modules that these import: constants are compiled in."""
     texts = {path.relative_to(package).as_posix(): path.read_bytes() for path in sorted(package.rglob("*.py"))}
     count = {name for name, text in texts.items() if COMPILES.search(text)}
     for name in [*count, *({"numba_support/jit.py"} & texts.keys())]:
@@ -153,7 +152,7 @@ def _sources(package: Path) -> Iterator[bytes]:
 
 
 def _made_for() -> Iterator[bytes]:
-    """What else the machine code depends on."""
+    """What the machine code depends on besides the sources."""
     yield sys.implementation.cache_tag.encode()
     yield version("numba").encode()
     yield _processor().encode()
@@ -161,20 +160,20 @@ def _made_for() -> Iterator[bytes]:
 
 
 def _processor() -> str:
-    """Kind and features of the first processor, as Linux tells them."""
-    told = [platform.machine()]
+    """Kind and features of the first processor, as Linux reports them."""
+    found = [platform.machine()]
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as lines:
             for line in lines:
                 if not line.strip():
                     break
                 if line.startswith(("model name", "flags", "Features", "CPU part")):
-                    told.append(line)
-    return "\n".join(told)
+                    found.append(line)
+    return "\n".join(found)
 
 
 def _homes(package: Path) -> Iterator[Path]:
-    """The folders to try, the best first; those that packages share have a folder for each."""
+    """The folders to try, the best first; in shared ones each package has a folder of its own."""
     own = f"streamer-{_digest(str(package.resolve()).encode())}"
     if stated := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(stated, own)

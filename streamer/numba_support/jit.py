@@ -1,11 +1,11 @@
-"""Compiling a function of arrays to machine code, with its types kept.
+"""Decorators that compile functions of arrays with numba.
 
-numba compiles loops over rows that cannot be written as operations on whole columns: cuts of a tree, segments along an
-order. No `fastmath`: sums run in the order they are written in, so two computations agree to the last bit.
+They are for loops over rows that cannot be written as operations on whole columns: cuts of a tree, segments along an
+order. No `fastmath`: sums keep their order, so two computations agree to the last bit.
 
 Machine code is kept on disk, so a machine compiles once (`streamer.numba_support.cache`). `part`, `entry` and
-`switching` load numba when machine code is first needed, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1 all
-of them leave functions as they are.
+`switching` import numba when machine code is first needed, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1
+they leave functions as they are.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ F = TypeVar("F", bound=Callable[..., object])
 log = logging.getLogger(__name__)
 
 _parts: list[tuple[Callable[..., object], bool]] = []
-"""Parts that numba has not been told of, and whether each is compiled into its callers."""
+"""Parts that are not registered with numba yet, and whether each is compiled into its callers."""
 
 _lock = threading.RLock()
 """Guards numba's import and registration, and loading from the disk: shards run in threads."""
 
 
 def compiled(function: F) -> F:
-    """The function, compiled when it is first called."""
+    """Compiles a function when it is first called."""
     return cast(F, _kept(function))
 
 
 def inlined(function: F) -> F:
-    """The function, compiled into each of its callers: for few lines that are called in innermost loops.
+    """Compiles a function into each of its callers: for few lines in innermost loops.
 
-    A call costs more than such lines do: numba counts the references to every array argument.
+    A call would cost more than such lines: numba counts the references to every array argument.
     """
     return cast(F, _kept(function, **({"forceinline": True} if links() else {})))
 
 
 def part(function: F) -> F:
-    """A piece of an `entry`: called from Python it runs uncompiled, called from an entry it is compiled with it.
+    """A piece of an `entry`: compiled with the entry that calls it, and run uncompiled if Python calls it.
 
-    Neither may allocate: all arrays are arguments. So no references are counted, which makes the machine code smaller
-    and does not slow down threads that work on other arrays.
+    Neither may allocate: all arrays are arguments. So no references are counted: the machine code is smaller, and
+    threads that work on other arrays are not slowed down.
     """
     _parts.append((function, False))
     return function
@@ -60,15 +60,15 @@ def inner(function: F) -> F:
 
 
 def entry(function: F) -> F:
-    """A function that Python calls and that is made of `part`s: compiled when it is first called."""
+    """A function that Python calls and that calls `part`s: compiled when it is first called."""
     return function if never_compiled() else cast(F, Entry(function))
 
 
 def switching(set_of: Callable[..., str]) -> Callable[[F], F]:
-    """An `entry` that nobody waits for: it runs uncompiled until its machine code is on disk, then switches to it.
+    """An `entry` that runs uncompiled until its machine code is on disk, then switches to it, with the same results.
 
-    It switches between two calls; results are the same. set_of: takes the arguments and returns the name of the set of
-    machine code (`streamer.numba_support.cache`) that holds the code for arguments of these types.
+    set_of: takes the arguments, and returns the name of the set of machine code (`streamer.numba_support.cache`) for
+    arguments of these types.
     """
 
     def decorated(function: F) -> F:
@@ -78,17 +78,14 @@ def switching(set_of: Callable[..., str]) -> Callable[[F], F]:
 
 
 def compile_for(function: Callable[..., object], arguments: Iterable[object]) -> bool:
-    """Puts the machine code of an entry for arguments of these types on disk, and calls nothing.
-
-    Returns whether it had to be compiled: False if it was there.
-    """
+    """Has the machine code of an entry on disk for arguments of these types; returns whether it was compiled now."""
     if not isinstance(function, Entry):
         return False
     return function.compile_for(arguments)
 
 
 class Entry:
-    """A function of arrays that is compiled for the types it is called with."""
+    """A function of arrays, compiled for the types of its arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         update_wrapper(self, function)
@@ -99,10 +96,10 @@ class Entry:
         return (self._dispatcher or self.dispatcher())(*arguments)
 
     def dispatcher(self) -> Dispatcher:
-        """numba's own form of the function."""
+        """numba's dispatcher of the function."""
         with _lock:
             if self._dispatcher is None:
-                _tell_parts()
+                _register_parts()
                 self._dispatcher = _kept_entry(self.function)
             return self._dispatcher
 
@@ -114,12 +111,11 @@ class Entry:
         return len(dispatcher.stats.cache_misses) > known
 
     def load(self, arguments: Iterable[object]) -> bool:
-        """Loads the machine code for arguments of these types from the disk; False if it is not there.
+        """Loads the machine code for arguments of these types from disk; returns whether it is there.
 
-        Damaged files count as missing (a machine lost its power, a disk was full), whatever numba raises: they are
-        dropped and compiled again.
+        Damaged files (a power loss, a full disk) count as missing, whatever numba raises: they are deleted.
         """
-        with _lock:  # if two threads import a module of numba's at once, one finds it half made
+        with _lock:  # if two threads import a module of numba's, one may find it half imported
             return self._loaded(self.dispatcher(), _types(arguments))
 
     @staticmethod
@@ -142,17 +138,16 @@ class Entry:
         except NotOnDisk:
             return False
         except Exception:
-            with suppress(OSError, AttributeError):  # the latter: numba does not document it
+            with suppress(OSError, AttributeError):  # AttributeError: numba does not document the name
                 dispatcher._cache.flush()
             return False
         return True
 
 
 class Switching(Entry):
-    """An entry that runs uncompiled until its machine code is there.
+    """An entry that runs uncompiled until its machine code is on disk.
 
-    A call never compiles it: that takes minutes on a busy machine, and a worker that stood still for so long would be
-    taken for one that hangs.
+    A call never compiles: that takes minutes on a busy machine, and the worker would seem to hang.
     """
 
     def __init__(self, function: Callable[..., Any], set_of: Callable[..., str]) -> None:
@@ -167,7 +162,7 @@ class Switching(Entry):
         if not is_there(name):
             return self.function(*arguments)
         if not self.load(arguments):
-            unmark(name)  # the next command that needs it makes it again
+            unmark(name)  # the next command that needs it compiles it again
             log.warning(
                 "the machine code of %s is on disk and cannot be loaded: it runs uncompiled, some hundred times slower,"
                 " until the next command, or `streamer warm`, has made it again",
@@ -179,7 +174,7 @@ class Switching(Entry):
 
 
 class Dispatcher(Protocol):
-    """What we use of numba's."""
+    """What we use of numba's dispatcher."""
 
     stats: Any
     _cache: Any
@@ -199,8 +194,8 @@ def _types(arguments: Iterable[object]) -> tuple[object, ...]:
 def links() -> bool:
     """Whether this numba can compile an entry and its parts as one module (`streamer.numba_support.linking`).
 
-    If it lacks a name that it never documented, it compiles each function by itself, as numba does by default: the same
-    answers, three times the time to compile, and calls that take three times as long.
+    If it lacks an undocumented name, each function is compiled by itself, as by default: the same results, but
+    compiling and calls take three times as long.
     """
     try:
         from streamer.numba_support.linking import is_possible
@@ -211,7 +206,7 @@ def links() -> bool:
         return False
 
 
-def _tell_parts() -> None:
+def _register_parts() -> None:
     from numba.extending import overload
 
     while _parts:
@@ -241,7 +236,7 @@ def _kept(function: Callable[..., object], **options: object) -> Dispatcher:
 
 @contextmanager
 def _kept_in_our_folder(config: Any) -> Iterator[None]:
-    """Other people's functions are kept if they were."""
+    """Sets numba's cache folder to ours; other code's functions keep theirs."""
     ours = {"CACHE_DIR": folder(), "CACHE_LOCATOR_CLASSES": f"{Locator.__module__}.{Locator.__name__}"}
     before = {name: getattr(config, name, "") for name in ours}
     try:

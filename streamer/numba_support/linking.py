@@ -1,16 +1,16 @@
-"""An entry and its parts as one module of LLVM: linked first, then optimised and turned into machine code once.
+"""Compiles an entry and its parts as one LLVM module: linked first, then optimised and turned into machine code once.
 
-By default numba makes every function ready to be called: it links everything that the function calls into it, optimises
-the whole and generates code, for each function again. For parts that work is thrown away. Here a part is only written
-down, and an entry's module gets every part that it calls, directly or not, once. There parts are internal, so LLVM
-drops unused arguments and inlines a part that has one caller. The core of `streamer.incremental.core` compiles in 63 s
-instead of 186 s of one CPU, and an event takes 24 µs instead of 80 (`benchmarks/cold.py --plain`).
+By default numba makes every function callable by itself: it links in all that the function calls, optimises the whole
+and generates code, for each function again. For parts that work is wasted. Here a part stays LLVM text, and an entry's
+module gets every part that it calls, directly or not, once. There parts are internal, so LLVM drops unused arguments
+and inlines a part that has one caller. The core of `streamer.incremental.core` compiles in 63 s instead of 186 s of one
+CPU, and an event takes 24 µs instead of 80 (`benchmarks/cold.py --plain`).
 
-A part is compiled for integers of one width: otherwise it, and everything it calls, would be compiled once for a caller
+A part is compiled for integers of one width: otherwise it, and all that it calls, would be compiled once for a caller
 with a field of 32 bits and once for a caller with a count of 64.
 
-Loaded when something is compiled. It needs names of numba's that are not documented: `is_possible` says whether they
-are there.
+This module is imported when something is compiled. It needs undocumented names of numba's: `is_possible` says whether
+they are there.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NO_ADDRESS = 0
 UNDOCUMENTED = (
     "_codegen", "_final_module", "_finalized", "_get_module_for_linking", "_linking_libraries", "_optimize_functions",
 )  # fmt: skip
-"""Of a library of numba's, beside what is imported above."""
+"""Attributes of numba's libraries; the imports above are undocumented, too."""
 
 
 class _Unoptimised(JITCodeLibrary):  # type: ignore[misc]
-    """Functions are not optimised one by one before they are put together."""
+    """A library whose functions are not optimised before they are linked."""
 
     _linking_libraries: list[CodeLibrary]
 
@@ -42,10 +42,10 @@ class _Unoptimised(JITCodeLibrary):  # type: ignore[misc]
 
 
 class PartLibrary(_Unoptimised):
-    """A part, as it was written down; never made ready, so it has no address."""
+    """A part as LLVM text; it is never made callable, so it has no address."""
 
     environment: tuple[str, Any] | None = None
-    """The name of the variable that is to point to what numba keeps for the part, and that."""
+    """The part's environment of numba's, and the name of the variable that points to it."""
 
     def finalize(self) -> None:
         self._finalized = True
@@ -55,19 +55,18 @@ class PartLibrary(_Unoptimised):
 
     @property
     def codegen(self) -> PartLibrary:
-        """For numba's `library.codegen.set_env`: there is no variable yet."""
+        """For numba's `library.codegen.set_env`, as there is no variable yet."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
         self.environment = name, environment
 
-    def written_down(self) -> Any:
-        """The module of LLVM."""
+    def llvm_module(self) -> Any:
         return self._final_module
 
 
 class EntryLibrary(_Unoptimised):
-    """An entry with all that it reaches."""
+    """An entry, linked with all the parts that it reaches."""
 
     def finalize(self) -> None:
         module = self._final_module
@@ -76,7 +75,7 @@ class EntryLibrary(_Unoptimised):
         reached = list(_reached(self._linking_libraries, {}))
         for library in reached:
             is_part = isinstance(library, PartLibrary)
-            module.link_in(library.written_down() if is_part else library._get_module_for_linking(), preserve=True)
+            module.link_in(library.llvm_module() if is_part else library._get_module_for_linking(), preserve=True)
         for function in module.functions:
             if not function.is_declaration and function.name not in names:
                 function.linkage = "internal"
@@ -91,7 +90,7 @@ class EntryLibrary(_Unoptimised):
 
 
 def _reached(libraries: Iterable[CodeLibrary], found: dict[CodeLibrary, None]) -> Iterable[CodeLibrary]:
-    """The libraries, and those that parts among them reach, each once."""
+    """These libraries and those that parts among them reach, each once."""
     for library in libraries:
         if library not in found:
             found[library] = None
@@ -111,28 +110,28 @@ class _Compiler(Compiler):  # type: ignore[misc]
 
 
 class PartCompiler(_Compiler):
-    """numba's `pipeline_class` of a part."""
+    """The `pipeline_class` of a part."""
 
     library = PartLibrary
 
 
 class EntryCompiler(_Compiler):
-    """numba's `pipeline_class` of an entry."""
+    """The `pipeline_class` of an entry."""
 
     library = EntryLibrary
 
 
-UNSEEN = {"_nrt": False, "no_cfunc_wrapper": True}
+_OPTIONS = {"_nrt": False, "no_cfunc_wrapper": True}
 """Options of a part or an entry: nothing is allocated, C never calls it."""
 
-ENTRY = {**UNSEEN, "pipeline_class": EntryCompiler}
+ENTRY = {**_OPTIONS, "pipeline_class": EntryCompiler}
 
-PART = {**UNSEEN, "no_cpython_wrapper": True, "forceinline": False}
-"""Python does not call the machine code of a part; and who calls it from an `inner` does not make it one."""
+PART = {**_OPTIONS, "no_cpython_wrapper": True, "forceinline": False}
+"""Options of a part: Python never calls its machine code, and being called by an `inner` does not inline it."""
 
 
 def is_possible() -> bool:
-    """Whether this version of numba has what this module needs. It compiles nothing."""
+    """Whether this version of numba has the names that this module needs; compiles nothing."""
     codegen = cpu_target.target_context.codegen()
     library = EntryLibrary(codegen, "is_possible")
     needed = [(library, UNDOCUMENTED), (codegen, ["_engine"]), (cpu_target.options, PART)]
@@ -140,7 +139,7 @@ def is_possible() -> bool:
 
 
 def make_part(function: Callable[..., object], into_its_callers: bool) -> None:
-    """Lets compiled functions call this one."""
+    """Registers a function with numba, so that compiled functions can call it."""
     options = {**PART, "forceinline": into_its_callers, "pipeline_class": PartCompiler}
     template = make_overload_template(function, lambda *_: function, options, strict=False, inline="never")
 
@@ -153,5 +152,5 @@ def make_part(function: Callable[..., object], into_its_callers: bool) -> None:
 
 
 def _widened(argument: Any) -> Any:
-    """The type for which a part is compiled that is called with this one."""
+    """The argument type for which a part is compiled, given the caller's."""
     return types.int64 if argument in (types.int8, types.int16, types.int32) else argument

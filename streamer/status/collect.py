@@ -1,4 +1,4 @@
-"""What `streamer status` and the worker's page see of a table, as its servers tell it."""
+"""Collects a table's facts from Redis and Kafka for `streamer status` and the worker's page, and reads dead letters."""
 
 from __future__ import annotations
 
@@ -32,25 +32,24 @@ from streamer.kafka.topics import Admin, NotTold, members_of, topic_ids
 from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.table.schema import Table
 
-# Dead letters as they are read back: one of them, what many come to, and how many there were lately.
+# Dead letters: one, the counts of many, and how many there were lately.
 #
-# * A letter holds coordinates (shard and offset of the input), a reason and the column at fault, and nothing of what
-#   the message said. Kinds: "refused", the message was not applied; "partial", a statement was, and some of its rows
-#   kept their old values; "retried", "superseded" and "refused-again", what became of a refused one that an operator
-#   had tried again.
-# * Letters are counted as they pass, by kind, reason and column: a topic of millions is not held in memory.
-# * "Lately" means a number of source offsets, not a time: the share of what was refused is then one of messages,
-#   whatever the traffic, and the letters' own coordinates tell which belong to it.
+# * A dead letter holds coordinates (shard and offset of the input), a reason and the column at fault, and nothing of
+#   the message. Kinds: "refused", the message was not applied; "partial", a statement was applied, and some of its rows
+#   kept their old values; "retried", "superseded" and "refused-again", the outcomes of a retry.
+# * Dead letters are counted while they are read, by kind, reason and column: a topic of millions is not kept in memory.
+# * "Lately" means a number of input offsets, not a time: so the share of dead letters is one of messages, whatever the
+#   traffic, and their coordinates say which of them count.
 
 LATEST_OFFSETS: Final = 10_000
-"""Of the messages of a shard, so many count as the latest."""
+"""How many of a shard's offsets count as the latest."""
 
 TAIL_FIRST: Final = 512
-"""Records that are read first when the latest letters are sought; then twice as many, and so on."""
+"""How many records are first read from the end; then twice as many, and so on."""
 
 
 class Letter(msgspec.Struct, frozen=True):
-    """One dead letter; partition and offset: where the message stands in the input topic."""
+    """One dead letter. partition, offset: of the message in the input topic."""
 
     kind: str
     reason: str
@@ -62,22 +61,19 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 class LetterCount(msgspec.Struct):
-    """The letters that have kind, reason and column in common. first, last: when they were written, ISO 8601, UTC.
-
-    shards: the numbers of those that wrote them. example: coordinates of the last one.
-    """
+    """The dead letters of one kind, reason and column."""
 
     kind: str
     reason: str
     column: str | None
     letters: int = 0
-    first: str = ""
+    first: str = ""  # when it was written, ISO 8601, UTC
     last: str = ""
-    shards: list[int] = []
-    example: dict[str, int] = {}
+    shards: list[int] = []  # that wrote them
+    example: dict[str, int] = {}  # coordinates of the last one
 
     def add(self, letter: Letter, milliseconds: int) -> None:
-        """Counts one more letter, written at a time in milliseconds since 1970."""
+        """Counts a dead letter, written at a time in milliseconds since 1970."""
         at = written_at(milliseconds)
         self.letters += 1
         self.first = min(self.first or at, at)
@@ -88,13 +84,13 @@ class LetterCount(msgspec.Struct):
 
 
 class Tallies:
-    """What any number of letters come to."""
+    """Counts any number of dead letters."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str, str | None], LetterCount] = {}
 
     def add(self, letter: Letter, milliseconds: int) -> None:
-        """Counts one more letter, written at a time in milliseconds since 1970."""
+        """Counts a dead letter, written at a time in milliseconds since 1970."""
         alike = letter.kind, letter.reason, letter.column
         self._of.setdefault(alike, LetterCount(*alike)).add(letter, milliseconds)
 
@@ -108,7 +104,7 @@ class Tallies:
 
 
 def written_at(milliseconds: int) -> str:
-    """A time of Kafka's, to the second.
+    """A time of Kafka's in ISO 8601, to the second.
 
     >>> written_at(1_764_000_000_123)
     '2025-11-24T16:00:00+00:00'
@@ -117,7 +113,7 @@ def written_at(milliseconds: int) -> str:
 
 
 def letter_of(record: Record) -> Letter:
-    """The letter that a record of the dead-letters topic holds; of kind "foreign" where somebody else wrote it."""
+    """The dead letter in a record; of kind "foreign" if we did not write it."""
     try:
         return msgspec.json.decode(record.value() or b"", type=Letter)
     except msgspec.DecodeError:
@@ -126,12 +122,12 @@ def letter_of(record: Record) -> Letter:
 
 
 def row_of(letter: Letter, milliseconds: int) -> dict[str, Any]:
-    """A letter as one line of a file, with the time it was written."""
+    """A dead letter as one line of a file, with the time when it was written."""
     return {"at": written_at(milliseconds), **msgspec.structs.asdict(letter)}
 
 
 def standing_refused(letters: Iterable[Letter]) -> dict[int, Letter]:
-    """Of one shard's letters, in the order they were written, those whose message is refused to this day, by offset."""
+    """Those of a shard's dead letters, in their order, whose message is still refused, by offset."""
     standing: dict[int, Letter] = {}
     for letter in letters:
         if letter.kind in (REFUSED, REFUSED_AGAIN):
@@ -142,9 +138,10 @@ def standing_refused(letters: Iterable[Letter]) -> dict[int, Letter]:
 
 
 def refused_lately(reached: int, first: int, end: int, letters_from: Callable[[int], Iterable[Letter]]) -> int:
-    """How many of the LATEST_OFFSETS before `reached` are dead letters, by the end of the topic of dead letters.
+    """How many of the LATEST_OFFSETS before `reached` are dead letters.
 
-    first, end: its offsets; letters_from: its letters from an offset on, which are read back as far as is needed.
+    first, end: offsets of the topic of dead letters; letters_from: its letters from an offset on, read as far back as
+    needed.
     """
     since, n_records = reached - LATEST_OFFSETS, TAIL_FIRST
     while True:
@@ -156,19 +153,19 @@ def refused_lately(reached: int, first: int, end: int, letters_from: Callable[[i
         n_records *= 2
 
 
-# What `streamer status` sees of a table: of every shard, of its topics, of its workers and of Redis itself.
+# The facts of a table: every shard, the topics, the workers and Redis itself.
 #
-# * Cheap: counts, last records, and at most one message per shard; no shard is loaded. Nothing is written, and nothing
-#   is asked in a way that a full Redis refuses.
-# * Redis and Kafka cannot be read at one moment. What a shard holds is read before and after what Kafka says of it, and
-#   both readings are handed on: where they agree the shard was at rest meanwhile.
-# * The positions are read before the end of `live`: what was published with a position is then below that end.
+# * Cheap: counts, last records, and at most one message per shard; no shard is loaded. Nothing is written, and a full
+#   Redis answers every question.
+# * Redis and Kafka cannot be read at one moment. A shard's data in Redis are read before and after Kafka's: if both
+#   readings agree, the shard was at rest in between.
+# * The positions are read before the end of `live`: all records published with a position are then below that end.
 
 GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
 
 
 def look(table: Table, kafka: str, redis: str) -> TableFacts:
-    """Looks once. Raises UsageError if the input topic does not exist; ServerUnreachable."""
+    """Collects the facts once. Raises UsageError if the input topic does not exist; ServerUnreachable."""
     table_name, outputs = table.name, outputs_of(table.form)
     client = connect(redis)
     with open_consumer(kafka) as consumer:
@@ -225,13 +222,13 @@ def _in_kafka(
 
 
 def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting | None:
-    """The first message from `start` on: the offsets up to the end may hold none, but markers of transactions."""
+    """The first message from `start` on; the offsets up to the end may hold transaction markers only."""
     record = next(records(consumer, place, start, end), None)
     return None if record is None else Waiting(record.offset(), record.timestamp()[1] / 1000)
 
 
 def _refused_lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int]:
-    """How many of a shard's latest messages are dead letters, of how many; 0 of 0 if the shard's counts tell it."""
+    """How many of how many latest messages are dead letters; 0 of 0 if the shard's own counts suffice."""
     place = Place(topic_name(table_name, DEAD_LETTERS), shard)
     if meta is None or meta.counts.messages <= LATEST_OFFSETS or not places_of(consumer, place.topic):
         return 0, 0
@@ -241,7 +238,7 @@ def _refused_lately(consumer: Consumer, table_name: str, shard: int, meta: Meta 
 
 
 def _workers(admin: Admin, table_name: str) -> Workers:
-    """The members of the workers' consumer group; the embedded broker, for one, does not tell them."""
+    """The members of the workers' consumer group; some brokers, as the embedded one, do not show them."""
     until = monotonic() + GROUP_SECONDS_MAX
     try:
         while (group := members_of(admin, worker_group(table_name), topic_name(table_name, CHANGES))) is None:

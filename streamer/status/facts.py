@@ -1,12 +1,12 @@
-"""What is known of a table, its shards and a worker, as values: from outside, by Redis and Kafka, and from inside.
+"""Facts of a table, its shards and a worker, as values.
 
 The rules of this file
 ----------------------
-* A shard has both sides in one value: `redis` and `kafka` are what anybody can look up, `held` is what the worker that
-  holds the shard knows by itself. Whoever did not look leaves a side out; from inside is nearer to the truth.
-* Times that are shown are in seconds since 1970. How long something lasts, from inside, is in seconds of the process'
-  own clock: a clock that is set changes no verdict.
-* Counts, names of our own and texts of our own errors: no value of a row, no key.
+* `ShardFacts` has both sides of a shard: `redis` and `kafka` are what the servers show, `held` is what its own worker
+  knows, which is more exact. A side that was not looked at is left out.
+* Times are in seconds since 1970. Durations that a worker measures are by its monotonic clock: a clock that is set
+  changes no verdict.
+* Counts, our own names and texts of our own errors: no value of a row, no key.
 """
 
 from __future__ import annotations
@@ -25,44 +25,40 @@ from streamer.incremental.store.redis_server import Durability
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The first message that a shard has not applied: its offset, and when it was written, in seconds since 1970."""
+    """The first message that a shard has not applied."""
 
     offset: int
-    since: float
+    since: float  # when it was written
 
 
 @dataclass(frozen=True, slots=True)
 class InRedis:
-    """What Redis holds of one shard: as read before Kafka was asked, and after; None: it never committed."""
+    """Redis' data of one shard."""
 
-    before: Meta | None = None
-    meta: Meta | None = None
+    before: Meta | None = None  # read before Kafka was asked; None: the shard never committed
+    meta: Meta | None = None  # read afterwards
     sizes: Sizes = field(default_factory=lambda: Sizes(0, 0, 0, 0))
     custody: Ownership = field(default_factory=Ownership)
 
 
 @dataclass(frozen=True, slots=True)
 class InKafka:
-    """What Kafka holds of one shard; position None: it never published.
-
-    refused_lately: how many of the last `lately` messages that were read are dead letters; 0 of 0: not asked, because
-    the shard has read no more than that.
-    """
+    """Kafka's data of one shard."""
 
     input_state: InputState = field(default_factory=lambda: InputState({}, 0, 0, 0))
-    position: Position | None = None
+    position: Position | None = None  # None: it never published
     waiting: Waiting | None = None
-    refused_lately: int = 0
-    lately: int = 0
+    refused_lately: int = 0  # dead letters among the last `lately` messages
+    lately: int = 0  # 0: the shard has read too few messages
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFacts:
-    """One shard, as the worker knows it to which Kafka has given it."""
+    """One shard, as the worker to which it is assigned knows it."""
 
     shard: int
-    taken_over: bool = False  # since it was given
-    lost: bool = False  # somebody else has it now
+    taken_over: bool = False  # since its assignment
+    lost: bool = False  # another worker has it now
     since: float | None = None
     lag: int = 0  # messages and markers that wait
     still_seconds: float = 0.0  # for how long messages wait, and none was applied
@@ -71,16 +67,16 @@ class HeldFacts:
     error: str = ""  # why it is about to be taken over again
     error_seconds: float = 0.0
     fault_seconds: float | None = None  # since a message was skipped that could not be applied
-    releases: bool = False  # it puts the rows of a snapshot into QI groups, which may take long
+    releases: bool = False  # the rows of a snapshot are put into QI groups, which may take long
     rows: int = 0
     pending: int = 0
     pending_since: float | None = None
     qi_groups: int = 0
-    counts: Counts = NO_MESSAGES  # of all times, not of this process
+    counts: Counts = NO_MESSAGES  # over the shard's whole life, not of this process
     release: int = 0
     committed_at: float | None = None
     ncp: float | None = None  # the mean of the published rows
-    ncp_fresh: float | None = None  # the same of a table anonymized afresh
+    ncp_fresh: float | None = None  # the same if the table were anonymized again
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()
     messages_per_s: float = 0.0
@@ -89,30 +85,30 @@ class HeldFacts:
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:
-    """One shard; worker: who Kafka gave it to, "" nobody; held: what that worker knows of it, if it was asked."""
+    """One shard."""
 
     number: int
     redis: InRedis = field(default_factory=InRedis)
     kafka: InKafka = field(default_factory=InKafka)
-    worker: str = ""
-    held: HeldFacts | None = None
+    worker: str = ""  # to which Kafka assigned it; "": to none
+    held: HeldFacts | None = None  # what that worker knows
 
     @property
     def waits(self) -> bool:
-        """Whether a message waits, as seen from outside; offsets below the end of the input may hold none."""
+        """Whether a message waits, by the servers; offsets below the end of the input may hold no message."""
         waiting, meta = self.kafka.waiting, self.redis.meta
         return waiting is not None and waiting.offset >= (meta.next if meta else 0)
 
     @property
     def lag(self) -> int:
-        """Offsets that the shard has not read; none if no message waits in them."""
+        """Offsets that the shard has not read; 0 if they hold no message."""
         if self.held is not None:
             return self.held.lag
         next_ = self.redis.meta.next if self.redis.meta else 0
         return max(0, self.kafka.input_state.end - next_) if self.waits else 0
 
     def still_seconds(self, now: float) -> float:
-        """For how long messages wait while none is applied; 0 during a take-over. now: by the clock of Redis."""
+        """For how long messages wait while none is applied; 0 during a take-over. now: Redis' time."""
         if self.held is not None:
             return self.held.still_seconds if self.held.taken_over else 0.0
         if self.kafka.waiting is None or not self.waits:
@@ -122,7 +118,7 @@ class ShardFacts:
 
     @property
     def releases(self) -> bool:
-        """Whether the shard holds back a snapshot, which an algorithm puts into QI groups."""
+        """Whether the shard holds back a snapshot, whose rows an algorithm puts into QI groups."""
         if self.held is not None:
             return self.held.releases
         return self.redis.meta is not None and holds_back(self.redis.meta)
@@ -130,20 +126,20 @@ class ShardFacts:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Which worker Kafka gave which shard; settled: no shard is changing hands. told: Kafka says so at all."""
+    """The workers to which Kafka assigned shards."""
 
     by_shard: Mapping[int, str]
-    settled: bool = True
-    told: bool = True
+    settled: bool = True  # no rebalance is running
+    told: bool = True  # Kafka shows the consumer group to this user
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table, from outside. topics: partitions by topic, 0 for one that is missing."""
+    """One table, as its servers show it."""
 
     shards: Sequence[ShardFacts]
     workers: Workers
-    topics: Mapping[str, int]
+    topics: Mapping[str, int]  # numbers of partitions; 0: the topic is missing
     shards_in_redis: Sequence[int]
     redis_now: RedisNow
     durability: Durability
@@ -151,23 +147,23 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """A server that is asked now and then: how long ago it answered last; full: it takes no writes."""
+    """A server that the worker asks now and then."""
 
     name: str
-    silent_seconds: float
-    full: bool = False
+    silent_seconds: float  # since its last answer
+    full: bool = False  # it takes no writes
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """One worker, from inside."""
+    """One worker, as it knows itself."""
 
     table: str
     worker: str
     version: str
     now: float
-    joined: bool  # Kafka has given the worker its shards, possibly none
+    joined: bool  # the assignment is complete; it may be empty
     servers: tuple[ServerFacts, ...]
     shards: tuple[HeldFacts, ...]
-    refused: Mapping[int, Ownership] = field(default_factory=dict)  # shards it may get and has not taken over
-    unjoined_seconds: float = 0.0  # at the start, or since Kafka last began to give out the shards
+    refused: Mapping[int, Ownership] = field(default_factory=dict)  # of its shards, or those it may get
+    unjoined_seconds: float = 0.0  # since the start, or since the last rebalance began

@@ -1,20 +1,19 @@
-"""The one judge: what is wrong with a shard, a worker or a whole table, in sentences that say what to do.
+"""Judges a shard, a worker or a whole table: what is wrong, in sentences that say what to do.
 
-`streamer status` asks about what Redis and Kafka show of a table, a worker's /health about what the worker knows of
-itself, and a worker's page about both at once. The rules and their limits are the same; which of them apply is a
-matter of what is known.
+`streamer status` judges what Redis and Kafka show of a table, a worker's /health what the worker knows of itself, and a
+worker's page both. The rules and their limits are the same; which of them apply depends on what is known.
 
 The rules of this file
 ----------------------
-* Pure: facts in, sentences out. Every sentence names the shard or the server. None holds a value of anybody's row.
-* A problem is what somebody has to act on, or what keeps the published table from being the table. What the next
-  worker repairs by itself is a warning, and what passes within seconds is nothing.
-* A shard is allowed its take-over, a large statement its computing, a snapshot its algorithm. Only the worker itself
-  sees whether it computes: from outside a minute of silence is allowed instead.
-* A shard that moves while it is looked at is judged by all that one reading shows. Only what compares Redis with Kafka
-  needs a shard at rest, and is then held to the very rules of a worker that takes it over.
-* /health is about what a worker is there for: to be reached, to hold its shards and to go on with them. What is in the
-  shards (dead letters, rebuilds that failed, topics) concerns whoever looks after the table: `status` and the page.
+* Pure: facts in, sentences out. Every sentence names the shard or the server. None holds a value of a row.
+* A problem needs somebody to act, or keeps the published table from being current. A warning is what the next worker
+  repairs by itself. What passes within seconds is neither.
+* A take-over, the computing of a large statement, and the algorithm of a snapshot may take their time. Only the worker
+  itself sees whether it computes: from outside, a minute of silence is allowed instead.
+* A shard that commits while it is read is judged by one reading. Only the comparison of Redis with Kafka needs a shard
+  at rest; it has the rules of a take-over.
+* /health is about the worker: whether it is reached, holds its shards and goes on with them. What is in the shards
+  (dead letters, failed rebuilds, topics) is for `status` and the page.
 """
 
 from __future__ import annotations
@@ -33,39 +32,30 @@ from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.privacy.models import model_of, words
-from streamer.status.facts import (
-    HeldFacts,
-    InRedis,
-    ServerFacts,
-    ShardFacts,
-    TableFacts,
-    WorkerFacts,
-    Workers,
-)
+from streamer.status.facts import HeldFacts, InRedis, ServerFacts, ShardFacts, TableFacts, WorkerFacts, Workers
 from streamer.table.schema import Table
 
 SERVER_SILENT_SECONDS_MAX = 10.0
-"""How long a server may leave a worker without an answer."""
+"""How long a server may not answer a worker."""
 
 STILL_SECONDS_MAX = 10.0
-"""How long messages may wait while none is applied, and how long one error may follow the other. What the shard
-computes for the first of them, or waits for its turn to compute, comes on top."""
+"""How long messages may wait while none is applied, and how long errors may follow each other. The time in which the
+shard computes, or waits for the compute lock, is allowed in addition."""
 
 STILL_OUTSIDE_SECONDS_MAX = 60.0
-"""The same if nobody tells whether the shard computes."""
+"""The same if it is not known whether the shard computes."""
 
 SHARD_CALL_SECONDS_MAX = 120.0
-"""How long one call of a shard's thread may take if no message waits for it, if it loads the shard, or if it
-computes."""
+"""How long a call of a shard's thread may take if no message waits, if it loads the shard, or if it computes."""
 
 STANDSTILL_SECONDS_MAX = 600.0
-"""How long a region of a rebuild may take, or all rows of a first snapshot."""
+"""How long a region of a rebuild may take, or the algorithm of a first snapshot."""
 
 UNJOINED_SECONDS_MAX = 60.0
-"""How long Kafka may take to give out the shards: it waits for workers that have died until their sessions end."""
+"""How long a rebalance may take: Kafka waits for dead workers until their sessions end."""
 
 FAULT_SECONDS = 30.0
-"""How long it is reported that a message could not be applied."""
+"""How long a message that could not be applied is reported."""
 
 REDIS_IS_FULL = "Redis is full, so that no worker can commit: raise its maxmemory"
 
@@ -78,13 +68,13 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, other: Verdict) -> None:
-        """Adds another one's sentences to these."""
+        """Adds the sentences of another verdict."""
         self.problems += other.problems
         self.warnings += other.warnings
 
 
 def ago(seconds: float) -> str:
-    """A time that has passed, as people say it.
+    """A duration, as people say it.
 
     >>> ago(0.2), ago(59), ago(600), ago(7300), ago(200_000)
     ('0 s', '59 s', '10 min', '2 h', '2 d')
@@ -99,7 +89,7 @@ def ago(seconds: float) -> str:
 
 
 def worker_problems(facts: WorkerFacts) -> list[str]:
-    """What is wrong with a worker, by what it knows of itself; nothing if it is well."""
+    """What is wrong with a worker, by what it knows itself."""
     refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in sorted(facts.refused.items()))
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
@@ -128,12 +118,12 @@ def _joining(facts: WorkerFacts) -> Iterator[str]:
 
 
 def held_problems(held: HeldFacts, worker: str = "") -> list[str]:
-    """What is wrong with one shard of a worker, by what that worker knows."""
+    """What is wrong with one shard, by what its worker knows."""
     return list(_stands_still(ShardFacts(held.shard, worker=worker, held=held), Workers({}, told=False), now=0.0))
 
 
 def not_ready(facts: WorkerFacts) -> list[str]:
-    """Why a worker is not ready; nothing once Kafka has given it its shards and it has taken over each of them."""
+    """Why a worker is not ready: its assignment is not complete, or it has not taken over all its shards."""
     if not facts.joined:
         return ["Kafka has not given shards to this worker yet"]
     missing = {shard.shard: shard.lost for shard in facts.shards if shard.lost or not shard.taken_over}
@@ -149,7 +139,7 @@ def not_ready(facts: WorkerFacts) -> list[str]:
 def judge_shard(
     table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
 ) -> Verdict:
-    """What concerns one shard; dead_letters_max: the largest share of its latest messages that may be dead letters."""
+    """The verdict on one shard. dead_letters_max: the allowed share of dead letters among its latest messages."""
     verdict = Verdict()
     verdict.add(_standing(table, shard))
     if shard.held is None or not shard.held.taken_over:
@@ -169,7 +159,7 @@ def judge_shard(
 
 
 def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
-    """Why a shard does not go on: one reason, the one that says most; and a fault of a short time ago."""
+    """Why a shard does not go on (one reason, the most telling one), and a recent fault."""
     held, prefix, still = shard.held, f"shard {shard.number}:", shard.still_seconds(now)
     busy = held.busy_seconds if held is not None else 0.0
     look = f"look at the log of {shard.worker or 'its worker'}, or start it again"
@@ -192,13 +182,13 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         yield f"{prefix} its thread is in one call for {ago(busy)}: {look}"
     if held is not None and held.fault_seconds is not None and held.fault_seconds <= FAULT_SECONDS:
         yield (
-            f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, in a way nobody foresaw, and was "
-            "passed over: `streamer dead-letters` says which"
+            f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, by an unforeseen error, and was "
+            "skipped: `streamer dead-letters` says which"
         )
 
 
 def _abandoned_since(shard: ShardFacts, workers: Workers) -> float | None:
-    """Since when messages wait that no worker will read; None if one will, or if nobody knows."""
+    """Since when messages wait that no worker will read; None if one will, or if it is not known."""
     waiting = shard.kafka.waiting
     if waiting is None or not shard.waits or shard.worker or not (workers.told and workers.settled):
         return None
@@ -206,7 +196,7 @@ def _abandoned_since(shard: ShardFacts, workers: Workers) -> float | None:
 
 
 def _patience(shard: ShardFacts) -> float:
-    """For how many seconds messages may wait for a shard."""
+    """For how many seconds messages may wait."""
     if shard.releases:
         return STANDSTILL_SECONDS_MAX
     if shard.held is None:
@@ -215,7 +205,6 @@ def _patience(shard: ShardFacts) -> float:
 
 
 def _held_back(shard: ShardFacts) -> str:
-    """That the shard holds back a snapshot, and until when; "" if it does not."""
     meta = shard.redis.meta
     if meta is None or meta.snapshot is None or not holds_back(meta):
         return ""
@@ -226,7 +215,7 @@ def _held_back(shard: ShardFacts) -> str:
 
 
 def _standing(table: Table, shard: ShardFacts) -> Verdict:
-    """Whether Redis, the output and the input fit together, as far as that is known."""
+    """Whether Redis, the output and the input fit together."""
     number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
     if meta is None:
         lost = position is not None and shard.redis.before is None
@@ -259,9 +248,10 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
 
 def _emptied(table: Table, number: int) -> str:
     outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
-    made = f"{' and '.join(outputs)} {'were' if len(outputs) > 1 else 'was'} made anew"
+    recreated = f"{' and '.join(outputs)} {'were' if len(outputs) > 1 else 'was'} recreated"
     return (
-        f"shard {number}: {made}, and readers lack the table; start `streamer worker`, which publishes it whole again"
+        f"shard {number}: {recreated}, and readers lack the table; start `streamer worker`, which publishes it whole "
+        "again"
     )
 
 
@@ -280,9 +270,9 @@ def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
 
 
 def _is_emptied(shard: ShardFacts) -> bool:
-    """Whether nothing is left of what was published, if the broker gives no ids, by which `compare` would know.
+    """Whether the published records are gone. `compare` knows it by topic ids, which not every broker gives.
 
-    If the positions are gone as well, the second commit of a shard says that its first one was published.
+    If the positions are gone, too, a shard's second commit shows that its first one was published.
     """
     position, before = shard.kafka.position, shard.redis.before
     if shard.kafka.input_state.live_begun:
@@ -293,7 +283,7 @@ def _is_emptied(shard: ShardFacts) -> bool:
 
 
 def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
-    """Why a worker refused the shard; harmless if another worker holds it and goes on. known: problems found before."""
+    """Why a worker refused the shard; a warning if another worker goes on with it. known: problems found before."""
     custody = shard.redis.custody
     refusal = custody.refusal
     if custody.beginning:
@@ -318,7 +308,7 @@ def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
 
 
 def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
-    """Whether a rebuild stands still or the last one came to nothing; requests that were refused a short time ago."""
+    """Whether a rebuild hangs or the last one failed; requests that were refused a short time ago."""
     meta, verdict = shard.redis.meta or Meta(), Verdict()
     running, last = meta.rebuild, last_rebuild(meta.rebuilds)
     if running is not None and now - running.at > STANDSTILL_SECONDS_MAX:
@@ -360,7 +350,7 @@ def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
 
 
 def judge(table: Table, facts: TableFacts, dead_letters_max: float) -> tuple[list[Verdict], Verdict]:
-    """What is to be said of each shard, and of all of it together; dead_letters_max: as `judge_shard` takes it."""
+    """The verdicts on each shard, and on all together. dead_letters_max: of `judge_shard`."""
     now = facts.redis_now.time
     of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max) for shard in facts.shards]
     verdict = Verdict()
@@ -370,7 +360,7 @@ def judge(table: Table, facts: TableFacts, dead_letters_max: float) -> tuple[lis
 
 
 def judge_table(table: Table, facts: TableFacts) -> Verdict:
-    """What concerns no single shard."""
+    """The verdict on the table as a whole."""
     verdict = Verdict(warnings=list(sql_warnings(table)))
     verdict.problems += [*_topic_problems(table, facts), *_key_forms(facts)]
     for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
@@ -407,7 +397,7 @@ def _topic_problems(table: Table, facts: TableFacts) -> Iterator[str]:
 
 
 def _key_forms(facts: TableFacts) -> Iterator[str]:
-    """Each shard learns by itself how message keys are written. Two forms put one row into two shards."""
+    """Each shard learns the form of message keys by itself. Two forms would put one row into two shards."""
     metas = ((shard.number, shard.redis.meta) for shard in facts.shards)
     forms = {number: meta.key_form for number, meta in metas if meta is not None and meta.key_form}
     if len(set(forms.values())) > 1:
@@ -419,7 +409,7 @@ def _key_forms(facts: TableFacts) -> Iterator[str]:
 
 
 def _idle(facts: TableFacts) -> Iterator[str]:
-    """Shards without a worker in which no message waits; if one does, that is a problem of the shard."""
+    """Shards without a worker in which no message waits; a waiting message is a problem of the shard."""
     idle = [str(shard.number) for shard in facts.shards if not shard.worker and not shard.waits]
     if idle:
         yield f"no worker holds shard{'s' * (len(idle) > 1)} {', '.join(idle)}: start `streamer worker`"

@@ -1,1 +1,1 @@
-"""What a worker has to be told, by whoever starts one: a command, Faust, a test."""
+"""The settings of a worker."""

@@ -1,4 +1,4 @@
-"""How a worker's log is written and where it listens for browsers and probes: `--log-format`, `--web HOST:PORT`."""
+"""The options `--log-format` and `--web HOST:PORT` of a worker."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import NamedTuple
 from streamer.errors import UsageError
 
 WEB = "STREAMER_WEB"
-"""The variable that stands for `--web`."""
+"""The environment variable of `--web`."""
 
 TEXT, JSON = "text", "json"
-"""How a log is written."""
+"""Formats of a log."""
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0: any that is free."""
+    """Where to listen. port 0: any free one."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody outside this machine can reach it."""
+        """Whether only this machine can reach it."""
         return is_loopback(self.host)
 
     @property
@@ -34,7 +34,7 @@ class Address(NamedTuple):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name, or an address without brackets, is this machine's own for certain.
+    """Whether a name, or an address without brackets, is certainly this machine's own.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "10.0.0.1", "example.org", "")]
     [True, True, True, False, False, False, False]
@@ -46,7 +46,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_address(text: str) -> Address:
-    """HOST:PORT, [IPV6]:PORT, or a port alone, which is one of the loopback. Raises UsageError.
+    """Reads HOST:PORT, [IPV6]:PORT, or a port alone, on loopback. Raises UsageError.
 
     >>> read_address("8080"), read_address("[::1]:80").url
     (Address(host='127.0.0.1', port=8080), 'http://[::1]:80')
@@ -60,7 +60,7 @@ def read_address(text: str) -> Address:
 
 
 def host_in(header: str) -> str:
-    """The host that a Host header names, without its port.
+    """The host in a Host header, without its port.
 
     >>> host_in("localhost:8080"), host_in("[::1]:80"), host_in("[::1]"), host_in("10.0.0.1")
     ('localhost', '::1', '::1', '10.0.0.1')

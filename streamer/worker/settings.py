@@ -1,4 +1,4 @@
-"""What a worker has to be told: its table and its two servers."""
+"""A worker's settings: its table, its servers, and how it shows itself."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ from streamer.worker.options import TEXT, WEB, Address, read_address
 SESSION_SECONDS = 10.0
 
 
-def _this_process() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 VARIABLES = {
     "STREAMER_TABLE": "the path of table.yaml",
     "KAFKA_BOOTSTRAP": "Kafka's bootstrap servers; or bootstrap.servers in the file KAFKA_CONFIG",
@@ -35,31 +31,24 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """A worker's table and servers.
-
-    name: how `status` names this worker; in Kafka's consumer group, and in Redis beside the shards that it takes over.
-    session_seconds: how long Kafka waits for a silent worker before it gives its shards to another one.
-    schemas: those of the schema registry, if there is one.
-    web: where it answers browsers and probes, None: nowhere. log_format: how its lines on stderr are written.
-    embedded: the servers live in this process and keep nothing, so that Redis' durability is not asked for.
-    """
+    """A worker's settings."""
 
     table: Table
     kafka: str
     redis: str = field(repr=False)  # may hold a password
-    embedded: bool = False
-    schemas: Schemas = field(default_factory=NoSchemas, repr=False)
-    session_seconds: float = SESSION_SECONDS
-    web: Address | None = None
+    embedded: bool = False  # the servers are in this process, so that Redis need not be durable
+    schemas: Schemas = field(default_factory=NoSchemas, repr=False)  # of the schema registry, if there is one
+    session_seconds: float = SESSION_SECONDS  # how long Kafka waits for a silent worker before it reassigns its shards
+    web: Address | None = None  # where it answers browsers and probes
     log_format: str = TEXT
-    name: str = field(default_factory=_this_process)
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")  # in Kafka, Redis and `status`
 
     def __post_init__(self) -> None:
         servers_of(self.kafka)
 
     @cached_property
     def live_format(self) -> LiveFormat:
-        """How records of `live` are written. Raises ConfigError where that needs a registry, and none is named."""
+        """The format of `live`. Raises ConfigError if that needs a registry, and none is named."""
         return live_format(self.table, self.schemas)
 
     @property
@@ -69,7 +58,7 @@ class WorkerSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> WorkerSettings:
-        """Raises ConfigError that names the variables which are missing."""
+        """Reads the environment variables. Raises ConfigError that names missing ones."""
         environment = {"KAFKA_BOOTSTRAP": kafka_settings(environment).bootstrap, **environment}
         missing = [f"{name} ({what})" for name, what in VARIABLES.items() if not environment.get(name)]
         if missing:

@@ -294,7 +294,7 @@ def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen
         wait_until(
             lambda: read(bootstrap, table_name, "live", SHARD) == [], 20, lambda: "the former output is still read"
         )
-        with pytest.raises(Conflict, match=r"made anew.*\.live"):
+        with pytest.raises(Conflict, match=r"recreated.*\.live"):
             outlet.publish([live("difference")], position(2))
         assert read(bootstrap, table_name, "live", SHARD) == []
         outlet.fence()

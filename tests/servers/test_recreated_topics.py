@@ -159,7 +159,7 @@ def test_a_reader_that_began_before_the_output_was_made_anew_shows_whole_tables_
         before = people.frame()
         make_anew(world, LIVE)
         world.write(3000)
-        with pytest.raises(StreamerError, match=r"live was deleted and made anew.*start again"):
+        with pytest.raises(StreamerError, match=r"live was deleted and recreated.*start again"):
             for _ in range(200):
                 people.poll(0.1)
                 assert people.frame().equals(before)

@@ -318,7 +318,7 @@ def test_a_live_topic_that_was_made_anew_is_told_by_its_emptiness(worked: Operat
     make_topics(worked.servers.kafka_bootstrap, worked.name, SHARDS, but=dict.fromkeys(OTHERS, 0))
     problems = worked.report("status")["problems"]
     assert len(problems) == SHARDS
-    assert all(f"{live} was made anew" in problem for problem in problems)
+    assert all(f"{live} was recreated" in problem for problem in problems)
 
 
 def test_an_input_that_was_made_anew_and_filled_as_far_is_not_taken_for_the_old_one(worked: OperatedTable) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from agents.anonymizer import Anonymizer, Job, NotAnonymized, RebuildThrottle, answered
 from streamer.table.encode import EncodedRows
-from streamer.table.schema import Table
+from worlds.checkout import ROOT
 from worlds.small_tables import TABLES
+from worlds.workers import wait_until
 
 # One region of a worker at a time, and a rest after each.
 
@@ -72,10 +74,12 @@ def anonymizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Anonymizer]:
     one.close()
 
 
-def process_of(anonymizer: Anonymizer) -> subprocess.Popen[bytes]:
-    process = anonymizer._process
-    assert process is not None
-    return process
+def process() -> int:
+    """The id of the one process that anonymizes for this one."""
+    fields = ("ps", "--no-headers", "-o", "pid,stat,args", "--ppid", str(os.getpid()))
+    lines = [line.split(None, 2) for line in subprocess.run(fields, capture_output=True, text=True).stdout.splitlines()]
+    (found,) = (int(pid) for pid, state, args in lines if "agents.anonymizer" in args and state[0] != "Z")
+    return found
 
 
 def grouped(job: Job) -> list[list[int]]:
@@ -84,37 +88,32 @@ def grouped(job: Job) -> list[list[int]]:
 
 def test_every_row_is_in_a_group_and_another_region_takes_the_same_process(anonymizer: Anonymizer) -> None:
     first = grouped(anonymizer.submit(rows(20), "mondrian", 1))
-    pid = process_of(anonymizer).pid
+    pid = process()
     assert sorted(chain.from_iterable(first)) == list(range(20))
     assert min(map(len, first)) >= 2
     assert grouped(anonymizer.submit(rows(20), "mondrian", 1)) == first
     assert grouped(anonymizer.submit(rows(0), "mondrian", 1)) == []
-    assert process_of(anonymizer).pid == pid
+    assert process() == pid
 
 
 def test_it_is_ready_as_soon_as_its_process_runs_and_not_while_that_is_at_work(anonymizer: Anonymizer) -> None:
     assert not anonymizer.is_ready()
-    deadline = time.monotonic() + 60
-    while not anonymizer.is_ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    pid = process_of(anonymizer).pid
-    job = anonymizer.submit(rows(5_000), "mondrian", 1)
-    while anonymizer._at_work is None and not job.result.done():
-        time.sleep(0.001)
-    assert not anonymizer.is_ready() or job.result.done()
+    wait_until(anonymizer.is_ready, 60, lambda: "no process has started")
+    pid = process()
+    os.kill(pid, signal.SIGSTOP)
+    job = anonymizer.submit(rows(20), "mondrian", 1)
+    wait_until(lambda: anonymizer.busy, 60, lambda: "the job has not begun")
+    assert not anonymizer.is_ready()
+    os.kill(pid, signal.SIGCONT)
     job.result.result(60)
-    assert process_of(anonymizer).pid == pid
+    assert process() == pid
 
 
 def test_where_no_process_comes_to_be_whoever_has_a_region_is_told_so(
     anonymizer: Anonymizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    deadline = time.monotonic() + 60
-    while not anonymizer.is_ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    wait_until(anonymizer.is_ready, 60, lambda: "no start has failed")
     with pytest.raises(NotAnonymized, match="ended in the middle of its work"):
         anonymizer.submit(rows(2), "mondrian", 1).result.result(60)
 
@@ -131,52 +130,54 @@ def test_what_cannot_be_anonymized_is_told_and_the_next_region_is(anonymizer: An
     assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
 
 
-def test_an_error_that_nobody_foresaw_is_told_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(table: Table, given: EncodedRows, algorithm: str, seed: int) -> None:
-        raise KeyError(given.values[0])
+def test_an_error_that_nobody_foresaw_is_told_without_its_text() -> None:
+    class Failing(EncodedRows):
+        @property
+        def codes(self) -> NoReturn:
+            raise KeyError(CANARY)
 
-    monkeypatch.setattr("agents.anonymizer.groups_by", fails)
-    said = answered(TABLE, rows(2), "mondrian", 1)
+    said = answered(TABLE, Failing.__new__(Failing), "mondrian", 1)
     assert isinstance(said, str)
-    assert said.startswith("an error that nobody foresaw: KeyError in test_anonymizer.py")
+    assert said.startswith("an unforeseen error: KeyError in test_anonymizer.py")
     assert "Canary" not in said
 
 
 def test_a_process_that_ended_is_started_again(anonymizer: Anonymizer) -> None:
     assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
-    process_of(anonymizer).kill()
+    os.kill(process(), signal.SIGKILL)
     assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
 
 
 def test_what_nobody_waits_for_any_more_is_killed_and_what_follows_is_done(anonymizer: Anonymizer) -> None:
     assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
-    process = process_of(anonymizer)
-    process.send_signal(signal.SIGSTOP)
+    os.kill(former := process(), signal.SIGSTOP)
     stuck, waiting, wanted = (anonymizer.submit(rows(2), "mondrian", seed) for seed in (1, 2, 3))
-    while anonymizer._at_work is not stuck:
-        time.sleep(0.01)
-    waiting.abandon()
-    stuck.abandon()
+    wait_until(lambda: anonymizer.busy, 60, lambda: "the first job has not begun")
+    anonymizer.abandon(waiting)
+    anonymizer.abandon(stuck)
     with pytest.raises(CancelledError):
         stuck.result.result(60)
     assert waiting.result.cancelled()
     assert grouped(wanted) == [[0, 1]]
-    assert process_of(anonymizer).pid != process.pid
+    assert process() != former
 
 
-def test_the_process_ends_with_its_worker(anonymizer: Anonymizer) -> None:
-    """However the worker ended: the pipe between them is closed by the kernel."""
-    assert grouped(anonymizer.submit(rows(2), "mondrian", 1)) == [[0, 1]]
-    process = process_of(anonymizer)
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.wait(30) == 0
+def started_for(worker: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "agents.anonymizer", str(worker)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+
+
+def test_the_process_ends_with_its_worker() -> None:
+    """However the worker ended: the kernel closes the pipe between them."""
+    with started_for(os.getpid()) as its:
+        assert its.stdin is not None
+        its.stdin.close()
+        assert its.wait(120) == 0
 
 
 def test_it_ends_where_its_worker_was_killed_whatever_it_waits_for() -> None:
-    """Its pipes are ours and stay open: only that the parent is another one than the worker tells it."""
-    nobody = subprocess.Popen([sys.executable, "-c", ""])
-    nobody.wait(60)
-    command = [sys.executable, "-m", "agents.anonymizer", str(nobody.pid)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as orphan:
+    """Its pipes are ours and stay open: only its parent shows that the worker has ended."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(60)
+    with started_for(ended.pid) as orphan:
         assert orphan.wait(120) == 1

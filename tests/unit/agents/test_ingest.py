@@ -1,9 +1,10 @@
-"""How the service that feeds the agent ends: in time, whatever Kafka does meanwhile."""
+"""Reading the input in batches, its errors as ours, and how the service that feeds the agents ends."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,16 +16,15 @@ from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from agents.ingest import BATCH_BYTES_MAX, Ingest, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
-from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.token_endpoint import Endpoint
-
-# A batch of the input is what comes within the table's limits, in the client's order; its errors are told as ours.
+from worlds.workers import wait_until
 
 PLACE = TopicPartition("patients.changes", 0)
 OTHER = TopicPartition("patients.changes", 1)
+SETTINGS = WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0")
 
 
 class Client:
@@ -35,7 +35,7 @@ class Client:
         self.at = 0
         self.asked_for: list[int] = []
         self.error: Exception | None = None
-        self.told: list[dict[TopicPartition, int]] = []
+        self.committed: list[dict[TopicPartition, int]] = []
         self.calls: list[tuple[str, TopicPartition]] = []
 
     async def getmany(
@@ -61,7 +61,7 @@ class Client:
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         if self.error is not None:
             raise self.error
-        self.told.append(offsets)
+        self.committed.append(offsets)
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         self.calls.append((f"seek {offset}", place))
@@ -80,7 +80,7 @@ class Client:
 
 
 def reader(client: Client) -> InputReader:
-    one = InputReader(WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"))
+    one = InputReader(SETTINGS)
     one.consumer = client
     return one
 
@@ -122,7 +122,7 @@ def test_what_was_assigned_stands_still_until_its_shard_is_taken_over() -> None:
 def test_an_end_that_the_client_has_not_heard_of_is_none() -> None:
     one = reader(Client())
     assert (one.end(PLACE), one.end(OTHER)) == (12, 0)
-    assert (one.calls_ours(PLACE), one.calls_ours(OTHER)) == (True, False)
+    assert (one.is_assigned(PLACE), one.is_assigned(OTHER)) == (True, False)
 
 
 @pytest.mark.parametrize("asking", ["read_batch", "position"])
@@ -142,12 +142,11 @@ def test_a_missing_right_is_named() -> None:
 
 def test_a_lag_that_kafka_does_not_take_stops_nothing() -> None:
     client = Client()
-    asyncio.run(reader(client).tell_lag({PLACE: 5}))
-    assert client.told == [{PLACE: 5}]
-    asyncio.run(reader(client).tell_lag({}))
+    asyncio.run(reader(client).commit_group_offsets({PLACE: 5}))
+    asyncio.run(reader(client).commit_group_offsets({}))
     client.error = NodeNotReadyError()
-    asyncio.run(reader(client).tell_lag({PLACE: 6}))
-    assert client.told == [{PLACE: 5}]
+    asyncio.run(reader(client).commit_group_offsets({PLACE: 6}))
+    assert client.committed == [{PLACE: 5}]
 
 
 @pytest.mark.parametrize(
@@ -167,17 +166,18 @@ def test_the_reading_client_tells_them_apart_too(name: str, kind: type[StreamerE
     assert type(failure_of("reading patients.changes", error, "patients.changes")) is kind
 
 
-def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = Endpoint(200, b'{"access_token": "given", "expires_in": 60}')
+def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in {
         "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_MECHANISM": "PLAIN",
         "KAFKA_SASL_USERNAME": "me", "KAFKA_SASL_PASSWORD": "secret",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     assert "sasl_oauth_token_provider" not in reader_access()
-    with given as endpoint:
-        settings = KafkaSettings("SASL_PLAINTEXT", "OAUTHBEARER", endpoint=TokenEndpoint(endpoint.url, "me", "secret"))
-        monkeypatch.setattr("agents.ingest.kafka_settings", lambda: settings)
+    with Endpoint(200, b'{"access_token": "given", "expires_in": 60}') as endpoint:
+        properties = tmp_path / "client.properties"
+        properties.write_text(f"sasl.oauthbearer.token.endpoint.url={endpoint.url}")
+        monkeypatch.setenv("KAFKA_CONFIG", str(properties))
+        monkeypatch.setenv("KAFKA_SASL_MECHANISM", "OAUTHBEARER")
         assert asyncio.run(reader_access()["sasl_oauth_token_provider"].token()) == "given"
 
 
@@ -197,16 +197,13 @@ class SilentConsumer:
 
 
 @pytest.fixture
-def ingest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ingest]:
-    """The service as it is between start and end, in a loop of its own; nothing listens where its servers should be."""
-    monkeypatch.setattr("agents.ingest.LEAVE_SECONDS_MAX", 0.05)
+def ingest() -> Iterator[Ingest]:
+    """The service between start and end, in a loop of its own; no server listens."""
     with asyncio.Runner() as runner:
         asyncio.set_event_loop(runner.get_loop())
-        ingest = Ingest(
-            WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0"), app=cast(Any, None)
-        )
-        ingest.reader.consumer = SilentConsumer()
-        yield ingest
+        reader = InputReader(SETTINGS, leave_seconds_max=0.05)
+        reader.consumer = SilentConsumer()
+        yield Ingest(SETTINGS, app=cast(Any, None), reader=reader)
 
 
 def test_a_kafka_that_does_not_answer_does_not_hold_up_the_end(ingest: Ingest) -> None:
@@ -214,15 +211,16 @@ def test_a_kafka_that_does_not_answer_does_not_hold_up_the_end(ingest: Ingest) -
 
 
 def test_what_is_assigned_on_the_way_out_is_not_begun(ingest: Ingest) -> None:
-    ingest._stopped.set()
+    asyncio.get_event_loop().run_until_complete(asyncio.wait_for(ingest.stop(), 5))
     ingest.on_partitions_assigned([PLACE])
     assert ingest.reader.consumer.paused == []
-    assert not ingest.busy
+    assert ingest.held == []
+    wait_until(lambda: not ingest.busy, 10, lambda: "a thread is still running")
 
 
 def test_a_worker_without_a_shard_says_so_once(ingest: Ingest, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
-        ingest._tell_no_shard()
+        ingest.warn_of_no_shard()
     assert [line.getMessage().split(":")[0] for line in caplog.records] == ["no shard is assigned to this worker"]
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 import click
 import pytest
 
-from agents.log import REPEATING, its_end_told, quiet_aiokafka, tell_beside, tell_minute, tell_start, write_logs
+from agents.log import REPEATING, fatal_error_logged, log_minute, log_start, print_note, quiet_aiokafka, write_logs
 from streamer.errors import ShardRefused
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
@@ -77,7 +77,7 @@ def test_the_first_line_says_version_table_and_servers_and_no_password(capfd: py
     table = load_table(PATIENTS)
     settings = WorkerSettings(table, "a:9092", f"redis://me:{CANARY}@b:6379/0", name="here:1")
     write_logs("info")
-    tell_start(settings, "Redis b:6379", 4)
+    log_start(settings, "Redis b:6379", 4)
     line = capfd.readouterr().err
     assert line.rstrip().endswith(
         f"INFO agents.log: streamer {version('streamer')}, worker here:1: table {table.name} (k = {table.k}, 4 "
@@ -89,7 +89,7 @@ def test_the_first_line_says_version_table_and_servers_and_no_password(capfd: py
 @pytest.mark.usefixtures("logging_as_before")
 def test_a_minute_of_a_shard_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     write_logs("info", TEXT)
-    tell_minute("shard 2 of people", DONE, NOW)
+    log_minute("shard 2 of people", DONE, NOW)
     (line,) = capfd.readouterr().err.splitlines()
     assert line.split(": ", 1)[1] == (
         "shard 2 of people: 1203 messages (1200 applied, 2 ignored, 1 dead letters), 3011 records in 60 commits, "
@@ -102,7 +102,7 @@ def test_a_minute_in_which_the_vocabulary_drifted_says_so_by_column(capfd: pytes
     drifted = replace(DONE, counts=replace(DONE.counts, unlisted={"job": 12, "city": 1}))
     for form in (TEXT, JSON):
         write_logs("info", form)
-        tell_minute("shard 2 of people", drifted, NOW)
+        log_minute("shard 2 of people", drifted, NOW)
     text, as_json = capfd.readouterr().err.splitlines()
     assert text.endswith("lag 7; categories that table.yaml does not list: job 12, city 1")
     assert json.loads(as_json)["unlisted"] == {"job": 12, "city": 1}
@@ -111,7 +111,7 @@ def test_a_minute_in_which_the_vocabulary_drifted_says_so_by_column(capfd: pytes
 @pytest.mark.usefixtures("logging_as_before")
 def test_as_json_its_numbers_are_fields(capfd: pytest.CaptureFixture[str]) -> None:
     write_logs("info", JSON)
-    tell_minute("shard 2 of people", DONE, NOW)
+    log_minute("shard 2 of people", DONE, NOW)
     (line,) = capfd.readouterr().err.splitlines()
     said = json.loads(line)
     assert said.items() >= {"level": "INFO", "logger": "agents.log", "shard": "shard 2 of people"}.items()
@@ -131,7 +131,7 @@ def test_as_json_the_error_that_ends_the_worker_is_a_line_like_any_other(
     error: Exception, kind: str, says: str, code: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_logs("error", JSON)
-    with pytest.raises(click.exceptions.Exit) as ended, its_end_told(JSON):
+    with pytest.raises(click.exceptions.Exit) as ended, fatal_error_logged(JSON):
         raise error
     (line,) = capfd.readouterr().err.splitlines()
     said = json.loads(line)
@@ -142,7 +142,7 @@ def test_as_json_the_error_that_ends_the_worker_is_a_line_like_any_other(
 @pytest.mark.usefixtures("logging_as_before")
 def test_as_text_the_command_says_what_ended_it(capfd: pytest.CaptureFixture[str]) -> None:
     write_logs("error", TEXT)
-    with pytest.raises(ShardRefused), its_end_told(TEXT):
+    with pytest.raises(ShardRefused), fatal_error_logged(TEXT):
         raise ShardRefused("what is wrong")
     assert capfd.readouterr().err == ""
 
@@ -162,7 +162,7 @@ def test_what_is_said_beside_the_log_is_an_object_among_objects_and_heard_by_no_
 ) -> None:
     write_logs("error", JSON)
     for form in (TEXT, JSON):
-        tell_beside("first\n  second", form)
+        print_note("first\n  second", form)
     *text, as_json = capfd.readouterr().err.splitlines()
     assert text == ["first", "  second"]
     said = json.loads(as_json)

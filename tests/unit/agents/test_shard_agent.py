@@ -16,8 +16,9 @@ import pytest
 
 from agents.anonymizer import RebuildThrottle
 from agents.app import App
-from agents.shard_agent import HeldShard
+from agents.shard_agent import HeldShard, WorkerParts
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+from streamer.incremental.engine.engine import Engine
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Free, Request
 from streamer.incremental.shard.requests import FullRebuild
@@ -32,10 +33,10 @@ from worlds.workers import wait_until
 
 
 class Nobody:
-    """In place of the process that anonymizes: it is never free."""
+    """Instead of the process that anonymizes: it is never free."""
 
     def __init__(self) -> None:
-        self.pace = RebuildThrottle(lambda: 0.0)
+        self.throttle = RebuildThrottle(lambda: 0.0)
 
     def is_ready(self) -> bool:
         return False
@@ -60,8 +61,8 @@ class Said:
 def held(kafka: NoKafka, news: Said | None = None, store: MemoryStore | None = None) -> HeldShard:
     outside = cast(Any, kafka)
     store = store or MemoryStore(MemoryServer(), "patients", 0)
-    table, beside = load_table(PATIENTS), (cast(Any, Nobody()), cast(Any, news or Said()))
-    return HeldShard(table, 0, store, outside, outside, threading.Lock(), *beside)
+    shared = WorkerParts(threading.Lock(), cast(Any, Nobody()), cast(Any, news or Said()))
+    return HeldShard(load_table(PATIENTS), 0, store, outside, outside, shared)
 
 
 @asynccontextmanager
@@ -96,7 +97,7 @@ def run(story: Callable[[], Any]) -> Any:
     return asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def test_a_shard_is_taken_over_and_served_in_its_thread_and_what_it_does_stands_in_its_diary() -> None:
+def test_a_shard_is_taken_over_and_served_in_its_thread_and_its_metrics_count_it() -> None:
     threads: list[str] = []
     shard = held(NoKafka(lambda: threads.append(threading.current_thread().name)))
 
@@ -108,9 +109,9 @@ def test_a_shard_is_taken_over_and_served_in_its_thread_and_what_it_does_stands_
 
     run(story)
     assert threads == ["shard-0_0"]
-    assert (shard.next, shard.done.counts.dead_letters) == (1, 1)
-    assert (shard.diary.take_overs, shard.diary.done.counts.dead_letters) == (1, 1)
-    assert sum(shard.diary.done.reasons.values()) == sum(shard.diary.commit_seconds.counts) == 1
+    metrics = shard.metrics
+    assert (shard.meta.next, metrics.take_overs, metrics.done.counts.dead_letters) == (1, 1, 1)
+    assert sum(metrics.done.reasons.values()) == sum(metrics.commit_seconds.counts) == 1
 
 
 def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
@@ -128,18 +129,21 @@ def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
 def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
     """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
     tables: list[weakref.ref[Any]] = []
+    old = {id(one) for one in gc.get_objects() if isinstance(one, Engine)}
     shard = held(NoKafka())
 
     async def story() -> None:
         async with started(shard):
             await shard.take_over()
-            machine = shard._machine
-            tables.append(weakref.ref(machine.engine))
+            tables.extend(
+                weakref.ref(one) for one in gc.get_objects() if isinstance(one, Engine) and id(one) not in old
+            )
 
     gc.disable()
     try:
         run(story)
-        wait_until(lambda: tables[0]() is None, 10, lambda: "the table is still there")
+        (table,) = tables
+        wait_until(lambda: table() is None, 10, lambda: "the table is still there")
         assert gc.get_freeze_count() == 0
     finally:
         gc.enable()
@@ -162,7 +166,7 @@ def test_an_error_reaches_whoever_sent_the_batch_and_the_next_take_over_goes_on(
             with pytest.raises(StreamerError, match="Idle, and nothing leads on from there by Messages"):
                 await shard.step([NOT_JSON])
             await shard.take_over()  # publishes what the store has and the output has not
-            assert shard.next == 1
+            assert shard.meta.next == 1
 
     run(story)
 
@@ -194,9 +198,8 @@ class Broken(MemoryStore):
 
 
 def test_a_control_topic_that_cannot_be_read_stops_nothing_and_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("agents.shard_agent.HEAR_SECONDS", 0.0)
     news = Said()
     news.failure = ServerUnreachable("the control topic does not answer")
     news.asked = [Asked(0, 2e9, b"nonsense")]
@@ -206,10 +209,10 @@ def test_a_control_topic_that_cannot_be_read_stops_nothing_and_is_asked_again(
         async with started(shard):
             await shard.take_over()
             await shard.step([a_patient(0)])
-            for _ in range(4):
+            while "asked again" not in caplog.text:
                 await shard.between(idle=True)
             news.failure = None
-            for _ in range(4):
+            while not shard.meta.rebuilds:
                 await shard.between(idle=True)
 
     run(story)
@@ -227,7 +230,7 @@ def test_an_event_of_a_table_that_was_let_go_of_is_nobodys() -> None:
             await shard.step([a_patient(0)])
 
     run(story)
-    assert shard.next == 1
+    assert shard.meta.next == 1
 
 
 def test_offsets_that_an_operator_named_too_late_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -239,7 +242,7 @@ def test_offsets_that_an_operator_named_too_late_are_told(caplog: pytest.LogCapt
             await shard.take_over()
 
     run(story)
-    assert "an operator has these offsets passed over: [7]" in caplog.text
+    assert "an operator skips these offsets: [7]" in caplog.text
 
 
 def test_sizes_and_loss_are_measured_after_every_step() -> None:
@@ -248,17 +251,17 @@ def test_sizes_and_loss_are_measured_after_every_step() -> None:
 
     async def story() -> None:
         async with started(shard):
-            assert (shard.sizes, shard.ncp) == ({}, None)
+            assert (shard.facts.sizes, shard.facts.ncp) == ({}, None)
             await shard.take_over()
-            assert (shard.sizes, shard.ncp) == ({"rows": 0, "pending": 0, "qi_groups": 0}, None)
+            assert (shard.facts.sizes, shard.facts.ncp) == ({"rows": 0, "pending": 0, "qi_groups": 0}, None)
             await shard.step([a_patient(offset) for offset in range(k - 1)])
-            assert shard.sizes == {"rows": k - 1, "pending": k - 1, "qi_groups": 0}
+            assert shard.facts.sizes == {"rows": k - 1, "pending": k - 1, "qi_groups": 0}
             await shard.step([a_patient(k - 1)])
             await shard.between(idle=True)
-            assert shard.sizes == {"rows": k, "pending": 0, "qi_groups": 1}
-            assert shard.ncp is not None
-            assert shard.ncp > 0
-            assert shard.ncp_fresh is None
+            assert shard.facts.sizes == {"rows": k, "pending": 0, "qi_groups": 1}
+            assert shard.facts.ncp is not None
+            assert shard.facts.ncp > 0
+            assert shard.facts.ncp_fresh is None
 
     run(story)
 
@@ -292,9 +295,9 @@ def test_shards_that_commit_at_the_same_time_share_one_question() -> None:
     assert broker.put == 2
 
 
-def test_what_was_read_from_topics_made_anew_is_neither_committed_nor_published() -> None:
+def test_what_was_read_from_recreated_topics_is_neither_committed_nor_published() -> None:
     broker = SlowBroker()
-    broker.id = "made anew"
+    broker.id = "recreated"
     broker.answers()
     shard = held(kafka := AskedKafka(TopicQuestions(broker.topics)))
 
@@ -305,5 +308,5 @@ def test_what_was_read_from_topics_made_anew_is_neither_committed_nor_published(
                 await shard.step([NOT_JSON])
 
     run(story)
-    assert shard.next == 0
+    assert shard.meta.next == 0
     assert not kafka.published

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -12,19 +14,13 @@ import pytest
 
 from agents.shard_thread import EXIT_HUNG, ComputeLock, Cpu, ShardThread, Unexpected
 from streamer.errors import Conflict
+from worlds.checkout import ROOT
 from worlds.patients import CANARY
 from worlds.workers import wait_until
 
 
-def thread(turn: threading.Lock | None = None) -> ShardThread:
-    return ShardThread(7, "shard 7 of people", ComputeLock(turn or threading.Lock()))
-
-
-@pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    codes: list[int] = []
-    monkeypatch.setattr("agents.shard_thread.end_process", lambda code, why: codes.append(code))
-    return codes
+def thread(compute_lock: ComputeLock | None = None) -> ShardThread:
+    return ShardThread(7, "shard 7 of people", compute_lock or ComputeLock(threading.Lock()))
 
 
 def test_what_it_runs_runs_in_one_thread_that_is_named_for_the_shard() -> None:
@@ -37,9 +33,9 @@ def test_what_it_runs_runs_in_one_thread_that_is_named_for_the_shard() -> None:
 
 def test_an_error_of_ours_comes_out_as_it_is() -> None:
     def conflict() -> None:
-        raise Conflict("made anew")
+        raise Conflict("recreated")
 
-    with pytest.raises(Conflict, match="made anew"):
+    with pytest.raises(Conflict, match="recreated"):
         asyncio.run(thread().run(conflict, 5))
 
 
@@ -52,49 +48,58 @@ def test_the_text_of_an_unforeseen_error_stays_inside() -> None:
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
-def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang(ended: list[int]) -> None:
+def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang() -> None:
     """Before: seven shards that ran one large statement, one after the other, ended the process."""
     shared = threading.Lock()
-    turn = ComputeLock(shared)
+    lock = ComputeLock(shared)
 
     def compute() -> str:
-        with turn:
+        with lock:
             return "done"
 
     async def wait() -> str:
         shared.acquire()
         asyncio.get_running_loop().call_later(1.5, shared.release)
-        return await ShardThread(7, "shard 7", turn).run(compute, 0.3)
+        return await thread(lock).run(compute, 0.3)
 
-    assert (asyncio.run(wait()), ended) == ("done", [])
+    assert asyncio.run(wait()) == "done"
 
 
-def test_a_call_that_hangs_ends_the_process(ended: list[int]) -> None:
-    go_on = threading.Event()
+def test_a_call_that_hangs_ends_the_process() -> None:
+    hangs = (
+        "import asyncio, threading, time; from agents.shard_thread import ComputeLock, ShardThread;"
+        "its = ShardThread(7, 'shard 7 of people', ComputeLock(threading.Lock()));"
+        "asyncio.run(its.run(lambda: time.sleep(60), 0.05))"
+    )
+    done = subprocess.run([sys.executable, "-c", hangs], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == EXIT_HUNG
+    assert "shard 7 of people: a call did not end within 0 s" in done.stderr
 
-    async def hang() -> bool:
+
+def test_a_thread_is_busy_with_a_call_that_its_caller_has_abandoned() -> None:
+    goes_on = threading.Event()
+
+    async def abandon() -> bool:
         its = thread()
-        with pytest.raises(Unexpected):
-            await its.run(lambda: go_on.wait(10), 0.05)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(its.run(lambda: goes_on.wait(30), 60), 0.05)
         was_busy = its.busy
-        go_on.set()
+        goes_on.set()
         its.close(lambda: None)
         return was_busy
 
-    assert asyncio.run(hang()), "nobody waits for the call any more, but its thread is at work"
-    assert ended == [EXIT_HUNG]
+    assert asyncio.run(abandon())
 
 
-def test_a_call_that_fails_by_a_timeout_of_its_own_does_not_hang(ended: list[int]) -> None:
+def test_a_call_that_fails_by_a_timeout_of_its_own_does_not_hang() -> None:
     def fail_by_a_timeout() -> None:
         raise TimeoutError
 
     with pytest.raises(Unexpected):
         asyncio.run(thread().run(fail_by_a_timeout, 5))
-    assert ended == []
 
 
-def test_what_is_to_come_last_comes_behind_the_call_it_is_in() -> None:
+def test_the_last_call_comes_after_the_one_that_is_running() -> None:
     came: list[str] = []
 
     async def give_back() -> None:
@@ -107,7 +112,7 @@ def test_what_is_to_come_last_comes_behind_the_call_it_is_in() -> None:
     assert came == ["work", "last"]
 
 
-def test_what_a_call_computes_counts_outside_of_its_turn_too_and_what_it_waits_for_does_not() -> None:
+def test_what_a_call_computes_counts_without_the_lock_too_and_what_it_waits_for_does_not() -> None:
     """Before: bytes for the servers, and compiled code, were no computing, and a large statement was standing still."""
 
     async def after(work: Callable[[], None]) -> tuple[float, float]:
@@ -144,40 +149,63 @@ def test_a_thread_that_has_ended_meanwhile_computes_nothing() -> None:
     wait_until(lambda: counted[0].seconds <= 0, 5, lambda: f"{counted[0].seconds} s of a thread that has ended")
 
 
-def test_how_long_it_is_in_one_call_is_told_without_what_it_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr("agents.shard_thread.monotonic", lambda: now[0])
+def test_a_call_is_busy_without_the_time_in_which_it_waits_for_the_lock() -> None:
     shared, begun, goes_on = threading.Lock(), threading.Event(), threading.Event()
-    turn = ComputeLock(shared)
-    its = ShardThread(7, "shard 7 of people", turn)
+    lock = ComputeLock(shared)
+    its = thread(lock)
 
     def compute() -> None:
         begun.set()
-        with turn:
+        with lock:
             goes_on.wait(30)
 
-    def waits() -> bool:
-        return turn._waiting_since is not None
-
-    def seconds() -> tuple[float, float]:
+    def figures() -> tuple[float, float]:
         return its.busy_seconds, its.computing_seconds
 
-    async def told() -> list[tuple[float, float]]:
+    async def story() -> list[tuple[float, float]]:
         shared.acquire()
         call = asyncio.ensure_future(its.run(compute, 1000))
         assert await asyncio.to_thread(begun.wait, 30)
-        while not waits():
+        seen = [figures()]
+        while lock.seconds_waited < 1:
             await asyncio.sleep(0.01)
-        now[0] += 50
-        seen = [seconds()]
+        seen.append(figures())
         shared.release()
-        while waits() or not turn._waited:
+        while lock.seconds_computed < 0.5:
             await asyncio.sleep(0.01)
-        now[0] += 7
-        seen.append(seconds())
+        seen.append(figures())
         goes_on.set()
         await call
-        return [*seen, seconds()]
+        return [*seen, figures()]
 
-    wanted = [(0.0, 50.0), (7.0, 57.0), (0.0, 0.0)]
-    assert asyncio.run(told()) == [pytest.approx(one, abs=1) for one in wanted], "it computes for a moment, really"
+    begin, waiting, computing, end = asyncio.run(story())
+    assert waiting[0] - begin[0] < 0.9 < 1 <= waiting[1]
+    assert computing[0] - begin[0] >= 0.5
+    assert computing[1] >= 1.5
+    assert end == (0.0, 0.0)
+
+
+# -- the lock that the shards of a worker share -------------------------------------------------------------------
+
+
+def test_waiting_and_computing_are_counted_apart() -> None:
+    shared = threading.Lock()
+    lock = ComputeLock(shared)
+    for computed in (0.05, 0.1):
+        shared.acquire()
+        threading.Timer(0.05, shared.release).start()
+        with lock:
+            time.sleep(0.05)
+            assert lock.seconds_computed >= computed, "also while it computes"
+    waited, computed = lock.seconds_waited, lock.seconds_computed
+    assert waited >= 0.09
+    time.sleep(0.05)
+    assert (lock.seconds_waited, lock.seconds_computed) == (waited, computed)
+
+
+def test_the_lock_is_released_after_an_error_too() -> None:
+    shared = threading.Lock()
+    with pytest.raises(KeyError), ComputeLock(shared):
+        assert shared.locked()
+        raise KeyError
+    assert not shared.locked()

@@ -36,10 +36,10 @@ def test_nobody_gets_the_answer_to_a_question_that_was_put_before_he_asked(
     questions: TopicQuestions, broker: SlowBroker
 ) -> None:
     earlier = under_way(questions, broker)
-    broker.id = "made anew"
+    broker.id = "recreated"
     later = questions.ask()
     broker.answers(2)
-    assert (id_in(earlier), id_in(later)) == ("first", "made anew")
+    assert (id_in(earlier), id_in(later)) == ("first", "recreated")
 
 
 def test_all_who_ask_while_a_question_is_under_way_share_the_next_one(

@@ -19,6 +19,7 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.topics import worker_group
+from streamer.kafka import reading
 from streamer.status import collect as module
 from streamer.status.collect import (
     LATEST_OFFSETS,
@@ -158,14 +159,14 @@ def test_a_table_that_nobody_worked_on_has_its_shards_and_nothing_in_them(people
 
 
 def test_a_table_without_input_is_a_usage_error(people: TableInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.kafka.reading.SEEN_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(reading, "SEEN_SECONDS_MAX", 0.0)
     people.topics = TopicsInMemory({})
     with pytest.raises(UsageError, match="streamer topics create"):
         people.look()
 
 
 def test_an_output_that_is_missing_counts_no_partitions(people: TableInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.kafka.reading.SEEN_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(reading, "SEEN_SECONDS_MAX", 0.0)
     people.topics = TopicsInMemory({CHANGES: SHARDS, POSITIONS: 3})
     assert people.look().topics == {**dict.fromkeys(NAMES, 0), CHANGES: SHARDS, POSITIONS: 3}
 

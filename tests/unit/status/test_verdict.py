@@ -219,12 +219,12 @@ def test_an_input_that_has_expired_is_found_while_the_shard_moves() -> None:
 
 def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
     for before in (META, EARLIER):
-        assert "patients.live was made anew" in the_problem(shard(before=before, begun=False))
+        assert "patients.live was recreated" in the_problem(shard(before=before, begun=False))
     assert judged(shard(replace(META, release=0), before=replace(META, release=0), begun=False)) == Verdict()
 
 
 def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
-    assert "patients.live was made anew" in the_problem(shard(begun=False, position=None))
+    assert "patients.live was recreated" in the_problem(shard(begun=False, position=None))
     first = replace(META, commit=1, release=1)
     unpublished = judged(shard(first, before=first, begun=False, position=None))
     assert (unpublished.problems, len(unpublished.warnings)) == ([], 1)
@@ -262,7 +262,7 @@ def test_a_live_topic_with_another_id_is_told_though_something_was_written_into_
     ids = {CHANGES: "id", "live": "first"}
     meta = replace(META, topic_ids=ids)
     anew = InputState({**ids, "live": "second"}, 2, 0, META.next, True)
-    assert "patients.live was made anew" in the_problem(shard(meta, before=meta, input_state=anew))
+    assert "patients.live was recreated" in the_problem(shard(meta, before=meta, input_state=anew))
     other_input = replace(anew, topic_ids={**ids, CHANGES: "another"})
     assert "the input topic was made anew" in the_problem(shard(meta, before=EARLIER, input_state=other_input))
 
@@ -435,10 +435,10 @@ def test_a_server_that_does_not_answer_is_a_reason(silent: str) -> None:
 
 
 def test_a_shard_that_was_refused_before_is_a_reason_until_it_is_taken_over() -> None:
-    refusal = Refusal("its topic was made anew", BOB, int(WORKER_NOW) - 5)
+    refusal = Refusal("its topic was recreated", BOB, int(WORKER_NOW) - 5)
     facts = replace(worker(), refused={3: Ownership(refusal=refusal), 4: Ownership(beginning=True)})
     refused, begun_in_part = worker_problems(facts)
-    assert refused == "shard 3: refused by bob:2 5 s ago: its topic was made anew"
+    assert refused == "shard 3: refused by bob:2 5 s ago: its topic was recreated"
     assert begun_in_part.startswith("shard 4: the table is not loaded in all its shards yet")
 
 

@@ -9,7 +9,6 @@ import json
 import logging
 import re
 import socket
-import threading
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
@@ -25,9 +24,20 @@ import pytest
 from aiohttp import ClientSession, web
 
 from agents.shard_metrics import ShardMetrics
-from agents.web.service import Answers, History, Web, listen, page, page_facts, point, runner_of, web_app
+from agents.web.service import (
+    CONNECTIONS_MAX,
+    SILENT_SECONDS_MAX,
+    Answers,
+    History,
+    Web,
+    listen,
+    page,
+    page_facts,
+    point,
+    runner_of,
+    web_app,
+)
 from agents.web.watch import Seen
-from streamer.errors import ServerUnreachable
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
@@ -88,10 +98,10 @@ def seen(*others: ShardFacts, told: bool = True) -> Seen:
 
 
 def said_of(
-    facts: WorkerFacts, looked: Seen | None = None, diaries: dict[int, ShardMetrics] | None = None, **more: Any
+    facts: WorkerFacts, looked: Seen | None = None, metrics: dict[int, ShardMetrics] | None = None, **more: Any
 ) -> dict[str, Any]:
     """What a worker says at /facts; without a look at the whole table, unless there was one."""
-    known = {shard.shard: ShardMetrics() for shard in facts.shards} | (diaries or {})
+    known = {shard.shard: ShardMetrics() for shard in facts.shards} | (metrics or {})
     return page_facts(TABLE, facts, known, looked or Seen(), more.get("history", ()))
 
 
@@ -113,8 +123,8 @@ def test_the_object_has_the_fields_that_the_page_reads_and_is_json() -> None:
 
 
 def test_a_shard_that_is_here_is_told_by_the_worker_itself() -> None:
-    diary = ShardMetrics(done=StepReport(merges=4, splits=5))
-    said = said_of(worker(WELL), diaries={0: diary})["shards"][0]
+    one = ShardMetrics(done=StepReport(merges=4, splits=5))
+    said = said_of(worker(WELL), metrics={0: one})["shards"][0]
     assert (said["here"], said["state"], said["worker"]) == (True, "held", "here:1")
     assert (said["messages"], said["applied"], said["ignored"], said["dead_letters"]) == (105, 100, 2, 3)
     assert (said["merges"], said["splits"], said["release"], said["ncp"]) == (4, 5, 7, 0.25)
@@ -141,7 +151,7 @@ def test_how_a_shard_stands_is_one_word_and_a_reason() -> None:
 
 
 def test_other_shards_are_told_as_they_were_last_seen() -> None:
-    refusal = Refusal("its topic was made anew", "there:2", int(NOW))
+    refusal = Refusal("its topic was recreated", "there:2", int(NOW))
     for custody, held_by, state in [
         (Ownership("there:2", int(NOW)), "there:2", "elsewhere"),
         (Ownership("there:2", int(NOW)), "", "nobody"),
@@ -171,16 +181,16 @@ def test_rebuilds_that_ended_come_newest_first_and_without_answers_to_requests()
 
 def test_what_a_rebuild_gained_is_told_per_row_where_this_process_saw_it_end() -> None:
     held = replace(WELL, rebuilds=(ENDED_REBUILD,))
-    diary = ShardMetrics()
-    diary.rebuilt(ENDED_REBUILD, rows=90)
-    for diaries, before, after in [({0: diary}, 0.5, 0.2), ({0: ShardMetrics()}, None, None)]:
-        (said,) = said_of(worker(held), diaries=diaries)["shards"][0]["rebuilds"]
+    one = ShardMetrics()
+    one.rebuilt(ENDED_REBUILD, rows=90)
+    for metrics, before, after in [({0: one}, 0.5, 0.2), ({0: ShardMetrics()}, None, None)]:
+        (said,) = said_of(worker(held), metrics=metrics)["shards"][0]["rebuilds"]
         assert (said["ncp_before"], said["ncp_after"], said["rows_published"]) == (before, after, 80)
 
 
 def test_the_verdict_is_the_workers_own_and_that_of_the_whole_table() -> None:
     assert said_of(worker())["verdict"] == {"ok": True, "problems": [], "warnings": []}
-    refused = other(Ownership("there:2", refusal=Refusal("its topic was made anew", "there:2", int(NOW) - 5)), "")
+    refused = other(Ownership("there:2", refusal=Refusal("its topic was recreated", "there:2", int(NOW) - 5)), "")
     said = said_of(worker(replace(WELL, lost=True)), seen(refused, replace(other(Ownership(), ""), number=4)))[
         "verdict"
     ]
@@ -200,19 +210,19 @@ def test_a_table_that_cannot_be_looked_at_is_part_of_the_verdict_and_its_shards_
 
 
 def test_what_both_sides_see_of_a_shard_is_one_problem() -> None:
-    refusal = Ownership("there:2", refusal=Refusal("its topic was made anew", "there:2", int(NOW) - 5))
+    refusal = Ownership("there:2", refusal=Refusal("its topic was recreated", "there:2", int(NOW) - 5))
     facts = replace(worker(replace(WELL, shard=5, taken_over=False)), refused={5: refusal})
     said = said_of(facts, seen(other(refusal, "")))
-    assert said["verdict"]["problems"] == ["shard 5: refused by there:2 5 s ago: its topic was made anew"]
-    assert [(one["state"], one["reason"]) for one in said["shards"]] == [("refused", "its topic was made anew")]
+    assert said["verdict"]["problems"] == ["shard 5: refused by there:2 5 s ago: its topic was recreated"]
+    assert [(one["state"], one["reason"]) for one in said["shards"]] == [("refused", "its topic was recreated")]
 
 
 def test_dead_letters_are_counted_by_reason_over_all_shards() -> None:
-    diaries = {
+    metrics = {
         0: ShardMetrics(done=StepReport(reasons=Counter({"key-exists": 2, "no-json": 1}))),
         7: ShardMetrics(done=StepReport(reasons=Counter({"key-exists": 3}))),
     }
-    assert said_of(worker(WELL), diaries=diaries)["dead_letters"] == {"key-exists": 5, "no-json": 1}
+    assert said_of(worker(WELL), metrics=metrics)["dead_letters"] == {"key-exists": 5, "no-json": 1}
 
 
 def test_a_point_of_the_history_sums_the_shards_up_and_weighs_their_loss_by_rows() -> None:
@@ -550,7 +560,9 @@ Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Wires = Callable[[Callable[[], Awaitable[Wire]]], Awaitable[None]]
 
 
-def connect(story: Wires) -> None:
+def connect(
+    story: Wires, connections_max: int = CONNECTIONS_MAX, silent_seconds_max: float = SILENT_SECONDS_MAX
+) -> None:
     """A story with a server that answers everything with "here"; the story opens its connections."""
 
     async def answer(_request: web.BaseRequest) -> web.Response:
@@ -559,9 +571,9 @@ def connect(story: Wires) -> None:
     async def told() -> None:
         app = web.Application()
         app.router.add_get("/", answer)
-        runner = runner_of(app)
+        runner = runner_of(app, silent_seconds_max)
         await runner.setup()
-        listening = await listen(runner, Address("127.0.0.1", 0))
+        listening = await listen(runner, Address("127.0.0.1", 0), connections_max)
         port = listening.sockets[0].getsockname()[1]
         try:
             await story(lambda: asyncio.open_connection("127.0.0.1", port))
@@ -584,9 +596,7 @@ async def said(wire: Wire, question: bytes) -> bytes:
         writer.close()
 
 
-def test_so_many_connections_are_taken_and_one_that_ends_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.web.service.CONNECTIONS_MAX", 3)
-
+def test_so_many_connections_are_taken_and_one_that_ends_makes_room() -> None:
     async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
         silent = [await opened() for _ in range(3)]
         assert await said(await opened(), QUESTION) == b""
@@ -601,17 +611,15 @@ def test_so_many_connections_are_taken_and_one_that_ends_makes_room(monkeypatch:
         for _, writer in silent:
             writer.close()
 
-    connect(story)
+    connect(story, connections_max=3)
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a request"])
-def test_a_connection_that_asks_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
-    monkeypatch.setattr("agents.web.service.SILENT_SECONDS_MAX", 0.1)
-
+def test_a_connection_that_asks_nothing_is_ended(begun: bytes) -> None:
     async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
         assert await said(await opened(), begun) == b""
 
-    connect(story)
+    connect(story, silent_seconds_max=0.1)
 
 
 def test_of_what_is_no_http_the_log_has_one_line_without_a_word_of_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -641,16 +649,17 @@ SERVICE_HERE = Address("127.0.0.1", 0)
 
 def no_shard() -> Any:
     """A reader that was given none."""
-    return SimpleNamespace(held=[], joined=True, diaries=defaultdict(ShardMetrics), consumer=None)
+    return SimpleNamespace(held=[], joined=True, metrics=defaultdict(ShardMetrics), consumer=None)
 
 
 def tell(
     story: Callable[[Web], Awaitable[None]],
     address: Address = SERVICE_HERE,
     reader: Any = None,
+    settings: WorkerSettings = SETTINGS,
 ) -> None:
     async def told() -> None:
-        web = Web(SETTINGS, address, cast(Any, reader or no_shard()))
+        web = Web(settings, address, cast(Any, reader or no_shard()), sample_seconds=0.01)
         await web.start()
         try:
             await story(web)
@@ -714,11 +723,7 @@ def test_a_host_that_is_none_ends_the_worker_with_the_reason(host: str) -> None:
     tell(story, address=Address(host, 80))
 
 
-def test_a_shard_that_cannot_be_looked_at_ends_nothing(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agents.web.service.SAMPLE_SECONDS", 0.01)
-
+def test_a_shard_that_cannot_be_looked_at_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def story(web: Web) -> None:
         for _ in range(1000):
             if caplog.text.count("could not be looked at") > 1:
@@ -729,33 +734,26 @@ def test_a_shard_that_cannot_be_looked_at_ends_nothing(
         assert not web.crashed
 
     with caplog.at_level(logging.INFO):
-        tell(story, reader=SimpleNamespace(held=[object()], joined=True, diaries={}, consumer=None))
+        tell(story, reader=SimpleNamespace(held=[object()], joined=True, metrics={}, consumer=None))
 
 
 def test_a_look_at_the_table_that_hangs_stops_neither_answers_nor_the_history(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    goes_on, looks = threading.Event(), []
-
-    def hanging(*where: Any) -> Any:
-        looks.append(where)
-        goes_on.wait(60)
-        raise ServerUnreachable("Kafka at a:1: no answer")
-
-    monkeypatch.setattr("agents.web.service.SAMPLE_SECONDS", 0.01)
-    monkeypatch.setattr("agents.web.watch.look", hanging)
-
     async def story(web: Web) -> None:
         url, seen = f"{url_in(caplog.text)}/facts", 0
         for _ in range(1000):
             status, body = await asked(url)
             assert status == 200
             seen = len(json.loads(body)["history"])
-            if looks and seen > 20:
+            if web.busy and seen > 20:
                 break
             await asyncio.sleep(0.01)
-        assert (len(looks), seen > 20, web.busy) == (1, True, True)
-        goes_on.set()
+        assert (seen > 20, web.busy) == (True, True)
 
-    with caplog.at_level(logging.INFO):
-        tell(story)
+    with socket.socket() as silent:  # the kernel accepts connections, and no one answers
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        kafka = f"127.0.0.1:{silent.getsockname()[1]}"
+        with caplog.at_level(logging.INFO):
+            tell(story, settings=replace(SETTINGS, kafka=kafka))

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +17,9 @@ from aiokafka.errors import KafkaTimeoutError
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from agents.shard_agent import Loss
 from agents.shard_metrics import ShardMetrics
+from agents.shard_thread import ComputeLock, ShardThread
 from agents.web.watch import (
     OLD_SECONDS,
     PAGE_LOOK_SECONDS,
@@ -30,6 +33,7 @@ from agents.web.watch import (
 )
 from streamer.errors import ServerUnreachable
 from streamer.incremental.events.changes import Counts
+from streamer.incremental.shard.ready import Facts
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Snapshot
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal
@@ -50,16 +54,12 @@ class Shard:
     """A shard as far as it is looked at."""
 
     number: int = 0
-    told: bool = True
-    lost: str = ""
-    next: int = 0
-    busy_seconds: float = 0.0
-    computing_seconds: float = 0.0
+    taken_over: bool = True
+    loss: Loss | None = None
     meta: Meta = field(default_factory=Meta)
-    sizes: dict[str, int] = field(default_factory=dict)
-    ncp: float | None = None
-    ncp_fresh: float | None = None
-    diary: ShardMetrics = field(default_factory=ShardMetrics)
+    facts: Facts = field(default_factory=lambda: Facts("Serving", Meta()))
+    thread: ShardThread = field(default_factory=lambda: ShardThread(0, "a shard", ComputeLock(threading.Lock())))
+    metrics: ShardMetrics = field(default_factory=ShardMetrics)
 
 
 @dataclass
@@ -70,55 +70,57 @@ class Reader:
     joined: bool = True
 
     @property
-    def diaries(self) -> dict[int, ShardMetrics]:
-        return {shard.number: shard.diary for shard in self.held}
+    def metrics(self) -> dict[int, ShardMetrics]:
+        return {shard.number: shard.metrics for shard in self.held}
 
 
 class World:
     """A worker with one shard, and a clock."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr("agents.web.watch.monotonic", lambda: self.now)
+    def __init__(self) -> None:
+        self.now = float(int(monotonic()))  # whole seconds: their differences are exact
         self.shard = Shard()
         self.reader = Reader([self.shard])
         settings = WorkerSettings(TABLE, "a:1", "redis://b:2", name="here:1")
-        self.watch = FactCollector(settings, cast(Any, self.reader))
+        self.collector = FactCollector(settings, cast(Any, self.reader))
+
+    def facts(self) -> WorkerFacts:
+        return self.collector.facts((), {}, self.now)
 
     def after(self, seconds: float) -> Any:
         """The shard's facts then."""
         self.now += seconds
-        (facts,) = self.watch.facts((), {}).shards
+        (facts,) = self.facts().shards
         return facts
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
+def world() -> World:
+    return World()
 
 
 def test_a_shard_stands_still_since_messages_wait_and_none_was_applied(world: World) -> None:
     assert world.after(0).still_seconds == 0
-    world.watch.ends = {0: 5}
+    world.collector.ends = {0: 5}
     assert world.after(1).still_seconds == 1  # at most: they came since the look before
     assert (world.after(9).still_seconds, world.after(0).lag) == (10, 5)
-    world.shard.next = 1
+    world.shard.meta = Meta(next=1)
     assert (world.after(1).still_seconds, world.after(3).still_seconds) == (0, 3)
-    world.shard.next = 5
+    world.shard.meta = Meta(next=5)
     assert (world.after(60).still_seconds, world.after(60).still_seconds) == (0, 0)
 
 
 def test_a_shard_that_is_not_taken_over_yet_has_no_lag_that_anybody_knows(world: World) -> None:
-    world.watch.ends, world.shard.told = {0: 5}, False
+    world.collector.ends, world.shard.taken_over = {0: 5}, False
     facts = world.after(0)
     assert (facts.lag, facts.taken_over, facts.since) == (0, False, None)
 
 
 def test_a_shard_that_comes_back_is_not_measured_by_what_it_was(world: World) -> None:
-    world.watch.ends = {0: 5}
+    world.collector.ends = {0: 5}
     assert [world.after(0).still_seconds, world.after(30).still_seconds] == [0, 30]
     world.reader.held = []
-    world.watch.facts((), {})
+    world.facts()
     world.reader.held = [world.shard]
     assert world.after(30).still_seconds == 0
 
@@ -128,34 +130,37 @@ def test_a_worker_waits_for_its_shards_since_kafka_began_to_give_them_out(world:
     for joined in (False, False, True, True, False, False):
         world.now += 10
         world.reader.joined = joined
-        seen.append(world.watch.facts((), {}).unjoined_seconds)
+        seen.append(world.facts().unjoined_seconds)
     assert seen == [0, 10, 0, 0, 0, 10]
 
 
 def test_how_fast_a_shard_goes_is_of_the_last_seconds(world: World) -> None:
     assert world.after(0).messages_per_s == 0
     for _ in range(20):
-        world.shard.diary.step(StepReport(Counts(applied=100), published=30, commits=1))
+        world.shard.metrics.step(StepReport(Counts(applied=100), published=30, commits=1))
         facts = world.after(1)
     assert (facts.messages_per_s, facts.records_per_s) == (100, 30)
     assert world.after(1).messages_per_s < 100
     assert world.after(RATE_SECONDS).messages_per_s == 0
 
 
-def test_errors_and_faults_are_told_by_how_long_ago_they_were(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.shard_metrics.monotonic", lambda: world.now)
+def test_errors_and_faults_are_told_by_how_long_ago_they_were(world: World) -> None:
     facts = world.after(0)
     assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("", 0.0, None)
-    world.shard.diary.failed("Redis b:2: no answer")
-    world.shard.diary.step(StepReport(faults=["KeyError"]))
+    metrics = world.shard.metrics
+    metrics.failed("Redis b:2: no answer")
+    metrics.step(StepReport(faults=["KeyError"]))
+    assert metrics.error_since is not None
+    assert metrics.fault_at is not None
     facts = world.after(7)
-    assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("Redis b:2: no answer", 7, 7)
+    found = world.now - metrics.error_since, world.now - metrics.fault_at
+    assert (facts.error, facts.error_seconds, facts.fault_seconds) == ("Redis b:2: no answer", *found)
 
 
 def test_figures_are_those_of_the_shard(world: World) -> None:
-    world.shard.sizes = {"rows": 9, "pending": 2, "qi_groups": 3}
     world.shard.meta = Meta(release=4, counts=Counts(applied=8), snapshot=Snapshot(since=1))
-    world.shard.ncp, world.shard.lost = 0.5, "given back"
+    world.shard.facts = Facts("Serving", world.shard.meta, {"rows": 9, "pending": 2, "qi_groups": 3}, 0.5)
+    world.shard.loss = Loss("given back", 0.0)
     facts = world.after(0)
     assert (facts.rows, facts.pending, facts.qi_groups, facts.release, facts.ncp) == (9, 2, 3, 4, 0.5)
     assert (facts.counts.applied, facts.lost, facts.releases) == (8, True, True)
@@ -196,7 +201,7 @@ class Servers:
         self.now = 1000.0
         self.consumer = Consumer()
         self.redis: Callable[[], RedisNow] = lambda: RedisNow(0.0)
-        self.watch = SimpleNamespace(ends={})
+        self.collector = SimpleNamespace(ends={})
         monkeypatch.setattr("agents.web.watch.monotonic", lambda: self.now)
         for name in ("PROBE_SECONDS", "FIRST_PROBE_SECONDS"):
             monkeypatch.setattr(f"agents.web.watch.{name}", 0.01)
@@ -206,7 +211,7 @@ class Servers:
         monkeypatch.setattr("agents.web.watch.RedisLookups", self._lookups)
         settings = WorkerSettings(TABLE, "a:1", "redis://b:2")
         self.ingest = SimpleNamespace(reader=SimpleNamespace(consumer=self.consumer), joined=True, held=[])
-        self.probes = Probes(settings, cast(Any, self.ingest), cast(Any, self.watch))
+        self.probes = Probes(settings, cast(Any, self.ingest), cast(Any, self.collector))
 
     def _lookups(self, _client: object, _table: str, number: int) -> Any:
         reason = self.refusals.get(number)
@@ -247,7 +252,7 @@ def test_servers_that_answer_are_silent_for_a_moment_only(probed: Servers) -> No
 
 
 def test_where_the_input_ends_kafka_says_and_what_is_in_open_transactions_counts(probed: Servers) -> None:
-    probed.asked(until=lambda: probed.watch.ends == {0: 10, 1: 12})
+    probed.asked(until=lambda: probed.collector.ends == {0: 10, 1: 12})
 
 
 @pytest.mark.parametrize("fails", [KafkaTimeoutError(), TimeoutError(), ValueError("a fault of the client's")])
@@ -280,13 +285,13 @@ def test_before_there_is_a_client_kafka_has_not_answered(probed: Servers) -> Non
 def test_a_refusal_is_known_while_this_worker_may_get_the_shard_or_has_not_taken_it_over(
     probed: Servers,
 ) -> None:
-    probed.refusals = {0: "its topic was made anew", 1: "its secret is lost"}
+    probed.refusals = {0: "its topic was recreated", 1: "its secret is lost"}
     probed.ingest.joined = False
     probed.asked(until=lambda: probed.refused() == probed.refusals)
-    shard = SimpleNamespace(number=1, told=False)
+    shard = SimpleNamespace(number=1, taken_over=False)
     probed.ingest.joined, probed.ingest.held = True, [shard]
     probed.asked(until=lambda: probed.refused() == {1: "its secret is lost"})
-    shard.told = True
+    shard.taken_over = True
     probed.asked(until=lambda: probed.refused() == {})
 
 
@@ -301,13 +306,12 @@ NO_SHARD = TableFacts(
 class LookedAt:
     """A table that is looked at by `look`, and a clock."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.now, self.looks = 1000.0, 0
         self.look: Callable[[], TableFacts] = lambda: NO_SHARD
-        monkeypatch.setattr("agents.web.watch.look", self._look)
-        self.table_look = TableLook(TABLE, "a:1", "redis://b:2", lambda: self.now)
+        self.table_look = TableLook(self._look, lambda: self.now)
 
-    def _look(self, *_where: Any) -> TableFacts:
+    def _look(self) -> TableFacts:
         self.looks += 1
         return self.look()
 
@@ -321,8 +325,8 @@ class LookedAt:
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> LookedAt:
-    return LookedAt(monkeypatch)
+def table() -> LookedAt:
+    return LookedAt()
 
 
 def test_nobody_looks_before_the_last_look_is_old(table: LookedAt) -> None:
@@ -406,16 +410,16 @@ STEP = StepReport(
 )
 
 
-def busy_diary() -> ShardMetrics:
-    diary = ShardMetrics(take_overs=3, fenced=1)
-    diary.step(STEP)
-    diary.step(STEP)
-    return diary
+def busy_shard() -> ShardMetrics:
+    metrics = ShardMetrics(take_overs=3, fenced=1)
+    metrics.step(STEP)
+    metrics.step(STEP)
+    return metrics
 
 
-def read(facts: WorkerFacts, **diaries: ShardMetrics) -> dict[str, Metric]:
-    """The metrics of a worker; diaries: of its shards, as `_4`."""
-    by_shard = {int(name.removeprefix("_")): diary for name, diary in diaries.items()}
+def read(facts: WorkerFacts, **shards: ShardMetrics) -> dict[str, Metric]:
+    """The metrics of a worker; shards: as `_4`."""
+    by_shard = {int(name.removeprefix("_")): one for name, one in shards.items()}
     text = exposed(registry_of(lambda: facts, by_shard)).decode()
     return {metric.name: metric for metric in text_string_to_metric_families(text)}
 
@@ -446,7 +450,7 @@ def test_what_is_not_known_is_not_told() -> None:
 
 
 def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> None:
-    metrics = read(replace(worker(), shards=()), _4=busy_diary())
+    metrics = read(replace(worker(), shards=()), _4=busy_shard())
     of = {"table": "patients", "shard": "4"}
     messages = {
         became: value(metrics, "streamer_messages", "streamer_messages_total", became=became, **of)
@@ -466,7 +470,7 @@ def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> N
 
 @pytest.mark.parametrize(("name", "below", "above"), [("commit", "0.0025", "0.005"), ("publish", "0.25", "0.5")])
 def test_durations_of_steps_are_histograms(name: str, below: str, above: str) -> None:
-    metrics, of = read(worker(WELL), _0=busy_diary()), f"streamer_{name}_seconds"
+    metrics, of = read(worker(WELL), _0=busy_shard()), f"streamer_{name}_seconds"
     buckets = {bound: value(metrics, of, f"{of}_bucket", le=bound) for bound in (below, above, "+Inf")}
     assert buckets == {below: 0, above: 2, "+Inf": 2}
     assert value(metrics, of, f"{of}_count") == 2
@@ -482,6 +486,6 @@ def test_the_worker_says_whether_it_is_well_and_which_server_is_silent() -> None
 
 
 def test_every_metric_says_what_it_is_and_begins_with_our_name() -> None:
-    for name, metric in read(worker(WELL), _0=busy_diary()).items():
+    for name, metric in read(worker(WELL), _0=busy_shard()).items():
         assert name.startswith("streamer_")
         assert metric.documentation.endswith(".")
