@@ -31,6 +31,7 @@ from streamer.table.arrays import Ints, row_numbers
 from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
 
+
 def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
     """The same QI groups, numbered in the order of their boxes, those of one box by chance."""
     order = np.lexsort((chance.permutation(recoding.n_groups), _boxes(recoding)))

@@ -35,7 +35,7 @@ from streamer.table.space import Space
 Cells = npt.NDArray[np.signedinteger[Any]]
 
 SPARSE = 4
-"""Up to so many cells per row of a part, its values are found by counting every cell in their range, else by sorting."""
+"""Up to so many cells per row of a part, its values are found by counting all cells in their range, else by sorting."""
 
 ONE = 1 << 20
 """The whole number that stands for 1 in sums of c * log2(c)."""
@@ -44,8 +44,8 @@ ONE = 1 << 20
 class Layout(NamedTuple):
     """The rows in the order of the tree's leaves, attribute by attribute.
 
-    A part of the table is the positions begin..end of every column. A cut sorts these positions alone, lower half first;
-    within a half the rows keep their order.
+    A part of the table is the positions begin..end of every column. A cut sorts these positions alone, lower half
+    first; within a half the rows keep their order.
     """
 
     columns: Cells  # (d, n)
