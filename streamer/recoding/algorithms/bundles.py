@@ -21,6 +21,7 @@ import numpy as np
 from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.contract import ROWS_PER_CALL
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.space import Space
@@ -119,6 +120,7 @@ class Task(NamedTuple):
     rules: Rules
     scratch: Scratch
     rows_min: int  # no group with fewer rows can hold
+    rows_per_call: int  # about how many rows one call of a compiled loop looks at
 
 
 def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
@@ -161,11 +163,11 @@ def _spread(cells: Ints, value: Ints) -> Ints:
     return np.lexsort((value, at, vector))
 
 
-def task_of(microdata: Microdata, model: Model) -> tuple[Ints, Task]:
+def task_of(microdata: Microdata, model: Model, rows_per_call: int = ROWS_PER_CALL) -> tuple[Ints, Task]:
     """The rows' numbers in the order of the bundles, int64 (n,), and the task."""
     rows, bundles = bundled(microdata, model)
     rules = rules_of(model, microdata.rows(rows).subjects(model.subjects))
-    return rows, Task(shape_of(microdata.space), bundles, rules, scratch_for(rules), model.rows_min)
+    return rows, Task(shape_of(microdata.space), bundles, rules, scratch_for(rules), model.rows_min, rows_per_call)
 
 
 @inlined

@@ -15,7 +15,7 @@ The rules of this file
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
 * Work that takes minutes calls `options.on_progress`. Its compiled loops are called for part of the work at a time
-  (`SOME_ROWS`), so that it can report in between and Ctrl-C is heard. The answer does not depend on the parts.
+  (`options.rows_per_call`), so that it can report in between and Ctrl-C is heard. The answer does not depend on it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
         raise LawViolated(f"recoding: {int((~holds).sum())} of {n_groups} QI groups do not hold the privacy model")
 
 
-SOME_ROWS = 1 << 18
+ROWS_PER_CALL = 1 << 18
 """About how many rows one call of a compiled loop looks at: some hundredths of a second."""
 
 
@@ -134,6 +134,7 @@ class Options:
     refine: int = 0  # sweeps beyond the algorithm's own
     merge_equal_boxes: bool = False  # QI groups that publish one box become one
     chance: int = 0  # breaks ties, see above
+    rows_per_call: int = ROWS_PER_CALL
     on_progress: OnProgress = field(default=unheard, repr=False, compare=False)
 
     def suppressed_max(self, n: int) -> int:

@@ -59,7 +59,7 @@ from streamer.errors import UsageError
 from streamer.numba_support.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.contract import ROWS_PER_CALL, Algorithm, Options, Recoding, local_recoding
 from streamer.table.arrays import Bools, Floats, Ints, Singles
 from streamer.table.hierarchy import Hierarchy, levels_of_tree
 from streamer.table.microdata import Microdata
@@ -230,7 +230,7 @@ def losses_of(space: Space) -> Losses:
     )
 
 
-def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
+def merged(microdata: Microdata, model: Model, cluster: Ints, rows_per_call: int = ROWS_PER_CALL) -> tuple[Ints, int]:
     """Clusters that all hold the model, int64 (n,), numbers with gaps; and how many merges that took.
 
     cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered after the others
@@ -245,7 +245,7 @@ def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int
     into, waits, n_merges = np.arange(n_clusters + len(alone)), clusters.size > 0, 0
     scratch = scratch_for(rules)
     while waiting := int(waits.sum()):
-        turns = max(1, SOME_ROWS // waiting)
+        turns = max(1, rows_per_call // waiting)
         n_merges += _merge_some(losses, rules, scratch, model.rows_min, clusters, into, waits, turns)
     _follow(into)
     return into[cluster], n_merges
@@ -451,6 +451,7 @@ def gdppr(
     threshold: float = 1e-3,
     few: int = 2,
     seed: int = 0,
+    rows_per_call: int = ROWS_PER_CALL,
 ) -> Recoding:
     """QI groups by algorithm 1 of the paper; details: rounds, clusters, unplaced, merged.
 
@@ -473,7 +474,7 @@ def gdppr(
     cluster = np.full(len(microdata), -1, dtype=np.int64)
     _fill_clusters(near.cluster, rules, model.rows_min, cluster)
     unplaced = int((cluster < 0).sum())
-    cluster, n_merges = merged(microdata, model, cluster)
+    cluster, n_merges = merged(microdata, model, cluster, rows_per_call)
     return local_recoding(microdata, cluster, rounds=done, clusters=p, unplaced=unplaced, merged=n_merges)
 
 
@@ -576,7 +577,7 @@ def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> No
 
 def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """GDPPR with the paper's weights."""
-    return gdppr(microdata, model, seed=options.seed)
+    return gdppr(microdata, model, seed=options.seed, rows_per_call=options.rows_per_call)
 
 
 GDPPR = Algorithm(

@@ -109,8 +109,8 @@ PARTNERS_MAX = 3
 JOINED_MAX = 3
 """Most groups that are recut together if the model counts values, because asking takes longer then."""
 GAIN_MIN = 1e-9
-SOME_SLOTS = 256
-"""Slots that one call of a compiled loop looks at."""
+ROWS_PER_SLOT = 1_024
+"""A slot takes a sweep about as long as so many rows take other loops."""
 
 NEAREST_VISITS, EXCHANGE_VISITS = 128, 48
 """Nodes of the index that a search of a sweep visits at most, and one of an exchange."""
@@ -232,7 +232,7 @@ def _recut(task: Task, groups: Groups, slots: Ints) -> bool:
         members = np.append(members, members_of(groups, slot))
         before += groups.rows[slot] * groups.ncp[slot]
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
-    here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min)
+    here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
     order, tile = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, for which all is compiled again
     after, segment = best_segments(here, order, tile, before - GAIN_MIN)
     if after == np.inf:
@@ -367,11 +367,15 @@ def _improve(task: Task, groups: Groups, pairs: Ints, slot: int) -> bool:
     )
 
 
+def _slots_per_call(task: Task) -> int:
+    return max(1, task.rows_per_call // ROWS_PER_SLOT)
+
+
 def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard) -> int:
     """One sweep over all groups that have changed; how many were improved."""
     slots, improved = np.flatnonzero(groups.changed), 0
     pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
-    for piece in pieces(len(slots), SOME_SLOTS, on_progress):
+    for piece in pieces(len(slots), _slots_per_call(task), on_progress):
         improved += _sweep_some(task, groups, pairs, slots[piece])
     return improved
 
@@ -558,7 +562,9 @@ def exchanged(
     groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
     for done in range(sweeps):
         slots, moved = np.flatnonzero(groups.changed), 0
-        for piece in pieces(len(slots), SOME_SLOTS, part_of(on_progress, done / sweeps, (done + 1) / sweeps)):
+        for piece in pieces(
+            len(slots), _slots_per_call(task), part_of(on_progress, done / sweeps, (done + 1) / sweeps)
+        ):
             moved += _exchange_some(task, aside, groups, counts, slots[piece])
         if moved == 0:
             break
@@ -631,7 +637,7 @@ def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, In
 
 def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Anonymizes by ordered segments, under any model."""
-    rows, task = task_of(microdata, model)
+    rows, task = task_of(microdata, model, options.rows_per_call)
     beginning = part_of(options.on_progress, 0.0, BEGUN)
     if set(model.subjects) <= {INDIVIDUAL}:
         qi_group = _best_of_rows(task, beginning)

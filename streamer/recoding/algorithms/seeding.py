@@ -50,8 +50,8 @@ VAIN_MAX = 4_096
 that nearly all groups are full, each of them would search in vain."""
 FULL = 0.6
 """The share of the slots with rows below which they are renumbered."""
-SOME_TURNS = 8_192
-"""Slots that get a turn in one call of a compiled loop; the next call orders those that wait again."""
+ROWS_PER_TURN = 32
+"""A turn takes about as long as so many rows take other loops."""
 SEED_SHARPNESS = 7
 
 
@@ -220,11 +220,11 @@ def agglomerated(
     task: Task, qi_group: Ints, n_slots: int, rank: Floats, strict: bool, on_progress: OnProgress = unheard
 ) -> Ints:
     """Groups merged until they hold: those of qi_group (m,), and unions of them. rank (m,): the lowest goes first."""
-    first = n_slots
+    first, some_turns = n_slots, max(1, task.rows_per_call // ROWS_PER_TURN)
     while True:
         merging, turns = _merging(task, qi_group, n_slots, rank), True
         while turns and merging.n[0] > n_slots * FULL:
-            turns = _take_turns(task, merging, strict, SOME_TURNS)
+            turns = _take_turns(task, merging, strict, some_turns)
             on_progress(1 - int(merging.waits.sum()) / first)
         qi_group = _united(merging.into, qi_group)
         if not merging.waits.any():

@@ -135,8 +135,8 @@ def _of_rows(measures: Mapping[str, Any], by_individual: bool) -> Iterator[Headl
         yield Headline(
             "One row of a person's QI group",
             f"is hers with {percent(alpha)} at worst",
-            "Some people have more rows of a QI group than others. Somebody who knows that about a person guesses better "
-            "than by counting people. `alpha` in table.yaml limits it.",
+            "Some people have more rows of a QI group than others. Somebody who knows that about a person guesses "
+            "better than by counting people. `alpha` in table.yaml limits it.",
         )
     yield Headline(
         "Journalist",
@@ -186,8 +186,8 @@ def _not_looked_at(table: Table) -> Iterator[Headline]:
         yield Headline(
             "Published as they are",
             ", ".join(as_they_are),
-            "Somebody who knows such a value of a person can tell the rows of a QI group apart by it. Every chance above "
-            "is then in truth higher: no figure of this page looks at these columns.",
+            "Somebody who knows such a value of a person can tell the rows of a QI group apart by it. Every chance "
+            "above is then in truth higher: no figure of this page looks at these columns.",
         )
 
 

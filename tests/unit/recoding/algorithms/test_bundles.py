@@ -14,9 +14,9 @@ from streamer.privacy.models import Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
     EMPTY_LO,
+    add_bundle,
     bundled,
-    count_in,
-    forget,
+    clear_bundles,
     loss,
     ncp_term,
     shape_of,
@@ -114,7 +114,7 @@ def test_after_bundles_are_forgotten_nothing_is_counted(data: st.DataObject, sma
     _, task = task_of(data.draw(microdata(small)), model)
     chosen = data.draw(st.sets(st.integers(0, len(task.bundles.begin) - 1)))
     for bundle in chosen:
-        count_in(task, bundle)
-    forget(task, np.array(sorted(chosen), dtype=np.int64))
+        add_bundle(task, bundle)
+    clear_bundles(task, np.array(sorted(chosen), dtype=np.int64))
     for counts, empty in zip(task.scratch, scratch_for(task.rules), strict=True):
         assert np.array_equal(counts, empty)

@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[Callable[[], Recoding], int, str]] = {
     "a row too few": (lambda: _moved([0, 0, 0, 1, 1, 1]), 3, "a row has no QI group that exists"),
     "a group that is not there": (lambda: _moved([0, 0, 0, 1, 1, 1, 2]), 3, "a row has no QI group that exists"),
     "a number below suppressed": (lambda: _moved([0, 0, 0, 1, 1, 1, -2]), 3, "a row has no QI group that exists"),
-    "a box too few": (lambda: replace(GROUPS, hi=GROUPS.hi[:1]), 3, "have not one box each"),
+    "a box too few": (lambda: replace(GROUPS, hi=GROUPS.hi[:1]), 3, "not one box for each"),
     "a row in the wrong box": (lambda: _moved([1, 0, 0, 1, 1, 1, -1]), 3, "outside the box"),
     "a box that is no node": (lambda: _with_city(2, 3), 3, "a category that is no node of its hierarchy"),
     "a group below k": (lambda: GROUPS, 4, "2 of 2 QI groups do not hold the privacy model"),

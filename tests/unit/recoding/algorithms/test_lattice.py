@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.models import AtMostShare, Model, k_anonymity
-from streamer.recoding.algorithms import lattice
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
 from streamer.recoding.algorithms.lattice import (
@@ -145,9 +144,7 @@ def test_renumbering_half_way_changes_no_group(data: st.DataObject, small: Table
     people, model = data.draw(microdata(small, max_rows=10)), k_anonymity(2)
     node = data.draw(st.sampled_from(nodes(small)))
     at_once, n_groups = FullDomain(people, model).qi_groups(node)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lattice, "NUMBERS_MAX", bound)
-        half_way, same = FullDomain(people, model).qi_groups(node)
+    half_way, same = FullDomain(people, model, numbers_max=bound).qi_groups(node)
     assert (at_once.tolist(), n_groups) == (half_way.tolist(), same)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -15,8 +18,7 @@ from hypothesis import strategies as st
 
 from benchmarks import adult as world
 from streamer.privacy.models import AtMostShare, Model, distinct_l, k_anonymity
-from streamer.recoding.algorithms import ordered
-from streamer.recoding.algorithms.bundles import Task, hold, task_of
+from streamer.recoding.algorithms.bundles import Task, bundles_hold, task_of
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options, Recoding
 from streamer.recoding.algorithms.cut_tree import order_of
@@ -27,17 +29,18 @@ from streamer.recoding.algorithms.ordered import (
     SHARE_MIN,
     best_segments,
     exchanged,
+    exchanging,
     loss_of,
     pooled,
     sweep,
     without_rare_leaves,
 )
-from streamer.recoding.algorithms.seeding import founded
-from streamer.table.arrays import Ints
+from streamer.recoding.algorithms.seeding import seeded
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import KeptColumn, Table
+from worlds.checkout import ROOT
 from worlds.kd import numbers
 from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
 from worlds.small_tables import YEARS
@@ -172,10 +175,10 @@ class World:
     task: Task
     groups: Groups
 
-    def seats(self) -> dict[int, list[int]]:
-        """The bundles of every seat that is not empty."""
-        found = {seat: members_of(self.groups, seat).tolist() for seat in range(len(self.groups.rows))}
-        return {seat: members for seat, members in found.items() if members}
+    def slots(self) -> dict[int, list[int]]:
+        """The bundles of every slot that is not empty."""
+        found = {slot: members_of(self.groups, slot).tolist() for slot in range(len(self.groups.rows))}
+        return {slot: members for slot, members in found.items() if members}
 
     def loss(self, members: list[int]) -> float:
         cells = self.task.bundles.cells[members]
@@ -207,38 +210,36 @@ def worlds(draw: st.DrawFn, small: Table, model: Model, max_rows: int = 30) -> W
 @given(data=st.data(), small=some_table, model=st.sampled_from([k_anonymity(2), MODELS["(k, l)"]]))
 def test_the_nearest_group_is_the_one_of_least_growth(data: st.DataObject, small: Table, model: Model) -> None:
     world = data.draw(worlds(small, model))
-    seats = world.seats()
-    own = data.draw(st.sampled_from(list(seats)))
-    bundle = seats[own][0]
-    cells, weight = (
-        world.task.bundles.cells[bundle],
-        int(world.task.bundles.end[bundle] - world.task.bundles.begin[bundle]),
-    )
-    grown = {seat: world.loss([*seats[seat], bundle]) - world.loss(seats[seat]) for seat in seats if seat != own}
-    found, least = nearest(world.task, world.groups, own, cells, weight, np.inf)
+    slots = world.slots()
+    own = data.draw(st.sampled_from(list(slots)))
+    bundle = slots[own][0]
+    bundles = world.task.bundles
+    cells, weight = bundles.cells[bundle], int(bundles.end[bundle] - bundles.begin[bundle])
+    grown = {slot: world.loss([*slots[slot], bundle]) - world.loss(slots[slot]) for slot in slots if slot != own}
+    found, least = nearest(world.task, world.groups, None, own, bundle, np.inf, 128)
     if not grown:
         assert found == -1
         return
     assert least == pytest.approx(min(grown.values()))
     assert grown[found] == pytest.approx(least)
     assert growth(world.task, world.groups, found, cells, weight) == least
-    assert nearest(world.task, world.groups, own, cells, weight, least) == (-1, least)
+    assert nearest(world.task, world.groups, None, own, bundle, least, 128) == (-1, least)
 
 
 @given(data=st.data(), small=some_table)
 def test_boxes_and_losses_follow_the_members(data: st.DataObject, small: Table) -> None:
     world = data.draw(worlds(small, k_anonymity(2)))
-    seats = world.seats()
-    one, other = (data.draw(st.sampled_from(list(seats))) for _ in range(2))
+    slots = world.slots()
+    one, other = (data.draw(st.sampled_from(list(slots))) for _ in range(2))
     if one != other:
-        put(world.task, world.groups, one, np.array(seats[one] + seats[other]))
+        put(world.task, world.groups, one, np.array(slots[one] + slots[other]))
         put(world.task, world.groups, other, np.empty(0, dtype=np.int64))
     w = len(world.groups.lo) // 2
-    for seat, members in world.seats().items():
+    for slot, members in world.slots().items():
         cells = world.task.bundles.cells[members]
-        assert world.groups.lo[w + seat].tolist() == cells.min(axis=0).tolist()
-        assert world.groups.hi[w + seat].tolist() == cells.max(axis=0).tolist()
-        assert world.groups.rows[seat] * world.groups.ncp[seat] == pytest.approx(world.loss(members))
+        assert world.groups.lo[w + slot].tolist() == cells.min(axis=0).tolist()
+        assert world.groups.hi[w + slot].tolist() == cells.max(axis=0).tolist()
+        assert world.groups.rows[slot] * world.groups.ncp[slot] == pytest.approx(world.loss(members))
         assert loss_of(world.task, np.array(members)) == pytest.approx(world.loss(members))
     assert world.groups.lo[1].tolist() == world.task.bundles.cells.min(axis=0).tolist()
 
@@ -250,13 +251,13 @@ def test_a_sweep_keeps_every_bundle_and_every_group_holding_and_lowers_the_loss_
 ) -> None:
     world = data.draw(worlds(small, model))
     subjects, bundles = world.data.subjects(model.subjects), world.task.bundles
-    before = sum(world.loss(members) for members in world.seats().values())
+    before = sum(world.loss(members) for members in world.slots().values())
     moved = sweep(world.task, world.groups)
-    seats = world.seats()
-    after = sum(world.loss(members) for members in seats.values())
+    slots = world.slots()
+    after = sum(world.loss(members) for members in slots.values())
     assert after < before if moved else after == before
-    assert sorted(chain.from_iterable(seats.values())) == list(range(len(bundles.begin)))
-    for members in seats.values():
+    assert sorted(chain.from_iterable(slots.values())) == list(range(len(bundles.begin)))
+    for members in slots.values():
         rows = np.concatenate([world.rows[bundles.begin[i] : bundles.end[i]] for i in members])
         assert model.holds(subjects[rows])
 
@@ -287,8 +288,8 @@ def test_sweeps_end_with_neighbours_in_one_group(
     while sweep(task, groups):
         pass
     found = [
-        sorted(task.bundles.cells[np.array(members_of(groups, seat)), 0].tolist())
-        for seat in np.flatnonzero(groups.rows).tolist()
+        sorted(task.bundles.cells[np.array(members_of(groups, slot)), 0].tolist())
+        for slot in np.flatnonzero(groups.rows).tolist()
     ]
     assert sorted(found) == expected
 
@@ -312,7 +313,7 @@ def test_every_group_holds_and_the_loss_falls_to_what_is_said(model: Model, data
     people = data.draw(microdata(small))
     assume(model.holds(people.subjects(model.subjects)))
     rows, task = task_of(people, model)
-    before = founded(task)
+    before = seeded(task)
     loss, after = exchanged(task, before, int(before.max()) + 1, 3)
     assert loss == pytest.approx(total_loss(task, after))
     assert loss <= total_loss(task, before) + 1e-9
@@ -343,7 +344,7 @@ def least_loss(task: Task) -> float:
     """The least loss of all ways to group the bundles, by trying all."""
     m = len(task.bundles.begin)
     sets = [np.flatnonzero([chosen >> i & 1 for i in range(m)]) for chosen in range(1 << m)]
-    loss = [loss_of(task, members) if len(members) and hold(task, members) else np.inf for members in sets]
+    loss = [loss_of(task, members) if len(members) and bundles_hold(task, members) else np.inf for members in sets]
     best = [0.0] + [np.inf] * ((1 << m) - 1)
     for chosen in range(1, 1 << m):
         part = chosen
@@ -470,23 +471,23 @@ def test_a_rare_sensitive_value_is_shared_out_among_as_many_groups_as_it_can_ser
     assert recoding.n_groups == 10
 
 
-def test_every_number_of_a_candidate_has_a_seat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three columns of two values, half the rows each, no share above a half: many are left, with high numbers."""
+def hardly_groupable() -> tuple[Microdata, Model]:
+    """Three columns of two values, half the rows each, no share above a half: many rows are left, with high numbers."""
     rng, kept = np.random.default_rng(38), tuple(KeptColumn(f"problem {i}", sensitive=True) for i in range(3))
     values = np.stack([rng.permutation(28) % 2 for _ in kept], axis=1)
     years = rng.integers(0, 10, (28, 1))
     data = Microdata(Table("people", ("id",), (YEARS,), kept, 2), years, None, values, ((b'"a"', b'"b"'),) * 3)
-    seats: list[tuple[int, int]] = []
+    return data, Model(AtMostShare(Subject(column), Fraction(1, 2)) for column in range(3))
 
-    def seated(task: Task, qi_group: Ints, n_seats: int) -> Groups:
-        seats.append((int(qi_group.max()), n_seats))
-        assert qi_group.max() < n_seats  # compiled code would write behind the end of its arrays
-        return groups_of(task, qi_group, n_seats)
 
-    monkeypatch.setattr(ordered, "groups_of", seated)
-    halves = Model(AtMostShare(Subject(column), Fraction(1, 2)) for column in range(3))
-    run(ORDERED, data, halves)
-    assert seats[0][0] >= len(data) // halves.rows_min
+def test_every_number_of_a_candidate_has_a_slot() -> None:
+    """Uncompiled, an index that is too large is an error; compiled code would write behind the end of its arrays."""
+    data, halves = hardly_groupable()
+    _, qi_group = exchanging(task_of(data, halves)[1])
+    assert qi_group.max() >= len(data) // halves.rows_min
+    script = f"from {__name__.removeprefix('tests.')} import *; run(ORDERED, *hardly_groupable())"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True, timeout=120)
 
 
 @pytest.mark.slow

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamer.privacy.compiled import add, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
-from streamer.recoding.algorithms.local_recoding import lack
-from streamer.recoding.algorithms.seeding import agglomerated, founded, lack_of, placed
+from streamer.recoding.algorithms.seeding import agglomerated, assigned, seeded
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
@@ -24,19 +22,19 @@ some_table = st.sampled_from(list(TABLES.values()))
 
 
 @every_model
-@given(data=st.data(), small=some_table, seats=st.integers(1, 12))
+@given(data=st.data(), small=some_table, slots=st.integers(1, 12))
 def test_every_group_is_a_union_of_those_given_and_holds(
-    model: Model, data: st.DataObject, small: Table, seats: int
+    model: Model, data: st.DataObject, small: Table, slots: int
 ) -> None:
     people = data.draw(microdata(small, max_rows=25))
     subjects = people.subjects(model.subjects)
     assume(model.holds(subjects))
     rows, task = task_of(people, model)
     m = len(task.bundles.begin)
-    given_groups = np.arange(m) % min(seats, m)
+    given_groups = np.arange(m) % min(slots, m)
     by_row = np.repeat(np.arange(m), task.bundles.end - task.bundles.begin)
     for strict in (True, False):
-        found = agglomerated(task, given_groups, min(seats, m), np.zeros(m), strict)
+        found = agglomerated(task, given_groups, min(slots, m), np.zeros(m), strict)
         for number in np.unique(given_groups):
             assert len(np.unique(found[given_groups == number])) == 1
         assert strict or all(model.holds(subjects[rows[found[by_row] == number]]) for number in np.unique(found))
@@ -50,37 +48,26 @@ def test_the_nearest_is_joined() -> None:
     assert sorted(np.flatnonzero(found == number).tolist() for number in np.unique(found)) == [[0, 1], [2, 3, 4]]
 
 
-@every_model
-@given(data=st.data(), small=some_table)
-def test_what_a_group_lacks_is_told_from_its_counts_alone(model: Model, data: st.DataObject, small: Table) -> None:
-    people = data.draw(microdata(small, max_rows=12))
-    rules = rules_of(model, people.subjects(model.subjects))
-    scratch = scratch_for(rules)
-    for row in range(len(people)):
-        add(rules, scratch, row)
-    assert lack_of(rules, len(people), scratch.top, scratch.n_distinct) == lack(rules, scratch)
-
-
 # Bundles of groups that do not hold go one by one to groups that take them.
 
 
 @every_model
-@given(data=st.data(), small=some_table, seats=st.integers(1, 8))
+@given(data=st.data(), small=some_table, slots=st.integers(1, 8))
 def test_groups_that_hold_still_do_and_who_is_left_stands_alone(
-    model: Model, data: st.DataObject, small: Table, seats: int
+    model: Model, data: st.DataObject, small: Table, slots: int
 ) -> None:
     people = data.draw(microdata(small, max_rows=25))
     subjects = people.subjects(model.subjects)
     assume(model.holds(subjects))
     rows, task = task_of(people, model)
     m = len(task.bundles.begin)
-    before = np.arange(m) % min(seats, m)
+    before = np.arange(m) % min(slots, m)
     by_row = np.repeat(np.arange(m), task.bundles.end - task.bundles.begin)
 
     def holding(qi_group: np.ndarray, number: int) -> bool:
         return bool(model.holds(subjects[rows[qi_group[by_row] == number]]))
 
-    left, after = placed(task, before, min(seats, m), np.arange(m))
+    left, after = assigned(task, before, min(slots, m))
     stood = [number for number in np.unique(before).tolist() if holding(before, number)]
     alone = [number for number in np.unique(after).tolist() if not holding(after, number)]
     assert len(alone) == left
@@ -94,19 +81,19 @@ def test_a_bundle_goes_where_the_loss_grows_least_of_those_that_take_it() -> Non
     data = numbers([1, 1, 1, 8, 8, 8, 8, 9], values=[1, 2, 3, 0, 0, 1, 1, 0])
     rows, task = task_of(data, model)
     before = np.array([0, 0, 0, 1, 1, 1, 1, 2])
-    left, after = placed(task, before[rows], 3, np.arange(8))
+    left, after = assigned(task, before[rows], 3)
     assert left == 0
     assert after[rows.tolist().index(7)] == after[rows.tolist().index(0)]
 
 
-# Groups founded on rare values: all hold, whatever the model; and who has what is rare has others of his kind.
+# Groups seeded with rare values: all hold, under every model, and each has a rare value.
 
 
 def grouped(data: Microdata, model: Model) -> np.ndarray:
     """Each row's group, int64 (n,)."""
     rows, task = task_of(data, model)
     by_row = np.empty(len(rows), dtype=np.int64)
-    by_row[rows] = np.repeat(founded(task), task.bundles.end - task.bundles.begin)
+    by_row[rows] = np.repeat(seeded(task), task.bundles.end - task.bundles.begin)
     assert not task.scratch.counts.any()
     return by_row
 

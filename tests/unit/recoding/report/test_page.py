@@ -111,7 +111,7 @@ def test_columns_that_are_published_as_they_are_come_with_what_they_do_to_every_
     kept = replace(SEVEN, table=replace(SEVEN.table, kept=(*SEVEN.table.kept, ward)))
     found = headlines(measure(kept, GROUPS, k_anonymity(3)), kept, GROUPS, form)[-1]
     assert (found.title, found.figure) == ("Published as they are", "ward")
-    assert "no figure of this page looks at them" in found.sentence
+    assert "no figure of this page looks at these columns" in found.sentence
     assert "Published as they are" not in titles(SEVEN, form)
 
 
@@ -169,9 +169,9 @@ def test_in_powers_of_ten_a_bar_of_one_group_has_a_height() -> None:
     assert 0 < one[0] < many[0] < 20 * one[0]
 
 
-@pytest.mark.parametrize(("demand", "rises"), [("k", True), ("beta", False)])
-def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(demand: str, rises: bool) -> None:
-    points = numbers(tradeoff(Curve(demand, (0.2, 0.4, 0.8), (0.1, 0.2, 0.3), 0.4)), "circle", "cx", "cy")
+@pytest.mark.parametrize(("constraint", "rises"), [("k", True), ("beta", False)])
+def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(constraint: str, rises: bool) -> None:
+    points = numbers(tradeoff(Curve(constraint, (0.2, 0.4, 0.8), (0.1, 0.2, 0.3), 0.4)), "circle", "cx", "cy")
     across, down = zip(*points, strict=True)
     assert list(across) == sorted(across, reverse=not rises)
     assert across[2] - across[1] == pytest.approx(2 * (across[1] - across[0]), abs=0.2)
@@ -198,10 +198,10 @@ def test_one_group_is_seen_beside_very_many_of_another_size(most: int, says: boo
     assert ("powers of ten" in texts(group_sizes(np.array([5] * most + [60])))) == says
 
 
-@pytest.mark.parametrize(("demand", "now"), [("k", 5), ("l", None), ("alpha", 0.5), ("beta", None)])
-def test_a_curve_names_its_demand_and_what_is_asked_now(demand: str, now: float | None) -> None:
-    shown = texts(tradeoff(Curve(demand, (0.3, 0.5), (0.2, 0.1), now)))
-    assert f"{demand}: " in shown and "NCP" in shown
+@pytest.mark.parametrize(("constraint", "now"), [("k", 5), ("l", None), ("alpha", 0.5), ("beta", None)])
+def test_a_curve_names_its_demand_and_what_is_asked_now(constraint: str, now: float | None) -> None:
+    shown = texts(tradeoff(Curve(constraint, (0.3, 0.5), (0.2, 0.1), now)))
+    assert f"{constraint}: " in shown and "NCP" in shown
     assert ("asked for now" in shown) == (now is not None)
 
 
