@@ -6,14 +6,15 @@ sensitive values, the first column that it counts is spread evenly among them: t
 stands at (i + 1/2) / m; of those at one place the lower value is first, then the earlier row. So any few neighbours
 have about the shares that all of them have.
 
-`ncp_term` answers exactly as `Space.ncp_terms` on the smallest publishable box around a run of cells, and `loss` as
-`Space.ncp`: the same float64 operations in the same order. The smallest node over a run of leaves is the largest of the
+`ncp_term` answers exactly as `Space.ncp_terms` on the smallest publishable box around a run of cells: the same float64
+operations in the same order. The smallest node over a run of leaves is the largest of the
 nodes over its pairs of neighbouring leaves. So the maxima over runs of 2^i pairs are kept, and two of them answer for a
 run of any length, in a tree of any size and depth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.space import Space
 
@@ -42,17 +44,22 @@ class Shape(NamedTuple):
     width: Floats
 
 
-def shape_of(space: Space) -> Shape:
+def _pair_ncp(tree: Hierarchy, leaves: Ints) -> Floats:
+    """NCP of the smallest node over each of the leaves and the next."""
+    node = tree.cover_many(leaves, leaves + 1)
+    return (tree.node_hi[node] - tree.node_lo[node] + 1) / tree.n_leaves
+
+
+def shape_of(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] = _pair_ncp) -> Shape:
+    """The space with the loss of the smallest node over each leaf and the next; a node's is no less than its parts'."""
     leaves = [0 if axis.hierarchy is None else axis.hierarchy.n_leaves for axis in space.axes]
     power = np.array([max(n, 1).bit_length() - 1 for n in range(max(leaves) + 1)], dtype=np.int64)
     node_ncp = np.zeros((int(power[-1]) + 1, sum(leaves)))
     first_leaf = np.full(space.d, -1, dtype=np.int64)
     for j, tree in space.trees:
         first_leaf[j] = start = sum(leaves[:j])
-        pairs = np.arange(tree.n_leaves - 1)
-        node = tree.cover_many(pairs, pairs + 1)
         here = node_ncp[:, start : start + tree.n_leaves]
-        here[0, :-1] = (tree.node_hi[node] - tree.node_lo[node] + 1) / tree.n_leaves
+        here[0, :-1] = pair_loss(tree, np.arange(tree.n_leaves - 1))
         for i in range(1, len(node_ncp)):
             reach = 1 << (i - 1)
             here[i, :-reach] = np.maximum(here[i - 1, :-reach], here[i - 1, reach:])
@@ -71,15 +78,6 @@ def ncp_term(shape: Shape, j: int, lo: int, hi: int) -> float:
         return 0.0
     i = shape.power[hi - lo]
     return float(max(shape.node_ncp[i, start + lo], shape.node_ncp[i, start + hi - (1 << i)]))
-
-
-@compiled
-def loss(shape: Shape, lo: Ints, hi: Ints) -> float:
-    """NCP of the smallest publishable box around the cells lo..hi, (d,) each."""
-    total = 0.0
-    for j in range(lo.shape[0]):
-        total += ncp_term(shape, j, lo[j], hi[j])
-    return total
 
 
 @inlined

@@ -48,6 +48,7 @@ Source: Gui et al. 2020, algorithm 1, definitions 2 and 3, equations 3 to 10. Th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -59,6 +60,7 @@ from streamer.errors import UsageError
 from streamer.numba_support.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL, Algorithm, Options, Recoding, local_recoding
 from streamer.table.arrays import Bools, Floats, Ints, Singles
 from streamer.table.hierarchy import Hierarchy, levels_of_tree
@@ -157,24 +159,17 @@ def _in_columns(n: int, paths: list[Ints], scale: list[float]) -> tuple[Ints, Fl
     return np.ascontiguousarray(np.concatenate(columns, axis=1)), np.concatenate(scales)
 
 
-class Measured:
-    """Points measured from one set of centres, some rows at a time."""
-
-    def __init__(self, points: Points, centres: Centres) -> None:
-        self._points = points
-        exact = np.rint(centres.nodes * points.scale * EXACT) / EXACT
-        self._nodes = np.ascontiguousarray(exact.astype(np.float32).T)
-        self._numbers = np.ascontiguousarray(centres.numbers.astype(np.float32).T)
-
-    def distances(self, first: int, last: int) -> Singles:
-        """From the rows first..last - 1 to all centres; float32 (last - first, p), at least 0."""
-        points = self._points
-        here = np.zeros((last - first, len(points.scale)), dtype=np.float32)
-        np.put_along_axis(here, points.paths[first:last], np.float32(1), axis=1)
-        common = here @ self._nodes
-        numbers = points.numbers[first:last].astype(np.float32)
-        _from_common(common, points.base, numbers, self._numbers, points.weight)
-        return common
+def distances(points: Points, centres: Centres, rows_max: int) -> Iterator[tuple[slice, Singles]]:
+    """The distances of up to rows_max rows after the other to all centres; float32 (rows, p), at least 0."""
+    nodes = (np.rint(centres.nodes * points.scale * EXACT) / EXACT).astype(np.float32).T.copy()
+    numbers = centres.numbers.astype(np.float32).T.copy()
+    for begin in range(0, len(points), rows_max):
+        piece = slice(begin, min(len(points), begin + rows_max))
+        here = np.zeros((piece.stop - begin, len(points.scale)), dtype=np.float32)
+        np.put_along_axis(here, points.paths[piece], np.float32(1), axis=1)
+        common = here @ nodes
+        _from_common(common, points.base, points.numbers[piece].astype(np.float32), numbers, points.weight)
+        yield piece, common
 
 
 @compiled
@@ -192,19 +187,6 @@ def _from_common(common: Singles, base: float, numbers: Singles, centres: Single
             common[i, j] = max(common[i, j], nothing)
 
 
-class Losses(NamedTuple):
-    """What decides an attribute's loss; the last four as in `Space`."""
-
-    reach: Ints  # the end of leaf a's widest value at level x is at start[j] + x * n_leaves[j] + a
-    start: Ints  # (d,)
-    n_leaves: Ints  # (d,)
-    full: Ints  # (d,) a hierarchy's height, -1 for numbers
-    codes_per_cell: Ints
-    overlap: Ints
-    end: Floats
-    width: Floats
-
-
 class Clusters(NamedTuple):
     """p clusters; the rows of each are a linked list."""
 
@@ -217,17 +199,18 @@ class Clusters(NamedTuple):
     following: Ints  # (n,) the row after each; -1: it is the last
 
 
-def losses_of(space: Space) -> Losses:
-    start, n_leaves, full = np.zeros(space.d, dtype=np.int64), np.zeros(space.d, dtype=np.int64), np.full(space.d, -1)
-    reaches = [np.empty(0, dtype=np.int64)]
-    for j, tree in space.trees:
-        start[j] = sum(map(len, reaches))
-        n_leaves[j], full[j] = tree.n_leaves, tree.n_levels - 1
-        levels, leaves = levels_of_tree(tree), np.arange(tree.n_leaves)
-        reaches += [levels.reach(level, leaves) for level in range(tree.n_levels)]
-    return Losses(
-        np.concatenate(reaches), start, n_leaves, full, space.codes_per_cell, space.overlap, space.end, space.width
-    )
+def losses_of(space: Space) -> Shape:
+    """The space with the loss of equation 6 in place of NCP: a category counts its node's height."""
+    return shape_of(space, _pair_heights)
+
+
+def _pair_heights(tree: Hierarchy, leaves: Ints) -> Floats:
+    """Height of the smallest node over each of the leaves and the next / height of the hierarchy."""
+    levels, full = levels_of_tree(tree), tree.n_levels - 1
+    below = np.zeros(len(leaves), dtype=np.int64)
+    for level in range(full):
+        below += levels.reach(level, leaves) <= leaves
+    return below / max(full, 1)
 
 
 def merged(microdata: Microdata, model: Model, cluster: Ints, rows_per_call: int = ROWS_PER_CALL) -> tuple[Ints, int]:
@@ -251,7 +234,7 @@ def merged(microdata: Microdata, model: Model, cluster: Ints, rows_per_call: int
     return into[cluster], n_merges
 
 
-def _clusters(losses: Losses, cells: Ints, cluster: Ints, p: int) -> Clusters:
+def _clusters(losses: Shape, cells: Ints, cluster: Ints, p: int) -> Clusters:
     n, d = cells.shape
     lo, hi = np.full((p, d), np.iinfo(np.int64).max), np.full((p, d), -1, dtype=np.int64)
     head, tail, following = (np.full(length, -1, dtype=np.int64) for length in (p, p, n))
@@ -261,7 +244,7 @@ def _clusters(losses: Losses, cells: Ints, cluster: Ints, p: int) -> Clusters:
 
 
 @compiled
-def _fill_counts(losses: Losses, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
+def _fill_counts(losses: Shape, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
     """Puts every row into its cluster."""
     for i in range(cells.shape[0]):
         c = cluster[i]
@@ -277,27 +260,7 @@ def _fill_counts(losses: Losses, cells: Ints, cluster: Ints, clusters: Clusters)
     for c in range(clusters.size.shape[0]):
         if clusters.size[c]:
             for j in range(cells.shape[1]):
-                clusters.terms[c, j] = term(losses, j, clusters.lo[c, j], clusters.hi[c, j])
-
-
-@compiled
-def term(losses: Losses, j: int, lo: int, hi: int) -> float:
-    """Information loss of attribute j over the cells lo..hi, 0 to 1 (equation 6)."""
-    full = losses.full[j]
-    if full < 0:
-        last = min(float((hi + 1) * losses.codes_per_cell[j] - losses.overlap[j]), losses.end[j])
-        return float((last - lo * losses.codes_per_cell[j]) / losses.width[j])
-    return float(_height(losses.reach, losses.start[j], losses.n_leaves[j], full, lo, hi) / max(full, 1))
-
-
-@compiled
-def _height(reach: Ints, at: int, n_leaves: int, full: int, lo: int, hi: int) -> int:
-    """The lowest level of which one value holds both leaves."""
-    height = 0
-    while height < full and reach[at + lo] < hi:
-        height += 1
-        at += n_leaves
-    return height
+                clusters.terms[c, j] = ncp_term(losses, j, clusters.lo[c, j], clusters.hi[c, j])
 
 
 @compiled
@@ -324,7 +287,7 @@ def _count(rules: Rules, scratch: Scratch, clusters: Clusters, c: int, back: boo
 
 @compiled
 def _nearest(
-    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
+    losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
 ) -> int:
     """The cluster that c joins, whose rows are counted; alive: the numbers of all clusters, in order."""
     best, least, nearest, nearest_rise = -1, float(np.inf), -1, float(np.inf)
@@ -340,7 +303,7 @@ def _nearest(
             if first == lo[o, j] and last == hi[o, j]:
                 wider = terms[o, j]  # the most frequent case
             else:
-                wider = term(losses, j, first, last)
+                wider = ncp_term(losses, j, first, last)
             rise += size[c] * (wider - terms[c, j]) + size[o] * (wider - terms[o, j])
             if rise >= least:
                 break
@@ -361,7 +324,7 @@ def _nearest(
 
 
 @compiled
-def _join(losses: Losses, clusters: Clusters, c: int, o: int) -> None:
+def _join(losses: Shape, clusters: Clusters, c: int, o: int) -> None:
     """c's rows become o's."""
     clusters.following[clusters.tail[o]] = clusters.head[c]
     clusters.tail[o] = clusters.tail[c]
@@ -370,12 +333,12 @@ def _join(losses: Losses, clusters: Clusters, c: int, o: int) -> None:
     for j in range(clusters.lo.shape[1]):
         clusters.lo[o, j] = min(clusters.lo[o, j], clusters.lo[c, j])
         clusters.hi[o, j] = max(clusters.hi[o, j], clusters.hi[c, j])
-        clusters.terms[o, j] = term(losses, j, clusters.lo[o, j], clusters.hi[o, j])
+        clusters.terms[o, j] = ncp_term(losses, j, clusters.lo[o, j], clusters.hi[o, j])
 
 
 @compiled
 def _merge_some(
-    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
+    losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
     turns: int,
 ) -> int:  # fmt: skip
     """Gives some clusters a turn; how many merges that took.
@@ -482,10 +445,8 @@ def nearest(points: Points, centres: Centres, few: int) -> Nearest:
     """The `few` nearest centres of every row; ties to the lower number."""
     n, p = len(points), len(centres)
     found = Nearest(np.empty((n, few), dtype=np.int64), np.empty((n, few), dtype=np.float32))
-    measured, rows = Measured(points, centres), max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))
-    for begin in range(0, n, rows):
-        piece = slice(begin, min(n, begin + rows))
-        _few_least(measured.distances(piece.start, piece.stop), found.cluster[piece], found.distance[piece])
+    for piece, measured in distances(points, centres, max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))):
+        _few_least(measured, found.cluster[piece], found.distance[piece])
     return found
 
 

@@ -16,14 +16,23 @@ few rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import Rules
+from streamer.progress import OnProgress, pieces
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Shape, Task, ncp_term, total, widen
 from streamer.table.arrays import Bools, Floats, Ints
+
+GAIN_MIN = 1e-9
+"""A move gains at least so much, so that rounding is never taken for a gain."""
+
+NEAREST_VISITS = 128
+ROWS_PER_SLOT = 1_024
+"""To improve a group takes about as long as so many rows take other loops."""
 
 PRIME = 2_147_483_629
 FACTOR = 2_654_435_761  # both below 2^32, so that no product leaves int64
@@ -264,6 +273,13 @@ def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
     groups.lo[w + gone], groups.hi[w + gone], groups.term[w + gone] = EMPTY_LO, EMPTY_HI, 0.0
     _box_changed(groups, gone)
     _box_changed(groups, stays)
+
+
+def changed_slots(task: Task, groups: Groups, on_progress: OnProgress) -> Iterator[Ints]:
+    """The slots whose groups have changed, some at a time."""
+    slots = np.flatnonzero(groups.changed)
+    for piece in pieces(len(slots), max(1, task.rows_per_call // ROWS_PER_SLOT), on_progress):
+        yield slots[piece]
 
 
 @compiled

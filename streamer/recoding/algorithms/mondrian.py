@@ -270,9 +270,9 @@ def _median(counting: Counting, rows: Ints, along: Cells, values: Values) -> int
         i += 1
     median = values.cells[i]
     if _allowed(counting, rows, along, median, n_below + values.counts[i]):
-        return median
+        return int(median)
     if _allowed(counting, rows, along, median - 1, n_below):
-        return median - 1
+        return int(median - 1)
     return -1
 
 

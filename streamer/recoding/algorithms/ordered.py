@@ -30,12 +30,7 @@ other side while both groups are as they were. A bundle looks no farther than wh
 part of its own group's loss. A group that publishes its rows unchanged has nothing to gain. One of more than FAR times
 the fewest rows is no partner and gets no turn itself, but it takes bundles of others. Every move keeps all groups
 holding and gains at least GAIN_MIN, so that rounding is never taken for a gain.
-
-**Exchanges.** These sweeps, too, visit the groups that changed. A bundle that its group can spare goes to the group
-that holds with it at the least growth, if that is less than what its own group gains. One that makes its group's box
-larger and cannot go is exchanged for a bundle of the group where it would grow the loss least: the one with which most
-is gained and both groups hold. So a rare value that no group can spare still finds its way. Groups of more than
-SWAPPED_MAX rows exchange nothing."""
+"""
 
 from __future__ import annotations
 
@@ -45,20 +40,17 @@ from functools import partial
 import numpy as np
 
 from streamer.numba_support.jit import compiled, inlined
-from streamer.privacy.compiled import Scratch, holds
+from streamer.privacy.compiled import holds
 from streamer.privacy.models import Model
-from streamer.progress import OnProgress, part_of, pieces, unheard
+from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
     EMPTY_LO,
     Bundles,
-    Shape,
     Task,
     add_bundle,
     bundles_hold,
     clear_bundles,
-    ncp_term,
-    remove_bundle,
     rows_in,
     task_of,
     total,
@@ -67,18 +59,17 @@ from streamer.recoding.algorithms.bundles import (
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
 from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.group_index import (
+    GAIN_MIN,
+    NEAREST_VISITS,
     Groups,
-    SubjectCounts,
-    counts_of,
+    changed_slots,
     groups_of,
     growth,
-    join,
     members_of,
     nearest,
     put,
-    recount_bundle,
 )
-from streamer.recoding.algorithms.seeding import seeded
+from streamer.recoding.algorithms.seeding import exchanged, seeded
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
 
@@ -108,13 +99,6 @@ FAIR = 2.0
 PARTNERS_MAX = 3
 JOINED_MAX = 3
 """Most groups that are recut together if the model counts values, because asking takes longer then."""
-GAIN_MIN = 1e-9
-ROWS_PER_SLOT = 1_024
-"""A slot takes a sweep about as long as so many rows take other loops."""
-
-NEAREST_VISITS, EXCHANGE_VISITS = 128, 48
-"""Nodes of the index that a search of a sweep visits at most, and one of an exchange."""
-SWAPPED_MAX = 256
 
 
 def pooled(task: Task, rows_min: int) -> Task | None:
@@ -367,17 +351,10 @@ def _improve(task: Task, groups: Groups, pairs: Ints, slot: int) -> bool:
     )
 
 
-def _slots_per_call(task: Task) -> int:
-    return max(1, task.rows_per_call // ROWS_PER_SLOT)
-
-
 def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard) -> int:
     """One sweep over all groups that have changed; how many were improved."""
-    slots, improved = np.flatnonzero(groups.changed), 0
     pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
-    for piece in pieces(len(slots), _slots_per_call(task), on_progress):
-        improved += _sweep_some(task, groups, pairs, slots[piece])
-    return improved
+    return sum(_sweep_some(task, groups, pairs, slots) for slots in changed_slots(task, groups, on_progress))
 
 
 @compiled
@@ -389,211 +366,6 @@ def _sweep_some(task: Task, groups: Groups, pairs: Ints, slots: Ints) -> int:
         if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN:
             improved += _improve(task, groups, pairs, int(slot))
     return improved
-
-
-@compiled
-def ends_of(task: Task, members: Ints, ends: Ints) -> None:
-    """Fills in ends (6, d): the lowest cells, how many bundles have them, and the next ones; then of the highest."""
-    d = ends.shape[1]
-    for j in range(d):
-        lo, n_lo, next_lo = np.iinfo(np.int64).max, 0, np.iinfo(np.int64).max
-        hi, n_hi, next_hi = -1, 0, -1
-        for bundle in members:
-            cell = task.bundles.cells[bundle, j]
-            if cell < lo:
-                lo, n_lo, next_lo = cell, 1, lo
-            elif cell == lo:
-                n_lo += 1
-            elif cell < next_lo:
-                next_lo = cell
-            if cell > hi:
-                hi, n_hi, next_hi = cell, 1, hi
-            elif cell == hi:
-                n_hi += 1
-            elif cell > next_hi:
-                next_hi = cell
-        ends[0, j], ends[1, j], ends[2, j], ends[3, j], ends[4, j], ends[5, j] = lo, n_lo, next_lo, hi, n_hi, next_hi
-
-
-@inlined
-def _ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
-    """NCP of a group of two or more bundles without one."""
-    each = 0.0
-    for j in range(cells.shape[0]):
-        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
-        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
-        each += ncp_term(shape, j, lo, hi)
-    return each
-
-
-@inlined
-def _ncp_instead(shape: Shape, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
-    """NCP of a group with another bundle in place of one; alone: that one is the whole group."""
-    each = 0.0
-    for j in range(cells.shape[0]):
-        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
-        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
-        if alone:
-            lo = hi = new[j]
-        each += ncp_term(shape, j, min(lo, new[j]), max(hi, new[j]))
-    return each
-
-
-@inlined
-def _touches(ends: Ints, cells: Ints) -> bool:
-    """Whether a bundle lies on the edge of its group's box."""
-    at = False
-    for j in range(cells.shape[0]):
-        at = at or cells[j] == ends[0, j] or cells[j] == ends[3, j]
-    return at
-
-
-@compiled
-def _swap(
-    task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int, members: Ints, at: int, ends: Ints,
-    limit: float,
-) -> bool:  # fmt: skip
-    """Exchanges a bundle of a group, which is counted in `task`, for one of another group; whether that gained.
-
-    aside: the same task with a scratch of its own, in which the other group is counted.
-    """
-    shape, bundles = task.shape, task.bundles
-    bundle = members[at]
-    cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
-    other, _ = nearest(task, groups, None, slot, bundle, limit, np.int64(NEAREST_VISITS))
-    if other < 0 or groups.rows[other] > SWAPPED_MAX:
-        return False
-    theirs = members_of(groups, other)
-    their_ends = np.empty_like(ends)
-    ends_of(task, theirs, their_ends)
-    n_here = groups.rows[slot] - rows
-    before = groups.rows[slot] * groups.ncp[slot] + groups.rows[other] * groups.ncp[other]
-    best, least = -1, before - GAIN_MIN
-    loaded = False
-    for i in range(theirs.shape[0]):
-        their = theirs[i]
-        their_rows = bundles.end[their] - bundles.begin[their]
-        after = (n_here + their_rows) * _ncp_instead(shape, ends, cells, bundles.cells[their], members.shape[0] == 1)
-        if after >= least:
-            continue
-        after += (groups.rows[other] + rows - their_rows) * _ncp_instead(
-            shape, their_ends, bundles.cells[their], cells, theirs.shape[0] == 1
-        )
-        if after >= least:
-            continue
-        if not loaded:
-            loaded = True
-            for one in theirs:
-                add_bundle(aside, one)
-        remove_bundle(task, bundle)
-        add_bundle(task, their)
-        remove_bundle(aside, their)
-        add_bundle(aside, bundle)
-        if holds(task.rules, task.scratch) and holds(task.rules, aside.scratch):
-            best, least = i, after
-        remove_bundle(task, their)
-        add_bundle(task, bundle)
-        remove_bundle(aside, bundle)
-        add_bundle(aside, their)
-    if loaded:
-        for one in theirs:
-            remove_bundle(aside, one)
-    if best < 0:
-        return False
-    their = theirs[best]
-    remove_bundle(task, bundle)
-    add_bundle(task, their)
-    recount_bundle(task, counts, bundle, slot, other)
-    recount_bundle(task, counts, their, other, slot)
-    members[at], theirs[best] = their, bundle
-    put(task, groups, other, theirs)
-    put(task, groups, slot, members)
-    ends_of(task, members, ends)
-    return True
-
-
-@compiled
-def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
-    """Moves or exchanges bundles of a group; how many."""
-    bundles = task.bundles
-    members = members_of(groups, slot)
-    ends = np.empty((6, bundles.cells.shape[1]), np.int64)
-    for bundle in members:
-        add_bundle(task, bundle)
-    ends_of(task, members, ends)
-    moved, at = 0, 0
-    while at < members.shape[0]:
-        bundle = members[at]
-        cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
-        left = groups.rows[slot] - rows
-        gain = groups.rows[slot] * groups.ncp[slot]
-        if left > 0:
-            gain -= left * _ncp_without(task.shape, ends, cells)
-        at += 1
-        if gain < GAIN_MIN:
-            continue
-        remove_bundle(task, bundle)
-        if left == 0 or holds(task.rules, task.scratch):
-            other, _ = nearest(task, groups, counts, slot, bundle, gain - GAIN_MIN, np.int64(EXCHANGE_VISITS))
-            if other >= 0:
-                recount_bundle(task, counts, bundle, slot, other)
-                members = np.append(members[: at - 1], members[at:])
-                at -= 1
-                touched = _touches(ends, cells)
-                put(task, groups, slot, members)
-                join(task, groups, other, bundle)
-                if touched:
-                    ends_of(task, members, ends)
-                moved += 1
-                continue
-        add_bundle(task, bundle)
-        if groups.rows[slot] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[slot] + GAIN_MIN:
-            moved += _swap(task, aside, groups, counts, slot, members, at - 1, ends, gain)
-    for bundle in members:
-        remove_bundle(task, bundle)
-    return moved
-
-
-def exchanged(
-    task: Task, qi_group: Ints, n_slots: int, sweeps: int, on_progress: OnProgress = unheard
-) -> tuple[float, Ints]:
-    """The loss and the groups of qi_group (m,), numbers below n_slots, after some sweeps of exchanges."""
-    aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
-    groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
-    for done in range(sweeps):
-        slots, moved = np.flatnonzero(groups.changed), 0
-        for piece in pieces(
-            len(slots), _slots_per_call(task), part_of(on_progress, done / sweeps, (done + 1) / sweeps)
-        ):
-            moved += _exchange_some(task, aside, groups, counts, slots[piece])
-        if moved == 0:
-            break
-    return _found(groups, len(qi_group))
-
-
-@compiled
-def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slots: Ints) -> int:
-    """Moves or exchanges bundles of the groups in some slots; how many."""
-    moved = 0
-    for at in slots:
-        slot = int(at)
-        groups.changed[slot] = False
-        if groups.rows[slot] * groups.ncp[slot] > GAIN_MIN:
-            moved += _relieve(task, aside, groups, counts, slot)
-    return moved
-
-
-@compiled
-def _found(groups: Groups, m: int) -> tuple[float, Ints]:
-    """The loss of all groups, and every bundle's group; (m,)."""
-    found, loss = np.empty(m, np.int64), 0.0
-    for slot in range(groups.rows.shape[0]):
-        loss += groups.rows[slot] * groups.ncp[slot]
-        bundle = groups.first[slot]
-        while bundle >= 0:
-            found[bundle] = slot
-            bundle = groups.next[bundle]
-    return loss, found
 
 
 def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:

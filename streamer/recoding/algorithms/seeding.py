@@ -1,4 +1,4 @@
-"""The first groups of `ordered` if the model counts sensitive values: seeded with rare values, which choose first.
+"""The groups of `ordered` if the model counts sensitive values: seeded with rare values, which choose first; exchanges.
 
 1. Every bundle begins as a group of its own. Groups that *fit* are merged, those with the rarest subjects first, each
    with the one with which the total loss rises least (`agglomerated`, strict).
@@ -10,6 +10,12 @@ Two groups *fit* if they can still become one that holds with no more rows than 
 share is above what it may be in the fewest rows of any group, and no distinct subject is missing for which there would
 be no room. A group that fits nowhere is left as it is. If not strict, two groups are merged if they lack fewer rows
 together than apart; if there is no such group, with the nearest of all.
+
+**Exchanges** follow in sweeps over the groups that changed, by slot. A bundle that its group can spare goes to the
+group that holds with it at the least growth, if that is less than what its own group gains. One that makes its group's
+box larger and cannot go is exchanged for a bundle of the group where it would grow the loss least: the one with which
+most is gained and both groups hold. So a rare value that no group can spare still finds its way. Groups of more than
+SWAPPED_MAX rows exchange nothing. Every move gains at least GAIN_MIN, so that rounding is never taken for a gain.
 
 A search (`group_index` says how its bounds work) stops after VISITS_MAX nodes, or, while it has found nothing, after
 FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so that the tree stays short.
@@ -23,13 +29,17 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.numba_support.jit import compiled, inlined
-from streamer.progress import OnProgress, unheard
-from streamer.recoding.algorithms.bundles import Shape, Task, ncp_term, rows_lacking
+from streamer.privacy.compiled import Scratch, holds
+from streamer.progress import OnProgress, part_of, unheard
+from streamer.recoding.algorithms.bundles import Shape, Task, add_bundle, ncp_term, remove_bundle, rows_lacking
 from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.group_index import (
+    GAIN_MIN,
+    NEAREST_VISITS,
     Groups,
     SubjectCounts,
     begin_search,
+    changed_slots,
     count_bundle,
     count_of,
     counts_of,
@@ -44,7 +54,7 @@ from streamer.recoding.algorithms.group_index import (
 )
 from streamer.table.arrays import Bools, Floats, Ints
 
-VISITS_MAX, ASSIGNING_VISITS_MAX, FAR_VISITS_MAX = 64, 128, 2_048
+VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 48, 2_048
 VAIN_MAX = 4_096
 """After so many searches in vain in a row none goes that far, until one finds something again. If a value is so rare
 that nearly all groups are full, each of them would search in vain."""
@@ -53,6 +63,7 @@ FULL = 0.6
 ROWS_PER_TURN = 32
 """A turn takes about as long as so many rows take other loops."""
 SEED_SHARPNESS = 7
+SWAPPED_MAX = 256
 
 
 class _Merging(NamedTuple):
@@ -322,8 +333,10 @@ def _assign(task: Task, found: Ints, n_kept: int) -> int:
     groups, counts = groups_of(task, np.where(found < 0, aside, found), n_kept + 1), counts_of(task, found, n_kept + 1)
     put(task, groups, aside, np.empty(0, np.int64))
     # bare numbers would be types of their own, for each of which all is compiled again
-    near, far, left = np.int64(ASSIGNING_VISITS_MAX), np.int64(FAR_VISITS_MAX), 0
-    for bundle in np.flatnonzero(found < 0):
+    near, far, left = np.int64(NEAREST_VISITS), np.int64(FAR_VISITS_MAX), 0
+    for bundle in range(found.shape[0]):
+        if found[bundle] >= 0:
+            continue
         slot, _ = nearest(task, groups, counts, aside, bundle, np.inf, near)
         if slot < 0:
             slot, _ = nearest(task, groups, counts, aside, bundle, np.inf, far)
@@ -355,3 +368,204 @@ def _commonness(task: Task) -> Floats:
     for codes in task.rules.subjects.T:
         common *= np.bincount(codes)[codes]
     return np.minimum.reduceat(common, task.bundles.begin)
+
+
+@compiled
+def ends_of(task: Task, members: Ints, ends: Ints) -> None:
+    """Fills in ends (6, d): the lowest cells, how many bundles have them, and the next ones; then of the highest."""
+    d = ends.shape[1]
+    for j in range(d):
+        lo, n_lo, next_lo = np.iinfo(np.int64).max, 0, np.iinfo(np.int64).max
+        hi, n_hi, next_hi = -1, 0, -1
+        for bundle in members:
+            cell = task.bundles.cells[bundle, j]
+            if cell < lo:
+                lo, n_lo, next_lo = cell, 1, lo
+            elif cell == lo:
+                n_lo += 1
+            elif cell < next_lo:
+                next_lo = cell
+            if cell > hi:
+                hi, n_hi, next_hi = cell, 1, hi
+            elif cell == hi:
+                n_hi += 1
+            elif cell > next_hi:
+                next_hi = cell
+        ends[0, j], ends[1, j], ends[2, j], ends[3, j], ends[4, j], ends[5, j] = lo, n_lo, next_lo, hi, n_hi, next_hi
+
+
+@inlined
+def _ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
+    """NCP of a group of two or more bundles without one."""
+    each = 0.0
+    for j in range(cells.shape[0]):
+        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
+        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
+        each += ncp_term(shape, j, lo, hi)
+    return each
+
+
+@inlined
+def _ncp_instead(shape: Shape, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
+    """NCP of a group with another bundle in place of one; alone: that one is the whole group."""
+    each = 0.0
+    for j in range(cells.shape[0]):
+        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
+        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
+        if alone:
+            lo = hi = new[j]
+        each += ncp_term(shape, j, min(lo, new[j]), max(hi, new[j]))
+    return each
+
+
+@inlined
+def _touches(ends: Ints, cells: Ints) -> bool:
+    """Whether a bundle lies on the edge of its group's box."""
+    at = False
+    for j in range(cells.shape[0]):
+        at = at or cells[j] == ends[0, j] or cells[j] == ends[3, j]
+    return at
+
+
+@compiled
+def _swap(
+    task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int, members: Ints, at: int, ends: Ints,
+    limit: float,
+) -> bool:  # fmt: skip
+    """Exchanges a bundle of a group, which is counted in `task`, for one of another group; whether that gained.
+
+    aside: the same task with a scratch of its own, in which the other group is counted.
+    """
+    shape, bundles = task.shape, task.bundles
+    bundle = members[at]
+    cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
+    other, _ = nearest(task, groups, None, slot, bundle, limit, np.int64(NEAREST_VISITS))
+    if other < 0 or groups.rows[other] > SWAPPED_MAX:
+        return False
+    theirs = members_of(groups, other)
+    their_ends = np.empty_like(ends)
+    ends_of(task, theirs, their_ends)
+    n_here = groups.rows[slot] - rows
+    before = groups.rows[slot] * groups.ncp[slot] + groups.rows[other] * groups.ncp[other]
+    best, least = -1, before - GAIN_MIN
+    loaded = False
+    for i in range(theirs.shape[0]):
+        their = theirs[i]
+        their_rows = bundles.end[their] - bundles.begin[their]
+        after = (n_here + their_rows) * _ncp_instead(shape, ends, cells, bundles.cells[their], members.shape[0] == 1)
+        if after >= least:
+            continue
+        after += (groups.rows[other] + rows - their_rows) * _ncp_instead(
+            shape, their_ends, bundles.cells[their], cells, theirs.shape[0] == 1
+        )
+        if after >= least:
+            continue
+        if not loaded:
+            loaded = True
+            for one in theirs:
+                add_bundle(aside, one)
+        remove_bundle(task, bundle)
+        add_bundle(task, their)
+        remove_bundle(aside, their)
+        add_bundle(aside, bundle)
+        if holds(task.rules, task.scratch) and holds(task.rules, aside.scratch):
+            best, least = i, after
+        remove_bundle(task, their)
+        add_bundle(task, bundle)
+        remove_bundle(aside, bundle)
+        add_bundle(aside, their)
+    if loaded:
+        for one in theirs:
+            remove_bundle(aside, one)
+    if best < 0:
+        return False
+    their = theirs[best]
+    remove_bundle(task, bundle)
+    add_bundle(task, their)
+    recount_bundle(task, counts, bundle, slot, other)
+    recount_bundle(task, counts, their, other, slot)
+    members[at], theirs[best] = their, bundle
+    put(task, groups, other, theirs)
+    put(task, groups, slot, members)
+    ends_of(task, members, ends)
+    return True
+
+
+@compiled
+def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
+    """Moves or exchanges bundles of a group; how many."""
+    bundles = task.bundles
+    members = members_of(groups, slot)
+    ends = np.empty((6, bundles.cells.shape[1]), np.int64)
+    for bundle in members:
+        add_bundle(task, bundle)
+    ends_of(task, members, ends)
+    moved, at = 0, 0
+    while at < members.shape[0]:
+        bundle = members[at]
+        cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
+        left = groups.rows[slot] - rows
+        gain = groups.rows[slot] * groups.ncp[slot]
+        if left > 0:
+            gain -= left * _ncp_without(task.shape, ends, cells)
+        at += 1
+        if gain < GAIN_MIN:
+            continue
+        remove_bundle(task, bundle)
+        if left == 0 or holds(task.rules, task.scratch):
+            other, _ = nearest(task, groups, counts, slot, bundle, gain - GAIN_MIN, np.int64(EXCHANGE_VISITS))
+            if other >= 0:
+                recount_bundle(task, counts, bundle, slot, other)
+                members = np.append(members[: at - 1], members[at:])
+                at -= 1
+                touched = _touches(ends, cells)
+                put(task, groups, slot, members)
+                join(task, groups, other, bundle)
+                if touched:
+                    ends_of(task, members, ends)
+                moved += 1
+                continue
+        add_bundle(task, bundle)
+        if groups.rows[slot] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[slot] + GAIN_MIN:
+            moved += _swap(task, aside, groups, counts, slot, members, at - 1, ends, gain)
+    for bundle in members:
+        remove_bundle(task, bundle)
+    return moved
+
+
+def exchanged(
+    task: Task, qi_group: Ints, n_slots: int, sweeps: int, on_progress: OnProgress = unheard
+) -> tuple[float, Ints]:
+    """The loss and the groups of qi_group (m,), numbers below n_slots, after some sweeps of exchanges."""
+    aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
+    groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
+    for done in range(sweeps):
+        parts = changed_slots(task, groups, part_of(on_progress, done / sweeps, (done + 1) / sweeps))
+        if sum(_exchange_some(task, aside, groups, counts, slots) for slots in parts) == 0:
+            break
+    return _found(groups, len(qi_group))
+
+
+@compiled
+def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slots: Ints) -> int:
+    """Moves or exchanges bundles of the groups in some slots; how many."""
+    moved = 0
+    for at in slots:
+        slot = int(at)
+        groups.changed[slot] = False
+        if groups.rows[slot] * groups.ncp[slot] > GAIN_MIN:
+            moved += _relieve(task, aside, groups, counts, slot)
+    return moved
+
+
+@compiled
+def _found(groups: Groups, m: int) -> tuple[float, Ints]:
+    """The loss of all groups, and every bundle's group; (m,)."""
+    found, loss = np.empty(m, np.int64), 0.0
+    for slot in range(groups.rows.shape[0]):
+        loss += groups.rows[slot] * groups.ncp[slot]
+        bundle = groups.first[slot]
+        while bundle >= 0:
+            found[bundle] = slot
+            bundle = groups.next[bundle]
+    return loss, found

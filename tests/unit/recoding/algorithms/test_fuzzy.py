@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 from streamer.errors import UsageError
 from streamer.privacy.models import Model, identity_reserved, k_anonymity, r_k
+from streamer.recoding.algorithms.bundles import ncp_term
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options, local_recoding
 from streamer.recoding.algorithms.fuzzy import (
     GDPPR,
-    Measured,
+    Centres,
+    Points,
+    distances,
     fuzzy_centres,
     gdppr,
     largest_move,
@@ -29,9 +32,8 @@ from streamer.recoding.algorithms.fuzzy import (
     nearest,
     points_of,
     sensitive_columns,
-    term,
 )
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Ints, Singles
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
@@ -78,12 +80,18 @@ def distance(data: Microdata, a: int, b: int, alpha: float, beta: float, sign: i
     return alpha * sum(parts) / len(parts) + beta * (sensitive if sign > 0 else 1 - sensitive)
 
 
+def measured(points: Points, centres: Centres) -> Singles:
+    """The distances of all rows to all centres."""
+    ((_, found),) = distances(points, centres, len(points))
+    return found
+
+
 @given(data=st.data(), small=some_table, alpha=st.sampled_from([0.25, 0.5, 1.0]), sign=st.sampled_from([1, -1]))
 def test_the_distance_of_two_rows_is_equation_10(data: st.DataObject, small: Table, alpha: float, sign: int) -> None:
     people = data.draw(microdata(small, max_rows=8))
     points = points_of(people, [0], alpha=alpha, beta=1 - alpha, sign=sign)
     everyone = np.arange(len(people))
-    found = Measured(points, points.at(everyone)).distances(0, len(people))
+    found = measured(points, points.at(everyone))
     for a in range(len(people)):
         for b in range(len(people)):
             assert found[a, b] == pytest.approx(distance(people, a, b, alpha, 1 - alpha, sign), abs=1e-4)
@@ -95,7 +103,7 @@ def test_without_sensitive_columns_the_distance_is_that_of_the_quasi_identifiers
 ) -> None:
     people = data.draw(microdata(small, max_rows=8))
     points = points_of(people, [], alpha=alpha, beta=1 - alpha, sign=sign)
-    found = Measured(points, points.at(np.arange(len(people)))).distances(0, len(people))
+    found = measured(points, points.at(np.arange(len(people))))
     expected = [[distance(people, a, b, 1, 0, 1) for b in range(len(people))] for a in range(len(people))]
     assert found == pytest.approx(np.array(expected), abs=1e-4)
 
@@ -105,7 +113,7 @@ def test_a_null_is_at_distance_1_from_every_value_and_at_none_from_a_null() -> N
     people = Microdata(TABLES["one number"], np.zeros_like(everything), None, everything, TEXTS)
     assert TEXTS[0][-1] == b"null"
     points = points_of(people, [0], alpha=0, beta=1, sign=1)
-    found = Measured(points, points.at(np.array([len(TEXTS[0])]))).distances(0, len(people))
+    found = measured(points, points.at(np.array([len(TEXTS[0])])))
     assert found[:, 0] == pytest.approx([1] * (len(TEXTS[0]) - 1) + [0, 0], abs=1e-4)
 
 
@@ -123,8 +131,8 @@ def test_a_centre_of_categories_is_as_far_as_its_rows_are_on_average(data: st.Da
     points = points_of(people, [0], alpha=0.5, beta=0.5, sign=sign)
     rows = points.at(np.arange(len(people)))
     centre = type(rows)(rows.nodes.mean(axis=0)[None], rows.numbers[:1])
-    to_rows = Measured(points, rows).distances(0, len(people))
-    to_centre = Measured(points, centre).distances(0, len(people))
+    to_rows = measured(points, rows)
+    to_centre = measured(points, centre)
     assert to_centre[:, 0] == pytest.approx(to_rows.mean(axis=1), abs=1e-4)
 
 
@@ -133,7 +141,7 @@ def test_without_a_model_on_sensitive_values_only_quasi_identifiers_count() -> N
     assert sensitive_columns(people, k_anonymity(2)) == sensitive_columns(people, identity_reserved(2)) == []
     assert sensitive_columns(people, r_k(2, ANCESTORS, Fraction(1, 2))) == [0]
     points = points_of(people, [], alpha=0.5, beta=0.5, sign=1)
-    assert Measured(points, points.at(np.arange(2))).distances(0, 2).max() < 1e-5
+    assert measured(points, points.at(np.arange(2))).max() < 1e-5
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": 0.5, "beta": 0.6}, {"alpha": 1.5, "beta": -0.5}, {"sign": 0}])
@@ -238,9 +246,9 @@ def test_an_attributes_loss_is_its_height_or_its_width(data: st.DataObject, smal
         if not isinstance(attribute, CategoricalAttribute):
             box = np.zeros((2, small.space.d), dtype=np.int64)
             box[0, j], box[1, j] = lo, hi
-            assert term(losses, j, lo, hi) == small.space.ncp_terms(*box)[j]
+            assert ncp_term(losses, j, lo, hi) == small.space.ncp_terms(*box)[j]
         else:
-            assert term(losses, j, lo, hi) == float(unlike(attribute.hierarchy, lo, hi))
+            assert ncp_term(losses, j, lo, hi) == float(unlike(attribute.hierarchy, lo, hi))
 
 
 fuzzy_some_table = st.sampled_from(list(TABLES.values()))
@@ -257,9 +265,9 @@ def test_a_row_belongs_to_its_nearest_clusters_and_its_memberships_sum_to_one(
     few = min(few, p)
     centres = points.at(np.arange(p))
     near = nearest(points, centres, few)
-    distances = Measured(points, centres).distances(0, len(people))
+    between = measured(points, centres)
     for i in range(len(people)):
-        assert near.cluster[i].tolist() == sorted(range(p), key=lambda c: (distances[i, c], c))[:few]
+        assert near.cluster[i].tolist() == sorted(range(p), key=lambda c: (between[i, c], c))[:few]
     share = memberships(near)
     assert share.sum(axis=1) == pytest.approx(np.ones(len(people)))
     assert (np.diff(share, axis=1) <= 0).all()
@@ -314,9 +322,9 @@ def test_a_centre_that_goes_from_row_to_row_has_gone_their_distance(
     printed = points_of(people, [0], alpha=0.5, beta=0.5, sign=1)
     rows = np.arange(len(people))
     after = data.draw(st.permutations(range(len(people))))
-    distances = Measured(printed, printed.at(rows)).distances(0, len(people))
+    between = measured(printed, printed.at(rows))
     found = largest_move(points, points.at(rows), points.at(np.array(after)))
-    assert found == pytest.approx(max(distances[a, b] for a, b in enumerate(after)), abs=1e-4)
+    assert found == pytest.approx(max(between[a, b] for a, b in enumerate(after)), abs=1e-4)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())

@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks import adult as world
-from streamer.privacy.models import AtMostShare, Model, distinct_l, k_anonymity
+from streamer.privacy.models import AtMostShare, Model, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, bundles_hold, task_of
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options, Recoding
@@ -28,21 +28,18 @@ from streamer.recoding.algorithms.ordered import (
     SEGMENTED,
     SHARE_MIN,
     best_segments,
-    exchanged,
     exchanging,
     loss_of,
     pooled,
     sweep,
     without_rare_leaves,
 )
-from streamer.recoding.algorithms.seeding import seeded
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import KeptColumn, Table
 from worlds.checkout import ROOT
-from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
+from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, boxes, holding, microdata, people, permuted
 from worlds.small_tables import YEARS
 
 # Rare leaves taken for one: which leaves, by climbing the tree, and what an order without them is worth.
@@ -292,52 +289,6 @@ def test_sweeps_end_with_neighbours_in_one_group(
         for slot in np.flatnonzero(groups.rows).tolist()
     ]
     assert sorted(found) == expected
-
-
-# Bundles that change groups: every group holds before and after, nobody is lost, and the loss falls.
-
-
-def total_loss(task: Task, qi_group: np.ndarray) -> float:
-    return sum(loss_of(task, np.flatnonzero(qi_group == number)) for number in np.unique(qi_group))
-
-
-def assert_all_hold(data: Microdata, rows: np.ndarray, task: Task, model: Model, qi_group: np.ndarray) -> None:
-    by_row = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
-    subjects = data.subjects(model.subjects)[rows]
-    assert all(model.holds(subjects[by_row == number]) for number in np.unique(by_row))
-
-
-@every_model
-@given(data=st.data(), small=some_table)
-def test_every_group_holds_and_the_loss_falls_to_what_is_said(model: Model, data: st.DataObject, small: Table) -> None:
-    people = data.draw(microdata(small))
-    assume(model.holds(people.subjects(model.subjects)))
-    rows, task = task_of(people, model)
-    before = seeded(task)
-    loss, after = exchanged(task, before, int(before.max()) + 1, 3)
-    assert loss == pytest.approx(total_loss(task, after))
-    assert loss <= total_loss(task, before) + 1e-9
-    assert_all_hold(people, rows, task, model, after)
-    assert not task.scratch.counts.any()
-    assert not task.scratch.size.any()
-
-
-def moved(cells: list[int], values: list[int], groups: list[int], model: Model) -> list[list[int]]:
-    """The cells of every group after the moves."""
-    rows, task = task_of(numbers(cells, values), model)
-    _, found = exchanged(task, np.array(groups, dtype=np.int64)[rows], max(groups) + 1, 3)
-    return sorted(sorted(task.bundles.cells[found == number, 0].tolist()) for number in np.unique(found))
-
-
-def test_a_row_goes_where_it_costs_less() -> None:
-    assert moved([0, 0, 9, 9, 9], [0] * 5, [0, 0, 0, 1, 1], k_anonymity(2)) == [[0, 0], [9, 9, 9]]
-
-
-def test_rows_that_no_group_can_spare_are_exchanged() -> None:
-    assert moved([0, 9, 0, 9], [0] * 4, [0, 0, 1, 1], k_anonymity(2)) == [[0, 0], [9, 9]]
-    model = k_anonymity(2) & distinct_l(VALUES, 2)
-    assert moved([0, 9, 0, 9], [0, 1, 1, 0], [0, 0, 1, 1], model) == [[0, 0], [9, 9]]
-    assert moved([0, 9, 0, 9], [0, 1, 0, 1], [0, 0, 1, 1], model) == [[0, 9], [0, 9]]
 
 
 def least_loss(task: Task) -> float:

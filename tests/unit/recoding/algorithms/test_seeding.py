@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamer.privacy.models import AtMostShare, Model, distinct_l, k_anonymity
-from streamer.recoding.algorithms.bundles import task_of
-from streamer.recoding.algorithms.seeding import agglomerated, assigned, seeded
+from streamer.recoding.algorithms.bundles import Task, task_of
+from streamer.recoding.algorithms.ordered import loss_of
+from streamer.recoding.algorithms.seeding import agglomerated, assigned, exchanged, seeded
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
@@ -92,10 +93,16 @@ def test_a_bundle_goes_where_the_loss_grows_least_of_those_that_take_it() -> Non
 def grouped(data: Microdata, model: Model) -> np.ndarray:
     """Each row's group, int64 (n,)."""
     rows, task = task_of(data, model)
-    by_row = np.empty(len(rows), dtype=np.int64)
-    by_row[rows] = np.repeat(seeded(task), task.bundles.end - task.bundles.begin)
+    found = of_rows(rows, task, seeded(task))
     assert not task.scratch.counts.any()
-    return by_row
+    return found
+
+
+def of_rows(rows: np.ndarray, task: Task, qi_group: np.ndarray) -> np.ndarray:
+    """Each row's group, int64 (n,), from each bundle's."""
+    found = np.empty(len(rows), dtype=np.int64)
+    found[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
+    return found
 
 
 def assert_all_hold(data: Microdata, model: Model, group: np.ndarray) -> None:
@@ -124,3 +131,43 @@ def test_a_share_hardly_above_the_tables_own_leaves_no_row_behind() -> None:
     group = grouped(data, model)
     assert_all_hold(data, model, group)
     assert len(np.unique(group)) > 10
+
+
+# Bundles that change groups: every group holds before and after, and the loss falls.
+
+
+def total_loss(task: Task, qi_group: np.ndarray) -> float:
+    return sum(loss_of(task, np.flatnonzero(qi_group == number)) for number in np.unique(qi_group))
+
+
+@every_model
+@given(data=st.data(), small=some_table)
+def test_every_group_holds_and_the_loss_falls_to_what_is_said(model: Model, data: st.DataObject, small: Table) -> None:
+    people = data.draw(microdata(small))
+    assume(model.holds(people.subjects(model.subjects)))
+    rows, task = task_of(people, model)
+    before = seeded(task)
+    loss, after = exchanged(task, before, int(before.max()) + 1, 3)
+    assert loss == pytest.approx(total_loss(task, after))
+    assert loss <= total_loss(task, before) + 1e-9
+    assert_all_hold(people, model, of_rows(rows, task, after))
+    assert not task.scratch.counts.any()
+    assert not task.scratch.size.any()
+
+
+def moved(cells: list[int], values: list[int], groups: list[int], model: Model) -> list[list[int]]:
+    """The cells of every group after the moves."""
+    rows, task = task_of(numbers(cells, values), model)
+    _, found = exchanged(task, np.array(groups, dtype=np.int64)[rows], max(groups) + 1, 3)
+    return sorted(sorted(task.bundles.cells[found == number, 0].tolist()) for number in np.unique(found))
+
+
+def test_a_row_goes_where_it_costs_less() -> None:
+    assert moved([0, 0, 9, 9, 9], [0] * 5, [0, 0, 0, 1, 1], k_anonymity(2)) == [[0, 0], [9, 9, 9]]
+
+
+def test_rows_that_no_group_can_spare_are_exchanged() -> None:
+    assert moved([0, 9, 0, 9], [0] * 4, [0, 0, 1, 1], k_anonymity(2)) == [[0, 0], [9, 9]]
+    model = k_anonymity(2) & distinct_l(VALUES, 2)
+    assert moved([0, 9, 0, 9], [0, 1, 1, 0], [0, 0, 1, 1], model) == [[0, 0], [9, 9]]
+    assert moved([0, 9, 0, 9], [0, 1, 0, 1], [0, 0, 1, 1], model) == [[0, 9], [0, 9]]
