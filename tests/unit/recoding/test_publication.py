@@ -24,10 +24,9 @@ from streamer.table.attributes import NumericAttribute
 from streamer.table.files import write_rows
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import KeptColumn, Table
-from worlds.microdata import MODELS, TABLES, holding, microdata
+from worlds.microdata import MODELS, holding, microdata, some_table
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 def folded(data: Microdata, recoding: Recoding) -> pd.DataFrame:

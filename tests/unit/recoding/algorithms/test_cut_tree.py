@@ -14,13 +14,10 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.microdata import MODELS, TABLES, microdata, people
+from worlds.microdata import every_model, microdata, people, some_table
 from worlds.small_tables import YEARS
 
 # One cut of one node, against all of them by the definition.
-
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 def weights(data: Microdata, cells: np.ndarray, at: int, power: int) -> float:

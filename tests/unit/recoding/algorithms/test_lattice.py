@@ -39,7 +39,7 @@ from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.lattices import CITIZENS, Node, below, citizens, groups_at, holds, minimal, n_levels, nodes, suppressed_at
-from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
+from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, boxes, microdata, people
 from worlds.small_tables import BMI, CITY, YEARS
 
 # What one test tells of a lattice: everything above a good node, everything below a bad one, and nothing else.
@@ -255,7 +255,6 @@ def test_degree_first_tests_the_node_of_highest_degree_product_in_what_is_left(
 
 
 ALGORITHMS = {algorithm.name: algorithm for algorithm in (OLA, DEGREE_FIRST)}
-GROWING = [model for model in MODELS.values() if model.is_growing]
 SHARES = [0.0, 0.1, 0.3, 0.5]
 
 both = pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS.keys())
@@ -326,32 +325,6 @@ def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data: st.DataOb
     for node in good:
         parents = [(*node[:j], node[j] + 1, *node[j + 1 :]) for j in range(len(node))]
         assert good.issuperset(parent for parent in parents if below(parent, nodes(small)[-1]))
-
-
-@both
-@every_table
-@given(data=st.data(), model=st.sampled_from(list(MODELS.values())))
-def test_the_laws_of_a_recoding(algorithm: Algorithm, small: Table, data: st.DataObject, model: Model) -> None:
-    assert_laws(algorithm, data.draw(microdata(small)), model)
-
-
-@both
-@given(data=st.data(), small=st.sampled_from(list(TABLES.values())), suppression=st.sampled_from(SHARES))
-def test_the_laws_of_a_recoding_with_suppressed_rows(
-    algorithm: Algorithm, data: st.DataObject, small: Table, suppression: float
-) -> None:
-    model = data.draw(st.sampled_from(GROWING))
-    assert_laws(algorithm, data.draw(microdata(small)), model, Options(suppression=suppression))
-
-
-@both
-@given(data=st.data(), small=st.sampled_from(list(TABLES.values())), seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_matter(
-    algorithm: Algorithm, data: st.DataObject, small: Table, seed: int
-) -> None:
-    people, model, options = data.draw(problems(small))
-    one = holding(algorithm, people, model, options)
-    assert boxes(holding(algorithm, permuted(people, seed), model, options)) == boxes(one)
 
 
 # --- a lattice of age and region ------------------------------------------------------------------------------------

@@ -23,18 +23,18 @@ from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, assert_laws, boxes, canonical_form, holding, microdata, permuted
+from worlds.microdata import (
+    VALUES,
+    boxes,
+    canonical_form,
+    every_model,
+    microdata,
+    some_model,
+    some_table,
+)
 from worlds.models_by_hand import lacking, obeys
 
 # Rows that no group could hold: where they go, and what the groups around them give.
-
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-
-
-some_table = st.sampled_from(list(TABLES.values()))
-
-
-some_model = st.sampled_from(list(MODELS.values()))
 
 
 def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
@@ -222,28 +222,6 @@ def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(
     assert lack(rules, scratch) == strangers
 
 
-both = pytest.mark.parametrize("algorithm", [BOTTOM_UP, TOP_DOWN], ids=lambda algorithm: algorithm.name)
-
-
-@both
-@every_model
-@given(data=st.data(), small=some_table)
-def test_rows_are_in_one_group_that_holds_and_in_its_box(
-    algorithm: Algorithm, model: Model, data: st.DataObject, small: Table
-) -> None:
-    assert_laws(algorithm, data.draw(microdata(small)), model)
-
-
-@both
-@given(data=st.data(), small=some_table, model=some_model, seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_change_what_is_published(
-    algorithm: Algorithm, data: st.DataObject, small: Table, model: Model, seed: int
-) -> None:
-    rows = data.draw(microdata(small))
-    one = holding(algorithm, rows, model)
-    assert boxes(holding(algorithm, permuted(rows, seed), model)) == boxes(one)
-
-
 # --- bottom-up ---------------------------------------------------------------------------------------------------
 
 
@@ -369,7 +347,7 @@ def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
 
 
 @pytest.mark.slow
-@both
+@pytest.mark.parametrize("algorithm", [BOTTOM_UP, TOP_DOWN], ids=lambda algorithm: algorithm.name)
 def test_on_adult_the_kept_values_are_diverse_where_that_is_asked(algorithm: Algorithm, adult: Path) -> None:
     data = adult_microdata(5)
     model = k_anonymity(5) & distinct_l(VALUES, 2)

@@ -13,10 +13,8 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
-from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed
+from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed, some_table
 from worlds.small_tables import YEARS
-
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 @st.composite

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import log2
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +14,10 @@ from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE, distinct, 
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import WIDE, data_of, groups_of
-from worlds.microdata import MODELS, TABLES, assert_laws, boxes, holding, microdata, permuted
-from worlds.microdata import TABLES as BATCH_TABLES
+from worlds.microdata import TABLES, every_model, holding, microdata
 from worlds.small_tables import CITIES, CITY, YEARS, table
+
+any_table = st.sampled_from([*TABLES.values(), WIDE])
 
 
 def by_recursion(data: Microdata, model: Model, members: list[int]) -> list[list[int]]:
@@ -35,8 +35,8 @@ def by_recursion(data: Microdata, model: Model, members: list[int]) -> list[list
     return [members]
 
 
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-@given(data=st.data(), small=st.sampled_from([*BATCH_TABLES.values(), WIDE]))
+@every_model
+@given(data=st.data(), small=any_table)
 def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(MONDRIAN, people, model)
@@ -69,7 +69,7 @@ def test_the_next_attribute_is_cut_where_the_widest_one_allows_no_cut() -> None:
 
 @given(data=st.data())
 def test_strict_cuts_never_part_rows_of_one_cell(data: st.DataObject) -> None:
-    people = data.draw(microdata(BATCH_TABLES["coarse number and category"]))
+    people = data.draw(microdata(TABLES["coarse number and category"]))
     recoding = holding(MONDRIAN, people, k_anonymity(2))
     where: dict[tuple[int, ...], int] = {}
     for cell, group in zip(map(tuple, people.cells.tolist()), recoding.qi_group.tolist(), strict=True):
@@ -77,9 +77,6 @@ def test_strict_cuts_never_part_rows_of_one_cell(data: st.DataObject) -> None:
 
 
 # EMP: cut where the halves stay most diverse; entropies worked out by hand, and a plain recursion.
-
-some_table = st.sampled_from([*TABLES.values(), WIDE])
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
 
 def entropy_by_recursion(data: Microdata, model: Model, members: list[int]) -> list[list[int]]:
@@ -133,20 +130,11 @@ def walked(along: list[int]) -> list[int]:
 
 
 @every_model
-@given(data=st.data(), small=some_table)
+@given(data=st.data(), small=any_table)
 def test_entropy_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     recoding = holding(EMP, people, model)
     assert groups_of(recoding) == sorted(entropy_by_recursion(people, model, list(range(len(people)))))
-
-
-@every_model
-@given(data=st.data(), small=some_table, seed=st.integers(0, 99))
-def test_the_laws_hold_whatever_the_order_of_the_rows(
-    model: Model, data: st.DataObject, small: Table, seed: int
-) -> None:
-    people = data.draw(microdata(small))
-    assert boxes(holding(EMP, permuted(people, seed), model)) == boxes(assert_laws(EMP, people, model))
 
 
 def value_split_at(years: list[int], k: int) -> int | None:

@@ -39,7 +39,16 @@ from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import KeptColumn, Table
 from worlds.checkout import ROOT
-from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, boxes, holding, microdata, people, permuted
+from worlds.microdata import (
+    MODELS,
+    TABLES,
+    TEXTS,
+    every_model,
+    holding,
+    microdata,
+    people,
+    some_table,
+)
 from worlds.small_tables import YEARS
 
 # Rare leaves taken for one: which leaves, by climbing the tree, and what an order without them is worth.
@@ -99,9 +108,6 @@ def test_without_rare_leaves_there_is_no_such_order(n_leaves: int) -> None:
 
 
 # The best segments of an order, against all segmentations of it.
-
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 def loss(data: Microdata, rows: np.ndarray) -> float:
@@ -331,24 +337,6 @@ def test_of_eight_rows_the_best_grouping_is_seldom_far(name: str) -> None:
 def ordered_loss(data: Microdata, recoding: Recoding) -> float:
     """Rows times NCP, all groups together."""
     return float((recoding.sizes * data.space.ncp(recoding.lo, recoding.hi)).sum())
-
-
-@every_model
-@given(data=st.data(), small=some_table, refine=st.integers(0, 2))
-def test_rows_are_in_one_group_that_holds_and_in_its_box(
-    model: Model, data: st.DataObject, small: Table, refine: int
-) -> None:
-    assert_laws(ORDERED, data.draw(microdata(small)), model, Options(refine=refine))
-
-
-@every_model
-@given(data=st.data(), small=some_table, refine=st.integers(0, 2), seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_change_what_is_published(
-    model: Model, data: st.DataObject, small: Table, refine: int, seed: int
-) -> None:
-    rows, options = data.draw(microdata(small)), Options(refine=refine)
-    one = holding(ORDERED, rows, model, options)
-    assert boxes(holding(ORDERED, permuted(rows, seed), model, options)) == boxes(one)
 
 
 @every_model

@@ -16,10 +16,7 @@ from streamer.recoding.algorithms.seeding import agglomerated, assigned, exchang
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, microdata
-
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-some_table = st.sampled_from(list(TABLES.values()))
+from worlds.microdata import VALUES, every_model, microdata, some_table
 
 
 @every_model
