@@ -168,7 +168,7 @@ class Groups(NamedTuple):
     ncp: Floats  # (g,)
     free: Ints  # (g,) the empty slots, the one to fill next last
     n_free: Ints  # (1,) how many
-    changed: Bools  # (g,) set by whatever fills a slot, cleared by whoever has looked at it
+    changed: Bools  # (g,) set when a slot is filled, cleared by the sweep that has tried it
     fillings: Ints  # (g,) how often a slot was filled by `put`
     lo: Ints  # (2w, d) boxes
     hi: Ints
@@ -255,7 +255,7 @@ def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
 
 @compiled
 def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
-    """Moves all bundles of a slot into another, before those there; the first is then empty for ever."""
+    """Moves all bundles of a slot into another, before those there; the first then stays empty."""
     w = groups.lo.shape[0] // 2
     last = groups.first[gone]
     while groups.next[last] >= 0:

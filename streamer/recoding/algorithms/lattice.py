@@ -18,7 +18,7 @@ the same table; they differ in the nodes they test.
 so every test classifies a box of nodes. The *minimal* nodes are good nodes without a good child.
 
 **A test.** Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts.
-Where a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of LeFevre et al.
+If a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of LeFevre et al.
 2005). Such rows are kept for at most ROLL_UP_MAX times the table and NODES_KEPT_MAX nodes. A recoded row is one number
 in mixed radix; if 62 bits are too few for it, the attributes so far are renumbered by the combinations that occur, so
 that nothing overflows. A lattice asks for tens of thousands of tests, so each is one call of compiled code.
@@ -89,7 +89,8 @@ class Lattice:
     def __init__(self, n_levels: Node, test: IsGood) -> None:
         strides = [*accumulate(reversed(n_levels[1:]), mul, initial=1)][::-1]
         self.n_nodes = self.n_unknown = prod(n_levels)
-        self.shape = _shape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), self.n_nodes)
+        levels = np.indices(n_levels, dtype=np.int16).reshape(len(n_levels), -1).T.copy()
+        self.shape = LatticeShape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), levels)
         todo, seen = np.empty((2, self.n_nodes), dtype=np.int64)
         self.marks = Marks(np.zeros(self.n_nodes, dtype=np.int8), np.full(self.n_nodes, -1), todo, seen)
         self.tested = 0
@@ -126,13 +127,6 @@ class Lattice:
             above = self.shape.levels[numbers, j] > 0
             lowest[above] &= self.tags[numbers[above] - stride] != GOOD
         return [self.node(number) for number in numbers[lowest].tolist()]
-
-
-def _shape(n_levels: Ints, strides: Ints, n_nodes: int) -> LatticeShape:
-    levels, numbers = np.empty((n_nodes, len(strides)), dtype=np.int16), np.arange(n_nodes)
-    for j, stride in enumerate(strides):
-        levels[:, j] = numbers // stride % n_levels[j]
-    return LatticeShape(n_levels, strides, levels)
 
 
 @compiled

@@ -67,7 +67,7 @@ OF_BOXES = {"dm", "sed", "sed_literal", "sed_left_out", "ncp", "gcp", "il", "ril
 WHAT_JOINED: Mapping[str, str] = {name: what for name, what in WHAT.items() if name not in OF_BOXES} | {
     "quasi_identifiers": "rows of the table of quasi-identifiers: each vector of cells of a QI group, once",
     "joined_rows": "rows of the two tables joined by QI group",
-    "joined_true": "share of these rows that are true; the others say what was of nobody",
+    "joined_true": "share of these rows that are true; the others are true of no one",
 }
 
 

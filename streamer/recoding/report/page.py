@@ -58,7 +58,7 @@ MEANING: Mapping[str, str] = {
     "sed_left_out": "Groups that the figure above cannot count, because all their rows are alike in some column.",
     "ncp": "How much detail was given up: 0 is exact values, 1 is nothing but stars. 0.05 is little, 0.3 is much.",
     "gcp": "The same without the rows that were left out.",
-    "il": "The sum behind the next figure; it grows with the number of rows.",
+    "il": "The sum from which the next figure is made; it grows with the number of rows.",
     "ril": "How much was given up, of all there was to give up: 0 is nothing, 1 is everything.",
     "distortion": "How far up their hierarchies values were lifted: 0 not at all, 1 to the very top.",
     "k": "The smallest crowd that anybody of the table is hidden in, counted in rows.",
