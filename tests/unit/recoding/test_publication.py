@@ -51,7 +51,7 @@ def test_the_published_table_is_what_the_changelog_would_fold_into(data: st.Data
     pd.testing.assert_frame_equal(published_frame(rows, recoding), folded(rows, recoding))
 
 
-def test_rows_of_a_group_stand_by_the_first_kept_column_and_then_by_the_others() -> None:
+def test_rows_of_a_group_are_sorted_by_the_first_kept_column_then_by_the_others() -> None:
     kept = (KeptColumn("problem", sensitive=True), KeptColumn("ward", sensitive=False), KeptColumn("bed", False))
     table = Table("people", ("id",), (AGE,), kept, k=2)
     values = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 1, 1]])

@@ -30,7 +30,7 @@ def test_a_box_is_the_smallest_publishable_one_around_the_rows_of_its_group(give
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-def test_numbers_with_gaps_are_closed_up_and_nobody_changes_company(data: st.DataObject, small: Table) -> None:
+def test_gaps_in_numbers_are_closed_and_no_row_changes_its_group(data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     given_numbers = data.draw(st.lists(st.sampled_from([-1, 0, 3, 99]), min_size=len(people), max_size=len(people)))
     recoding = local_recoding(people, np.array(given_numbers))

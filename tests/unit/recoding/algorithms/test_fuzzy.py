@@ -37,7 +37,7 @@ from streamer.table.arrays import Ints, Singles
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import groups_of
+from worlds.kd import data_of, groups_of
 from worlds.microdata import (
     ANCESTORS,
     FLAT,
@@ -274,14 +274,14 @@ def test_a_row_belongs_to_its_nearest_clusters_and_its_memberships_sum_to_one(
 
 def test_memberships_fall_with_the_square_of_the_distance() -> None:
     """Two centres at distances 1/9 and 2/9 of the domain: 4/5 and 1/5."""
-    people = Microdata(TABLES["one number"], np.array([[1], [0], [3]]), None, np.zeros((3, 1), np.int64), TEXTS)
+    people = data_of(TABLES["one number"], np.array([[1], [0], [3]]))
     points = points_of(people, [], alpha=1, beta=0, sign=1)
     near = nearest(points, points.at(np.array([1, 2])), 2)
     assert memberships(near)[0] == pytest.approx([0.8, 0.2])
 
 
 def test_a_centre_moves_to_the_mean_weighted_by_squared_memberships() -> None:
-    people = Microdata(TABLES["one number"], np.array([[1], [0], [3]]), None, np.zeros((3, 1), np.int64), TEXTS)
+    people = data_of(TABLES["one number"], np.array([[1], [0], [3]]))
     points = points_of(people, [], alpha=1, beta=0, sign=1)
     before = points.at(np.array([1, 2]))
     after = fuzzy_centres(points, nearest(points, before, 2), before)
@@ -292,7 +292,7 @@ def test_a_centre_moves_to_the_mean_weighted_by_squared_memberships() -> None:
 
 
 def test_a_centre_goes_to_the_only_row_however_little_it_belongs_there_and_stays_where_none_does() -> None:
-    people = Microdata(TABLES["one number"], np.array([[1], [0], [9]]), None, np.zeros((3, 1), np.int64), TEXTS)
+    people = data_of(TABLES["one number"], np.array([[1], [0], [9]]))
     points, ends = (points_of(people.rows(np.array(rows)), [], alpha=1, beta=0, sign=1) for rows in ([0], [1, 2]))
     before = ends.at(np.arange(2))
     place = points.numbers[0, 0]
@@ -374,13 +374,13 @@ def test_a_seed_gives_the_same_lawful_classes_in_whatever_order_rows_come(
 
 
 def test_a_table_of_fewer_than_2k_rows_is_one_class() -> None:
-    people = Microdata(TABLES["one number"], np.arange(5)[:, None], None, np.zeros((5, 1), np.int64), TEXTS)
+    people = data_of(TABLES["one number"], np.arange(5)[:, None])
     assert run(GDPPR, people, k_anonymity(3)).n_groups == 1
 
 
 def test_people_in_two_crowds_are_two_classes() -> None:
     codes = np.array([0, 0, 1, 8, 9, 9])[:, None]
-    people = Microdata(TABLES["one number"], codes, None, np.zeros((6, 1), np.int64), TEXTS)
+    people = data_of(TABLES["one number"], codes)
     for seed in range(8):
         assert gdppr(people, k_anonymity(3), seed=seed).qi_group.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 

@@ -35,7 +35,7 @@ def test_counts_follow_rows_from_group_to_group(places: list[int], moves: list[t
     for slot in range(SLOTS):
         for i in range(len(model.subjects)):
             expected = Counter(int(subjects[row, i]) for row, there in enumerate(places) if there == slot)
-            del expected[int(rules.uncounted[i])]  # a null that makes nobody diverse
+            del expected[int(rules.uncounted[i])]  # a null that does not count as a value
             codes = range(subjects[:, i].max() + 1)
             assert [count_of(counts, slot, i, code) for code in codes] == [expected[code] for code in codes]
             assert counts.n_distinct[slot, i] == len(expected)

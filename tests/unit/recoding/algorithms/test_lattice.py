@@ -38,11 +38,12 @@ from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from worlds.kd import data_of
 from worlds.lattices import CITIZENS, Node, below, citizens, groups_at, holds, minimal, n_levels, nodes, suppressed_at
 from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, boxes, microdata, people
 from worlds.small_tables import BMI, CITY, YEARS
 
-# What one test tells of a lattice: everything above a good node, everything below a bad one, and nothing else.
+# What one test decides: everything above a good node, or below a bad one, and nothing else.
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
@@ -110,7 +111,7 @@ def test_climbing_counts_every_row_at_every_step() -> None:
     wide = NumericAttribute("wide", (Decimal(0), Decimal(511)), Decimal(1), Decimal(1), Decimal(1))
     codes = np.random.default_rng(3).integers(0, 512, (300, 2))
     table = people(wide, replace(wide, name="other"))
-    data, model = Microdata(table, codes, None, np.zeros((300, 1), dtype=np.int64), TEXTS), k_anonymity(75)
+    data, model = data_of(table, codes), k_anonymity(75)
     counted = FullDomain(data, model)
     for node in [*((level, level) for level in range(10)), *((level, 9) for level in range(10))]:
         assert counted.n_suppressed(node, 300) == suppressed_at(data, model, node)
@@ -131,7 +132,7 @@ def test_many_columns_of_many_values_do_not_overflow() -> None:
     wide = NumericAttribute("wide", (Decimal(0), Decimal(2**40 - 1)), Decimal(1), Decimal(1), Decimal(1))
     table = people(*(replace(wide, name=f"wide{j}") for j in range(8)))
     codes = np.repeat(np.random.default_rng(1).integers(0, 2**40, (1000, 8)), 2, axis=0)
-    data = Microdata(table, codes, None, np.zeros((2000, 1), dtype=np.int64), TEXTS)
+    data = data_of(table, codes)
     counted = FullDomain(data, k_anonymity(2))
     for level in (0, 3, 36, 39, 40):
         group, n_groups = counted.qi_groups((level,) * 8)

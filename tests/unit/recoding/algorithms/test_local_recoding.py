@@ -38,7 +38,7 @@ from worlds.models_by_hand import lacking, obeys
 
 
 def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
-    """The orphans, marked -1, settled beside groups that publish the smallest boxes of their members."""
+    """Settles the orphans, marked -1, among groups that publish the smallest boxes of their members."""
     group = np.array(qi_group)
     members = [data.cells[group == g] for g in range(max(qi_group) + 1)]
     ends = [data.space.box_of_cells(cells) for cells in members]
@@ -166,14 +166,14 @@ def spared(data: Microdata, model: Model, qi_group: list[int]) -> list[int]:
 @every_model
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data(), small=some_table)
-def test_orphans_stand_apart_with_the_portions_that_one_by_one_would_move_where_that_loses_least(
+def test_orphans_are_a_group_with_the_portions_that_would_move_one_by_one_if_that_loses_least(
     model: Model, data: st.DataObject, small: Table
 ) -> None:
     rows = canonical_form(data.draw(microdata(small, max_rows=25)))
     group = data.draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
     subjects = rows.subjects(model.subjects)
     failing = [g for g in set(group) if g >= 0 and not obeys(model, subjects[np.array(group) == g])]
-    group = [-1 if g in failing else g for g in group]  # orphans as they come, beside groups that hold
+    group = [-1 if g in failing else g for g in group]  # any orphans, and groups that hold
     number = {g: i for i, g in enumerate(sorted(set(group) - {-1}))}
     group = [number.get(g, -1) for g in group]
     assume(number and -1 in group and lacking(model, subjects[np.array(group) < 0]))

@@ -44,7 +44,7 @@ def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataOb
 
 
 def test_the_attribute_whose_node_or_interval_covers_most_of_its_domain_is_cut_first() -> None:
-    # years 0 .. 5 are 5/9 of the domain; a1, b1 lie under west: 3 of 6 leaves; c1 beside them would make it the root
+    # years 0 .. 5 are 5/9 of the domain; a1, b1 lie under west: 3 of 6 leaves; c1 in addition would make it the root
     a1, b1, c1 = (CITIES.code_of[leaf] for leaf in ("a1", "b1", "c1"))
     west = data_of(table(YEARS, CITY), [(0, a1), (5, a1), (0, b1), (5, b1)])
     assert groups_of(run(MONDRIAN, west, k_anonymity(2))) == [[0, 2], [1, 3]]

@@ -39,6 +39,7 @@ from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import KeptColumn, Table
 from worlds.checkout import ROOT
+from worlds.kd import data_of
 from worlds.microdata import (
     MODELS,
     TABLES,
@@ -64,7 +65,7 @@ def node_above(tree: Hierarchy, leaf: int) -> tuple[int, int]:
 
 def codes_of(*columns: np.ndarray) -> Microdata:
     codes = np.stack(columns, axis=1).astype(np.int64)
-    return Microdata(people(YEARS, CODE), codes, None, np.zeros((len(codes), 1), dtype=np.int64), ((b"null",),))
+    return data_of(people(YEARS, CODE), codes)
 
 
 @given(data=st.data(), small=st.sampled_from([TABLES["one category"], TABLES["decimal, number, category"]]))
@@ -278,14 +279,14 @@ def test_a_sweep_keeps_every_bundle_and_every_group_holding_and_lowers_the_loss_
             [0, 1, 9, 9, 1, 0, 9, 9],
             [0, 0, 1, 1, 0, 1, 0, 1],
             [[0, 0], [1, 1], [9, 9, 9, 9]],
-        ),  # cut anew
+        ),  # recut
     ],
 )
 def test_sweeps_end_with_neighbours_in_one_group(
     values: list[int], grouped: list[int], expected: list[list[int]]
 ) -> None:
     codes = np.array(values)[:, None]
-    data = Microdata(people(YEARS), codes, None, np.zeros_like(codes), ((b"null",),))
+    data = data_of(people(YEARS), codes)
     rows, task = task_of(data, k_anonymity(2))
     groups = groups_of(task, np.array(grouped)[rows], len(values) // 2)
     while sweep(task, groups):
@@ -372,7 +373,7 @@ def ordered_least_loss(rows: Microdata, k: int) -> float:
 
 def one_number(values: list[int]) -> Microdata:
     codes = np.array(values, dtype=np.int64)[:, None]
-    return Microdata(people(YEARS), codes, None, np.zeros_like(codes), ((b"null",),))
+    return data_of(people(YEARS), codes)
 
 
 def test_a_table_of_fewer_than_2k_rows_is_one_group() -> None:
@@ -420,7 +421,7 @@ def hardly_groupable() -> tuple[Microdata, Model]:
 
 
 def test_every_number_of_a_candidate_has_a_slot() -> None:
-    """Uncompiled, an index that is too large is an error; compiled code would write behind the end of its arrays."""
+    """Uncompiled, an index that is too large is an error; compiled code would write after the end of its arrays."""
     data, halves = hardly_groupable()
     _, qi_group = exchanging(task_of(data, halves)[1])
     assert qi_group.max() >= len(data) // halves.rows_min

@@ -51,7 +51,7 @@ def test_the_nearest_is_joined() -> None:
 
 @every_model
 @given(data=st.data(), small=some_table, slots=st.integers(1, 8))
-def test_groups_that_hold_still_do_and_who_is_left_stands_alone(
+def test_groups_that_hold_still_do_and_each_bundle_that_is_left_is_alone(
     model: Model, data: st.DataObject, small: Table, slots: int
 ) -> None:
     people = data.draw(microdata(small, max_rows=25))
@@ -115,7 +115,7 @@ def test_every_group_holds(model: Model, data: st.DataObject, small: Table) -> N
     assert_all_hold(rows, model, grouped(rows, model))
 
 
-def test_every_rare_value_founds_a_group() -> None:
+def test_every_rare_value_seeds_a_group() -> None:
     data = numbers([0, 0, 0, 0, 5, 5, 5, 5, 5, 9, 9, 9], values=[0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0])
     group = grouped(data, k_anonymity(3) & distinct_l(VALUES, 2))
     assert [data.cells[group == number, 0].tolist() for number in np.unique(group)] == [[0] * 4, [5] * 5, [9] * 3]
