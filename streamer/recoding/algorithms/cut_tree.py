@@ -145,13 +145,7 @@ def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
 
 @compiled
 def best_cut(
-    task: Task,
-    along: Ints,
-    lo: Ints,
-    hi: Ints,
-    sharpness: int | np.int64,
-    strict: bool,
-    here: Scan,
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool, here: Scan
 ) -> tuple[int, int, bool]:
     """Attribute and position of a node's best cut, and whether both parts are known to hold the model.
 
@@ -169,13 +163,7 @@ def best_cut(
 
 @compiled
 def _least_cut(
-    task: Task,
-    along: Ints,
-    lo: Ints,
-    hi: Ints,
-    sharpness: int | np.int64,
-    strict: bool | np.bool_,
-    here: Scan,
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_, here: Scan
 ) -> tuple[int, int, bool]:
     """The same, testing every position."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end

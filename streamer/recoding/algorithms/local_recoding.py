@@ -471,8 +471,5 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
 
 
 BOTTOM_UP = Algorithm(
-    "bottom-up",
-    "generalizes, level by level, only the rows that do not hold yet",
-    "Tong et al. 2010, algorithm 1",
-    run,
+    "bottom-up", "generalizes, level by level, only the rows that do not hold yet", "Tong et al. 2010, algorithm 1", run
 )
