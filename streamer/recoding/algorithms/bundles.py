@@ -7,9 +7,9 @@ stands at (i + 1/2) / m; of those at one place the lower value is first, then th
 have about the shares that all of them have.
 
 `ncp_term` answers exactly as `Space.ncp_terms` on the smallest publishable box around a run of cells: the same float64
-operations in the same order. The smallest node over a run of leaves is the largest of the
-nodes over its pairs of neighbouring leaves. So the maxima over runs of 2^i pairs are kept, and two of them answer for a
-run of any length, in a tree of any size and depth.
+operations in the same order. The smallest node over a run of leaves is the largest of the nodes over its pairs of
+neighbouring leaves. So the maxima over runs of 2^i pairs are kept, and two of them answer for a run of any length, in a
+tree of any size and depth.
 """
 
 from __future__ import annotations
