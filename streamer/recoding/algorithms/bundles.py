@@ -96,10 +96,10 @@ def widen(shape: Shape, cells: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
 @inlined
 def total(term: Floats) -> float:
     """Sum of the attributes' NCP (d,), in their order."""
-    each = 0.0
+    per_row = 0.0
     for j in range(term.shape[0]):
-        each += term[j]
-    return each
+        per_row += term[j]
+    return per_row
 
 
 class Bundles(NamedTuple):

@@ -73,41 +73,41 @@ def sharpened(term: float, sharpness: int | np.int64) -> float:
 
 
 @inlined
-def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, here: Scan) -> int:
-    """Fills in here.weights[backwards, i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
+def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, scan: Scan) -> int:
+    """Fills in scan.weights[backwards, i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
     """
     cells, first, last = task.bundles.cells, task.bundles.begin, task.bundles.end
     m, d = along.shape[0], lo.shape[0]
-    rows, each, out = 0, 0.0, here.weights[backwards]
+    rows, per_row, out = 0, 0.0, scan.weights[backwards]
     for i in range(m):
         bundle = along[m - 1 - i] if backwards else along[i]
         changed = False
-        for at in range(here.n_wide[0]):
-            j = here.wide[at]
+        for at in range(scan.n_wide[0]):
+            j = scan.wide[at]
             cell = cells[bundle, j]
             if i == 0:
-                here.lo[j] = here.hi[j] = cell
-            elif cell < here.lo[j]:
-                here.lo[j] = cell
-            elif cell > here.hi[j]:
-                here.hi[j] = cell
+                scan.lo[j] = scan.hi[j] = cell
+            elif cell < scan.lo[j]:
+                scan.lo[j] = cell
+            elif cell > scan.hi[j]:
+                scan.hi[j] = cell
             else:
                 continue
             changed = True
-            here.term[j] = sharpened(ncp_term(task.shape, j, here.lo[j], here.hi[j]), sharpness)
+            scan.term[j] = sharpened(ncp_term(task.shape, j, scan.lo[j], scan.hi[j]), sharpness)
         if changed:
-            each, whole = 0.0, True
+            per_row, whole = 0.0, True
             for j in range(d):
-                each += here.term[j]
-            for at in range(here.n_wide[0]):
-                j = here.wide[at]
-                whole = whole and here.lo[j] == lo[j] and here.hi[j] == hi[j]
+                per_row += scan.term[j]
+            for at in range(scan.n_wide[0]):
+                j = scan.wide[at]
+                whole = whole and scan.lo[j] == lo[j] and scan.hi[j] == hi[j]
             if whole:
                 return i
         rows += last[bundle] - first[bundle]
-        out[i] = rows * each
+        out[i] = rows * per_row
     return int(m)
 
 
@@ -145,7 +145,7 @@ def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
 
 @compiled
 def best_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool, here: Scan
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool, scan: Scan
 ) -> tuple[int, int, bool]:
     """Attribute and position of a node's best cut, and whether both parts are known to hold the model.
 
@@ -155,38 +155,38 @@ def best_cut(
     if strict:
         # most often the cut of least weight is such a cut: two tests instead of two at every position
         # a bare False would be a type of its own, for which all is compiled again
-        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), here)
+        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), scan)
         if bundles_hold(task, along[best_j, :best_at]) and bundles_hold(task, along[best_j, best_at:]):
             return best_j, best_at, True
-    return _least_cut(task, along, lo, hi, sharpness, strict, here)
+    return _least_cut(task, along, lo, hi, sharpness, strict, scan)
 
 
 @compiled
 def _least_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_, here: Scan
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_, scan: Scan
 ) -> tuple[int, int, bool]:
     """The same, testing every position."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
-    weights, holding = here.weights, here.holding
+    weights, holding = scan.weights, scan.holding
     d, m = along.shape
     rows = rows_in(task.bundles, along[0])
-    each, widest, best_j, n_wide = 0.0, -1.0, 0, 0
+    per_row, widest, best_j, n_wide = 0.0, -1.0, 0, 0
     for j in range(d):
         term = ncp_term(shape, j, lo[j], hi[j])
-        here.term[j] = sharpened(term, sharpness)
-        each += here.term[j]
+        scan.term[j] = sharpened(term, sharpness)
+        per_row += scan.term[j]
         if lo[j] < hi[j]:
-            here.wide[n_wide] = j
+            scan.wide[n_wide] = j
             n_wide += 1
             if term > widest:
                 widest, best_j = term, j
-    here.n_wide[0] = n_wide
+    scan.n_wide[0] = n_wide
     edge = m // EVEN_PART if m >= EVEN_FROM else 1
-    best, best_at, best_holds = rows * each, _middle(task.bundles, along[best_j], best_j, edge), False
-    for j in here.wide[:n_wide]:
+    best, best_at, best_holds = rows * per_row, _middle(task.bundles, along[best_j], best_j, edge), False
+    for j in scan.wide[:n_wide]:
         for backwards in range(2):
-            here.length[backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, here)
-        lower_whole, upper_whole = here.length
+            scan.length[backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, scan)
+        lower_whole, upper_whole = scan.length
         some = False
         if strict:
             some = _hold_so_far(task, along[j], rows, False, holding[0])
@@ -198,15 +198,15 @@ def _least_cut(
             if at < edge:
                 continue
             both = some and holding[0, at - 1] and holding[1, m - at - 1]
-            total = weights[0, at - 1] if at <= lower_whole else below * each
-            total += weights[1, m - at - 1] if m - at <= upper_whole else (rows - below) * each
+            total = weights[0, at - 1] if at <= lower_whole else below * per_row
+            total += weights[1, m - at - 1] if m - at <= upper_whole else (rows - below) * per_row
             if (both and not best_holds) or (both == best_holds and total < best):
                 best, best_j, best_at, best_holds = total, j, at, both
     return int(best_j), int(best_at), bool(best_holds)
 
 
 @compiled
-def _part(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
+def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
     """Moves the lower part of a node to the left along every attribute; along (d, m); is_lower, aside: scratch."""
     d, m = along.shape
     for i in range(m):
@@ -274,8 +274,8 @@ def _split(
         lo[j], hi[j] = bundles.cells[along[j, begin], j], bundles.cells[along[j, end - 1], j]
     if (lo == hi).all():
         return begin, False
-    here = along[:, begin:end]
-    rows = rows_in(bundles, here[0])
+    part = along[:, begin:end]
+    rows = rows_in(bundles, part[0])
     cuttable = holding and rows >= 2 * task.rows_min
     if end - begin == 2 and not cuttable:
         # every cut separates the two, and that along the first attribute in which they differ wins
@@ -283,8 +283,8 @@ def _split(
         return begin, False
     counted = task.rules.distinct.shape[0] > 0
     p = 0 if rows < SMALL * task.rows_min else sharpness
-    best_j, best_at, both = best_cut(task, here, lo, hi, p, counted and cuttable, growth.scan)
-    _part(here, best_j, best_at, growth.is_lower, growth.aside)
+    best_j, best_at, both = best_cut(task, part, lo, hi, p, counted and cuttable, growth.scan)
+    _separate(part, best_j, best_at, growth.is_lower, growth.aside)
     middle = begin + best_at
     if holding and not counted:
         both = bundles_hold(task, along[0, begin:middle]) and bundles_hold(task, along[0, middle:end])

@@ -298,22 +298,22 @@ def members_of(groups: Groups, slot: int) -> Ints:
 @inlined
 def _joined_ncp(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
     """NCP of the box at a leaf once it contains `cells` too."""
-    each = 0.0
+    per_row = 0.0
     for j in range(cells.shape[0]):
         cell, first, last = cells[j], lo[leaf, j], hi[leaf, j]
         if first <= cell <= last:
-            each += term[leaf, j]
+            per_row += term[leaf, j]
         else:
-            each += ncp_term(shape, j, min(first, cell), max(last, cell))
-    return each
+            per_row += ncp_term(shape, j, min(first, cell), max(last, cell))
+    return per_row
 
 
 @compiled
 def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
     """By how much the total loss grows when `rows` rows at `cells` join a group."""
     leaf = groups.lo.shape[0] // 2 + slot
-    each = _joined_ncp(task.shape, groups.lo, groups.hi, groups.term, leaf, cells)
-    return float((groups.rows[slot] + rows) * each - groups.rows[slot] * groups.ncp[slot])
+    per_row = _joined_ncp(task.shape, groups.lo, groups.hi, groups.term, leaf, cells)
+    return float((groups.rows[slot] + rows) * per_row - groups.rows[slot] * groups.ncp[slot])
 
 
 @inlined
@@ -408,8 +408,8 @@ def nearest(
             depth = visit_children(stack, bounds, depth, node, left, right)
             continue
         slot = node - w
-        each = _joined_ncp(shape, lo, hi, term, node, cells)
-        grown = (sizes[slot] + rows) * each - sizes[slot] * ncp[slot]
+        per_row = _joined_ncp(shape, lo, hi, term, node, cells)
+        grown = (sizes[slot] + rows) * per_row - sizes[slot] * ncp[slot]
         if grown < limit:
             if counts is not None and not _keeps_shares(task, groups, counts, slot, bundle):
                 continue

@@ -146,7 +146,7 @@ def _reach(
     m, plain = order.shape[0], task.rules.distinct.shape[0] == 0
     box[0], box[1] = EMPTY_LO, EMPTY_HI
     lo, hi = box
-    rows, shortest, each, end = 0, 0, 0.0, start
+    rows, shortest, per_row, end = 0, 0, 0.0, start
     while end < m:
         bundle = order[end]
         rows += last[bundle] - first[bundle]
@@ -154,8 +154,8 @@ def _reach(
         if not is_window and end >= tile_end:
             break
         if widen(shape, cells[bundle], lo, hi, term):
-            each = total(term)
-        if best[start] + rows * each >= limit:
+            per_row = total(term)
+        if best[start] + rows * per_row >= limit:
             break
         end += 1
         if not plain:
@@ -164,8 +164,8 @@ def _reach(
             shortest = shortest if shortest > 0 else rows
         elif end != tile_end:
             continue
-        if best[start] + rows * each < best[end]:
-            best[end], origin[end] = best[start] + rows * each, start
+        if best[start] + rows * per_row < best[end]:
+            best[end], origin[end] = best[start] + rows * per_row, start
     if not plain:
         clear_bundles(task, order[start:end])
 
@@ -216,9 +216,10 @@ def _recut(task: Task, groups: Groups, slots: Ints) -> bool:
         members = np.append(members, members_of(groups, slot))
         before += groups.rows[slot] * groups.ncp[slot]
     bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
-    here = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
-    order, tile = order_of(here, np.int64(0))  # a bare 0 would be a type of its own, for which all is compiled again
-    after, segment = best_segments(here, order, tile, before - GAIN_MIN)
+    together = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+    # a bare 0 would be a type of its own, for which all is compiled again
+    order, tile = order_of(together, np.int64(0))
+    after, segment = best_segments(together, order, tile, before - GAIN_MIN)
     if after == np.inf:
         return False
     for slot in slots[::-1]:

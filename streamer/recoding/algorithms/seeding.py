@@ -99,17 +99,17 @@ def _rise(shape: Shape, groups: Groups, one: int, other: int) -> float:
     """By how much the total loss rises when the groups of two slots become one."""
     w = groups.lo.shape[0] // 2
     a, b = w + one, w + other
-    each = 0.0
+    per_row = 0.0
     for j in range(groups.lo.shape[1]):
         lo, hi = min(groups.lo[a, j], groups.lo[b, j]), max(groups.hi[a, j], groups.hi[b, j])
         if lo == groups.lo[b, j] and hi == groups.hi[b, j]:
-            each += groups.term[b, j]
+            per_row += groups.term[b, j]
         elif lo == groups.lo[a, j] and hi == groups.hi[a, j]:
-            each += groups.term[a, j]
+            per_row += groups.term[a, j]
         else:
-            each += ncp_term(shape, j, lo, hi)
+            per_row += ncp_term(shape, j, lo, hi)
     rows, others = groups.rows[one], groups.rows[other]
-    return float(rows * (each - groups.ncp[one]) + others * (each - groups.ncp[other]))
+    return float(rows * (per_row - groups.ncp[one]) + others * (per_row - groups.ncp[other]))
 
 
 @inlined
@@ -397,25 +397,25 @@ def ends_of(task: Task, members: Ints, ends: Ints) -> None:
 @inlined
 def _ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
     """NCP of a group of two or more bundles without one."""
-    each = 0.0
+    per_row = 0.0
     for j in range(cells.shape[0]):
         lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
         hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
-        each += ncp_term(shape, j, lo, hi)
-    return each
+        per_row += ncp_term(shape, j, lo, hi)
+    return per_row
 
 
 @inlined
 def _ncp_instead(shape: Shape, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
     """NCP of a group with another bundle in place of one; alone: that one is the whole group."""
-    each = 0.0
+    per_row = 0.0
     for j in range(cells.shape[0]):
         lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
         hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
         if alone:
             lo = hi = new[j]
-        each += ncp_term(shape, j, min(lo, new[j]), max(hi, new[j]))
-    return each
+        per_row += ncp_term(shape, j, min(lo, new[j]), max(hi, new[j]))
+    return per_row
 
 
 @inlined
