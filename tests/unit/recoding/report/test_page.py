@@ -184,8 +184,8 @@ def test_the_numbers_of_an_axis_are_round_and_reach_from_end_to_end() -> None:
     shown = texts(largest_shares(np.array([0.2, 1.0, 1.0])))
     assert shown.split()[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
     assert "share of the most frequent sensitive value" in shown
-    shown = texts(tradeoff(Curve("k", (2, 100), (0.0, 0.0), None))).split()
-    assert shown[:5] == ["20", "40", "60", "80", "100"]
+    shown = texts(tradeoff(Curve("k", (2, 100), (0.0, 0.0), None)))
+    assert shown.split()[:5] == ["20", "40", "60", "80", "100"]
 
 
 @pytest.mark.parametrize("sizes", [[3], [3, 3, 4, 9], list(range(1, 10 * BINS_MAX)), [2, 10**6]])
