@@ -34,7 +34,7 @@ from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.arrays import Floats, Ints
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import LOSSY_JOIN, Table
+from streamer.table.schema import LOSSY_JOIN
 
 
 @dataclass(frozen=True)
@@ -104,91 +104,23 @@ CROWDS = (2, 3, 5, 10, 20)
 """Numbers of people: a row with fewer around it is counted as at risk."""
 
 
-@dataclass(frozen=True)
-class Headline:
-    """One finding."""
-
-    title: str  # who or what
-    figure: str  # how much, in a few words
-    sentence: str  # what it means
-
-
-def headlines(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding, form: str) -> list[Headline]:
-    """What can still be found out: a few findings before all measures; none if nothing is published."""
+def attacks(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> dict[str, Any] | None:
+    """What the page says before all measures of who can still find out what; None if nothing is published."""
     if not recoding.n_groups:
-        return []
-    by_individual = microdata.individuals is not None
-    about_people = _of_a_join() if form == LOSSY_JOIN else _of_rows(measures, by_individual)
-    return [*about_people, *_of_values(microdata, recoding), *_not_looked_at(microdata.table)]
-
-
-def _of_rows(measures: Mapping[str, Any], by_individual: bool) -> Iterator[Headline]:
-    worst, mean, alpha = measures["prosecutor_max"], measures["prosecutor_mean"], measures["alpha"]
-    picks = "picks her out of the people of her QI group" if by_individual else "picks the right row"
-    yield Headline(
-        "Prosecutor",
-        f"{chance(worst)} at worst, {chance(mean)} on average",
-        f"Somebody who knows that a person is in the table, and her quasi-identifiers, {picks} with this chance. That "
-        "she is in the table is not hidden.",
-    )
-    if by_individual and alpha > worst:
-        yield Headline(
-            "One row of a person's QI group",
-            f"is hers with {percent(alpha)} at worst",
-            "Some people have more rows of a QI group than others. Somebody who knows that about a person guesses "
-            "better than by counting people. `alpha` in table.yaml limits it.",
-        )
-    yield Headline(
-        "Journalist",
-        f"{chance(worst)} at most",
-        "Somebody who wants to find anybody, and does not know who is in the table. How much lower it really is "
-        "depends on the people who might have been in it; without a register of them the prosecutor's is the bound.",
-    )
-    yield Headline(
-        "Marketer",
-        f"{percent(mean)} of the rows",
-        "Somebody who guesses for every row, and wants as many right as possible.",
-    )
-
-
-def _of_a_join() -> Iterator[Headline]:
-    yield Headline(
-        "Who is in the table",
-        "not hidden",
-        "Quasi-identifiers are published as exactly as the columns' grids are. Somebody who knows a person's sees "
-        "whether such a person is in the table, and in which QI group. Prosecutor, journalist and marketer find people "
-        "here; what is hidden is which value is whose.",
-    )
-
-
-def _of_values(microdata: Microdata, recoding: Recoding) -> Iterator[Headline]:
-    for column in microdata.table.sensitive:
-        name = microdata.table.kept[column].name
-        shares = share_by_group(microdata, recoding, Subject(column))
-        known = int((shares == 1).sum())
-        alone = f"In {known:,} of {len(shares):,} QI groups all rows share one value: there it is known of everybody."
-        yield Headline(
-            f"{name}, of a person whose QI group is known",
-            f"guessed right with {percent(float(shares.max()))} at worst",
-            alone if known else "In no QI group do all rows share one value.",
-        )
-
-
-def _not_looked_at(table: Table) -> Iterator[Headline]:
-    if table.individual is None:
-        yield Headline(
-            "Whose rows they are",
-            "not known: every row counts as a person",
-            "table.yaml names no column that says it. If a person can have several rows, a QI group has fewer people "
-            "than rows, and every chance above is in truth higher.",
-        )
-    if as_they_are := [column.name for column in table.kept if not column.sensitive]:
-        yield Headline(
-            "Published as they are",
-            ", ".join(as_they_are),
-            "Somebody who knows such a value of a person can tell the rows of a QI group apart by it. Every chance "
-            "above is then in truth higher: no figure of this page looks at these columns.",
-        )
+        return None
+    table = microdata.table
+    shares = {
+        table.kept[column].name: share_by_group(microdata, recoding, Subject(column)) for column in table.sensitive
+    }
+    return {
+        "by_individual": microdata.individuals is not None,
+        "declared": table.individual is not None,
+        "worst": measures["prosecutor_max"],
+        "mean": measures["prosecutor_mean"],
+        "alpha": measures["alpha"],
+        "values": {name: (float(share.max()), int((share == 1).sum()), len(share)) for name, share in shares.items()},
+        "as_they_are": [column.name for column in table.kept if not column.sensitive],
+    }
 
 
 def rows_at_risk(microdata: Microdata, recoding: Recoding) -> list[tuple[str, int, str]]:
@@ -401,7 +333,7 @@ def anonymize_page(
         "anonymize.html",
         facts=facts,
         provenance=provenance,
-        headlines=headlines(facts["measures"], microdata, recoding, facts["form"]),
+        attacks=attacks(facts["measures"], microdata, recoding),
         meaning=meanings(facts["form"], microdata.individuals is not None),
         at_risk=[] if "ncp" not in facts["measures"] else rows_at_risk(microdata, recoding),
         pictures=list(_pictures(facts["measures"], microdata, recoding)),
@@ -435,7 +367,9 @@ def _rendered(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(what={**WHAT, **WHAT_JOINED}, figure=figure, **values)
+    return environment.get_template(template).render(
+        what={**WHAT, **WHAT_JOINED}, figure=figure, chance=chance, percent=percent, **values
+    )
 
 
 def figure(value: bool | float | str | None) -> str:
