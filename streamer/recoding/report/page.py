@@ -104,8 +104,8 @@ CROWDS = (2, 3, 5, 10, 20)
 """Numbers of people: a row with fewer around it is counted as at risk."""
 
 
-def attacks(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> dict[str, Any] | None:
-    """What the page says before all measures of who can still find out what; None if nothing is published."""
+def attacks(microdata: Microdata, recoding: Recoding) -> dict[str, Any] | None:
+    """What decides, beside the measures, who can still find out what; None if nothing is published."""
     if not recoding.n_groups:
         return None
     table = microdata.table
@@ -115,9 +115,6 @@ def attacks(measures: Mapping[str, Any], microdata: Microdata, recoding: Recodin
     return {
         "by_individual": microdata.individuals is not None,
         "declared": table.individual is not None,
-        "worst": measures["prosecutor_max"],
-        "mean": measures["prosecutor_mean"],
-        "alpha": measures["alpha"],
         "values": {name: (float(share.max()), int((share == 1).sum()), len(share)) for name, share in shares.items()},
         "as_they_are": [column.name for column in table.kept if not column.sensitive],
     }
@@ -142,7 +139,8 @@ def chance(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """
+    """A share as a percentage.
+
     >>> percent(0.125), percent(0.00012)
     ('12.5 %', '0.012 %')
     """
@@ -333,7 +331,7 @@ def anonymize_page(
         "anonymize.html",
         facts=facts,
         provenance=provenance,
-        attacks=attacks(facts["measures"], microdata, recoding),
+        attacks=attacks(microdata, recoding),
         meaning=meanings(facts["form"], microdata.individuals is not None),
         at_risk=[] if "ncp" not in facts["measures"] else rows_at_risk(microdata, recoding),
         pictures=list(_pictures(facts["measures"], microdata, recoding)),
