@@ -230,9 +230,3 @@ def rows_lacking(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
         most = max(most, rules.distinct[i] - n_distinct[i])
         most = max(most, -(-top[i] * rules.denominator[i] // rules.numerator[i]) - size)
     return int(max(most, 0))
-
-
-@inlined
-def lack(rules: Rules, scratch: Scratch) -> int:
-    """How many more rows what is counted needs at least to hold."""
-    return rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)

@@ -18,7 +18,7 @@ cost.
 the first. If a few orphans are close together the first is better; if many are all over the table, the second.
 
 *Apart* (step 4 of the paper): the orphans become one QI group of their own, if others can spare the rows that they lack
-(`bundles.lack`). What moves is a *portion*: all rows of one individual in one QI group, because rows that belong
+(`lack`). What moves is a *portion*: all rows of one individual in one QI group, because rows that belong
 together should stay together; without declared individuals, a row. A group *spares* a portion if it holds without it.
 Portions are asked in the order of the NCP of the smallest box around them and the orphans; of equals the portion of
 fewest rows, then the one whose first row comes first. One is taken if its group spares it, after all that it gave
@@ -43,10 +43,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled
+from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
-from streamer.recoding.algorithms.bundles import Shape, lack, ncp_term, shape_of
+from streamer.recoding.algorithms.bundles import Shape, ncp_term, rows_lacking, shape_of
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
 from streamer.table.arrays import Bools, Floats, Ints, row_numbers
 from streamer.table.hierarchy import value_numbers
@@ -140,6 +140,12 @@ def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return rank
+
+
+@inlined
+def lack(rules: Rules, scratch: Scratch) -> int:
+    """How many more rows what is counted needs at least to hold."""
+    return rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
 
 
 @compiled

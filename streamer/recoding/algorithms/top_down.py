@@ -8,7 +8,7 @@ turn, until no attribute can be lowered.
 
 Children that do not hold stay behind, unspecialized, together: the *remainder*, a group like any other, and smaller
 than the one it comes from. A remainder that does not hold takes rows back: from the child of most rows first (of equals
-the earlier child), row by row as they come, each row that lessens what the remainder lacks (`bundles.lack`) and without
+the earlier child), row by row as they come, each row that lessens what the remainder lacks (`local_recoding.lack`) and without
 which its child still holds. If that is not enough, it takes back whole children, those of fewest rows first (of equals
 the later). So children and remainder hold, and every row is in one of them. QI groups are numbered depth first:
 children in the order of their first rows, then the remainder.
@@ -27,8 +27,8 @@ import numpy as np
 from streamer.numba_support.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.bundles import lack
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
+from streamer.recoding.algorithms.local_recoding import lack
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import Microdata

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.compiled import add, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model, distinct_l, identity_reserved, k_anonymity
-from streamer.recoding.algorithms.bundles import lack
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm, Recoding, check
-from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling, numbered, settled
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling, lack, numbered, settled
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import INDIVIDUAL, Microdata
