@@ -8,9 +8,9 @@ turn, until no attribute can be lowered.
 
 Children that do not hold stay behind, unspecialized, together: the *remainder*, a group like any other, and smaller
 than the one it comes from. A remainder that does not hold takes rows back: from the child of most rows first (of equals
-the earlier child), row by row as they come, each row that lessens what the remainder lacks (`local_recoding.lack`) and without
-which its child still holds. If that is not enough, it takes back whole children, those of fewest rows first (of equals
-the later). So children and remainder hold, and every row is in one of them. QI groups are numbered depth first:
+the earlier child), row by row as they come, each row that lessens what the remainder lacks (`local_recoding.lack`) and
+without which its child still holds. If that is not enough, it takes back whole children, those of fewest rows first (of
+equals the later). So children and remainder hold, and every row is in one of them. QI groups are numbered depth first:
 children in the order of their first rows, then the remainder.
 
 Source: Wong, Li, Fu and Wang, "(alpha, k)-Anonymity: An enhanced k-anonymity model for privacy-preserving data
