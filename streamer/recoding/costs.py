@@ -1,14 +1,12 @@
-"""What k and the grids cost a table: the questions of the first day, answered by trying.
+"""What k and the grids cost a table, found by trying.
 
 Every answer is a run of the default algorithm over the same rows with one thing changed: k, or one column's grid.
-Losses compare across grids: an interval counts by its width over the domain's, however it was cut into cells. Beside
-every k stands what a recoding costs that may leave some rows out: the quickest one that can, and none where its lattice
-is too large to be searched while somebody waits; then the answer says so.
-"""
+Losses compare across grids: an interval counts by its width over the domain's, into whatever cells it was cut. Beside
+every k is the cost of a recoding that may leave some rows out, by the quickest algorithm that can. If its lattice is
+too large to be searched while somebody waits, the answer says so instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -32,7 +30,7 @@ KS = (3, 5, 10, 20)
 SUPPRESSION = 0.05
 QUICKEST = DEGREE_FIRST.name
 NODES_TRIED_MAX = 400_000
-"""Nodes of a lattice that is searched for every k: about a second each, more for many thousands of rows."""
+"""Larger lattices are not searched for every k: one search takes about a second, more for many thousands of rows."""
 
 GRID_FACTORS = (Decimal("0.5"), Decimal(2))
 
@@ -40,12 +38,13 @@ GRID_FACTORS = (Decimal("0.5"), Decimal(2))
 def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     """What each k, each attribute and each other grid costs; plain values, counts and shares.
 
-    `k` has an entry for table.yaml's k and for each of `KS`; `attributes` the loss of each attribute at table.yaml's k,
-    and if it is published in intervals that of the whole table with half and double the grid. Where the privacy
-    model cannot hold on these rows, an entry says why instead. `none_suppressing` is the reason why no entry has a
-    recoding that leaves rows out, or None.
+    `k` has an entry for table.yaml's k and for each of `KS`; `attributes` has the loss of each attribute at
+    table.yaml's k, and if it is published in intervals, the loss of the whole table with half and double the grid. If
+    the privacy model cannot hold on these rows, an entry says why instead. `none_suppressing` is the reason why no
+    entry has a recoding that leaves rows out, or None.
     """
-    ks, grids = _ks(microdata.table), _grids(microdata.table)
+    ks = sorted({*KS, microdata.table.k})
+    grids = [(j, grid) for j, attribute in enumerate(microdata.table.attributes) for grid in other_grids(attribute)]
     work = len(ks) + len(grids)
     leaving_out, reason = suppressing(microdata.table, model_of(microdata.table))
     by_k, shares = [], list[dict[str, Any]]()
@@ -53,7 +52,13 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
         facts, recoding = _cost_of_k(microdata, k, leaving_out)
         by_k.append(facts)
         if recoding is not None and k == microdata.table.k:
-            shares = list(_shares(microdata, recoding))
+            losses = ncp_by_attribute(microdata, recoding)
+            names = [attribute.name for attribute in microdata.table.attributes]
+            shares = (
+                []
+                if losses is None
+                else [{"name": name, "ncp": loss} for name, loss in zip(names, losses.tolist(), strict=True)]
+            )
         on_progress(done / work)
     found = {"algorithm": DEFAULT_ALGORITHM, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
     if not shares:
@@ -65,17 +70,8 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
-def _ks(table: Table) -> list[int]:
-    return sorted({*KS, table.k})
-
-
-def _grids(table: Table) -> list[tuple[int, Decimal | Span]]:
-    """The other grids that are tried, each with the number of its attribute."""
-    return [(j, grid) for j, a in enumerate(table.attributes) for grid in other_grids(a)]
-
-
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
-    """Half and double the grid of an attribute with intervals, where the step and the domain have room for them.
+    """Half and double the grid of an attribute with intervals, as far as the step and the domain have room for them.
 
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(5), Decimal(1), Decimal(20))
     >>> other_grids(age)
@@ -93,14 +89,14 @@ def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
 
 
 def _regridded(attribute: TemporalAttribute, grid: Span) -> TemporalAttribute:
-    """The attribute in other cells of the same unit; its own levels, which may not fit them, are left out."""
+    """The attribute in other cells of the same unit, without its own levels, which may not fit them."""
     calendar = replace(attribute.calendar, grid=grid)
     unit = attribute.unit * attribute.calendar.grid.n / grid.n
     return TemporalAttribute(attribute.name, calendar, unit)
 
 
 def with_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> Microdata:
-    """The same rows with another grid in attribute j; its hierarchy, which may not fit that grid, is left out."""
+    """The same rows with another grid in attribute j, and without its hierarchy, which may not fit that grid."""
     table = microdata.table
     attribute = table.attributes[j]
     codes = microdata.codes.copy()
@@ -113,8 +109,7 @@ def with_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> Microdata:
     else:
         raise ValueError("only numbers, dates and timestamps have a grid")
     attributes = (*table.attributes[:j], finer, *table.attributes[j + 1 :])
-    schema = replace(table, attributes=attributes)
-    return Microdata(schema, codes, microdata.individuals, microdata.values, microdata.texts)
+    return replace(microdata, table=replace(table, attributes=attributes), codes=codes)
 
 
 def _in_numbers(attribute: NumericAttribute, grid: Decimal, codes: Ints) -> tuple[NumericAttribute, Ints]:
@@ -127,10 +122,8 @@ def _in_numbers(attribute: NumericAttribute, grid: Decimal, codes: Ints) -> tupl
 
 
 def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
-    """What k costs, and the table that says so; none, and the reason, where the model cannot hold."""
-    data = Microdata(
-        replace(microdata.table, k=k), microdata.codes, microdata.individuals, microdata.values, microdata.texts
-    )
+    """What k costs, and the recoding; or why the model cannot hold, and None."""
+    data = replace(microdata, table=replace(microdata.table, k=k))
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
@@ -143,17 +136,14 @@ def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> t
 
 
 def suppressing(table: Table, model: Model) -> tuple[Algorithm | None, str]:
-    """The algorithm that may leave rows out, can hold the model and is quickest; or none, and the reason why."""
+    """The quickest algorithm that may leave rows out and can hold the model; or None, and the reason."""
     quickest_first = sorted((a for a in ALGORITHMS.values() if a.suppresses), key=lambda a: a.name != QUICKEST)
     said = [objections(a, table, model, Options(suppression=SUPPRESSION)) for a in quickest_first]
     able = [a for a, its_objections in zip(quickest_first, said, strict=True) if not its_objections]
     if not able:
         return None, said[0][0]
     if (n_nodes := lattice_nodes(table)) > NODES_TRIED_MAX:
-        return (
-            None,
-            f"its lattice has {n_nodes:,} nodes, and {NODES_TRIED_MAX:,} are tried here; ask `compare`",
-        )
+        return None, f"its lattice has {n_nodes:,} nodes, and {NODES_TRIED_MAX:,} are tried here; ask `compare`"
     return able[0], ""
 
 
@@ -163,14 +153,5 @@ def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:
 
 def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> dict[str, Any]:
     data = with_grid(microdata, j, grid)
-    return {
-        "grid": grid.text if isinstance(grid, Span) else grid,
-        **_facts(data, run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table))),
-    }
-
-
-def _shares(microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, Any]]:
-    """What every attribute lost."""
-    losses = ncp_by_attribute(microdata, recoding)
-    for attribute, loss in zip(microdata.table.attributes, [] if losses is None else losses.tolist(), strict=True):
-        yield {"name": attribute.name, "ncp": loss}
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table))
+    return {"grid": grid.text if isinstance(grid, Span) else grid, **_facts(data, recoding)}

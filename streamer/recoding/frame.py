@@ -1,10 +1,9 @@
 """Anonymizing a whole table at once: what the commands and users of pandas have in common.
 
-The privacy model is table.yaml's; k alone may be given anew, because everybody asks what another k would cost. A
-DataFrame may have texts or typed values: what one of them means is its column's matter (`streamer.table.encode`). The
-result is what would be published and nothing else: no source key, no trace of the order of the rows. Chance is drawn
-here, from the operating system, and handed in to what is pure below.
-"""
+The privacy model is table.yaml's; only k may be replaced, because everybody asks what another k would cost. A DataFrame
+may hold texts or typed values; its column says what a value means (`streamer.table.encode`). The result is what would
+be published and nothing else: no source key, no trace of the order of the rows. Chance is drawn here, from the
+operating system, and passed to pure functions."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ K_MIN = 2
 """One row would be its own QI group."""
 
 SEED_BITS = 128
-"""Of the operating system's chance: too many to try."""
+"""Bits of chance from the operating system: too many to try."""
 
 
 def with_k(table: Table, k: int | None) -> Table:
-    """The table with another k; None: as it is. Raises UsageError below 2, as table.yaml does."""
+    """The table with another k, or as it is if k is None. Raises UsageError below 2, as table.yaml does."""
     if k is None:
         return table
     if k < K_MIN:
@@ -43,7 +42,7 @@ def with_k(table: Table, k: int | None) -> Table:
 
 
 def without_absent_key(table: Table, frame: pd.DataFrame) -> Table:
-    """The same table without its key where the data has no column of it: a whole table needs none."""
+    """The table without its key if the data has none of its columns: a whole table needs no key."""
     return replace(table, source_key=()) if set(table.source_key).isdisjoint(frame.columns) else table
 
 
@@ -60,17 +59,17 @@ def anonymize(
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
-    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that it names, with or without its
-    key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the same values
-    become one. seed: for tests; without one the operating system's chance numbers the QI groups that publish the same
-    values, and all else is the same in every run. Returns the published columns, rows by QI group; ends of intervals
-    are int64 or float64 (Decimals where a float would round them), of dates and timestamps datetime64, labels text,
-    kept columns of the type that table.yaml gives them, else text (dtype object): see `streamer.table.typed_frame`.
-    `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`), `attrs["unlisted"]` how many
-    rows, by column, have a category that only `other` takes.
+    table: a Table, a table.yaml, or a directory that holds one. frame: the columns that the table names, with or
+    without its key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the
+    same values become one. seed: for tests; without one the operating system's chance numbers the QI groups that
+    publish the same values, and all else is the same in every run. Returns the published columns, rows by QI group.
+    Ends of intervals are int64 or float64 (Decimals if a float would round them), of dates and timestamps datetime64;
+    labels are text; kept columns have the type that table.yaml gives them, else text (dtype object): see
+    `streamer.table.typed_frame`. `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`);
+    `attrs["unlisted"]` says for each column how many rows have a category that only `other` takes.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
-    argument of the wrong type, an algorithm that there is not, or that cannot do what is asked.
+    argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.
 
     >>> from decimal import Decimal
     >>> from streamer.table.attributes import NumericAttribute
@@ -111,9 +110,9 @@ def anonymize(
 def checked_options(
     suppression: float = 0.0, refine: int = 0, merge_equal_boxes: bool = False, seed: int | None = None
 ) -> Options:
-    """The options of a run; without a seed chance is the operating system's, and no run is like another in it.
+    """The options of a run; without a seed, chance comes from the operating system and differs in every run.
 
-    Raises UsageError for an option that is out of its range.
+    Raises UsageError for an option out of range.
     """
     if not 0 <= suppression < 1:
         raise UsageError("suppression must be a share of the rows, at least 0 and below 1")

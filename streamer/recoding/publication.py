@@ -1,14 +1,12 @@
-"""A recoding as the table that is published: the columns, types and texts of the live changelog, at once.
+"""A recoding as the table that is published, with the columns, types and texts of the live changelog.
 
-The rules of this file
-----------------------
+The rules of this file ----------------------
 * The columns are `published_columns`; QI groups are numbered from 1 and named as those of shard 0.
-* Rows stand by QI group, then by their kept values. So the order says nothing about whose row is where: rows that are
-  equal in all that is published are interchangeable. Suppressed rows are left out.
+* Rows are sorted by QI group, then by their kept values. So the order says nothing about whose row is where: rows that
+  publish the same are interchangeable. Suppressed rows are left out.
 * A lossy join (Tong et al. 2010, section 3.2) is two such tables: the rows' own cells by QI group, and the kept values
-  by QI group and individual. An individual's number holds within its QI group alone.
-* Whatever many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text.
-"""
+  by QI group and individual. An individual's number is valid within its QI group only.
+* What many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from streamer.table.published.rows import attribute_columns, box_columns, qi_gro
 from streamer.table.typed_frame import decode_json, typed_frame
 
 FIRST_NUMBER = 1
-"""Number of the first QI group, as in the changelog, and of the first individual of each in a lossy join."""
+"""Number of the first QI group, as in the changelog, and of the first individual of each QI group in a lossy join."""
 
 INDIVIDUAL_COLUMN = "individual"
 
@@ -38,13 +36,13 @@ def group_names(recoding: Recoding) -> list[str]:
 
 
 def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
-    """Numbers of the rows that are published, in the order in which they are; int64 (rows,)."""
+    """Numbers of the published rows, in published order; int64 (rows,)."""
     order = np.lexsort((*microdata.values.T[::-1], recoding.qi_group))
     return order[np.searchsorted(recoding.qi_group[order], 0) :]
 
 
 def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
-    """The published table, typed by `typed_frame`; a fresh index from 0."""
+    """The published table, typed by `typed_frame`, with a fresh index from 0."""
     table, order = microdata.table, published_order(microdata, recoding)
     group = recoding.qi_group[order]
     columns: dict[str, Objects] = {"qi_group": _objects(group_names(recoding))[group]}
@@ -56,10 +54,10 @@ def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
 
 
 def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """QIT and STT as tables: QI group and exact cells; QI group, individual and kept values.
+    """QIT (QI group and exact cells) and STT (QI group, individual and kept values).
 
-    Cells are written as boxes are, by their ends or their leaf. Raises ConfigError if a kept column has the name of
-    the column of individuals.
+    Cells are written as boxes are, by their ends or their leaf. Raises ConfigError if a kept column is called
+    `individual`.
     """
     table, joined = microdata.table, lossy_join(microdata, recoding)
     if any(column.name == INDIVIDUAL_COLUMN for column in table.kept):
@@ -75,7 +73,7 @@ def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.Data
 
 
 def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
-    """Kept columns as what JSON says, nothing rounded; values: int64 (m, kept), numbers of their texts."""
+    """Kept columns as decoded JSON, nothing rounded; values: int64 (m, kept), numbers of their texts."""
     return {
         column.name: _objects([decode_json(text) for text in texts])[values[:, i]]
         for i, (column, texts) in enumerate(zip(microdata.table.kept, microdata.texts, strict=True))
@@ -85,14 +83,13 @@ def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
 def columns_of_boxes(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects]]:
     """The published columns of one attribute for runs of cells lo..hi (m,): name and cells (m,)."""
     runs, numbers = np.unique(np.stack([lo, hi], axis=1), axis=0, return_inverse=True)
-    pairs = runs.tolist()
-    published = [box_columns(attribute, *pair) for pair in pairs]
+    published = [box_columns(attribute, *ends) for ends in runs.tolist()]
     for name in attribute_columns(attribute):
         yield name, _objects([columns[name] for columns in published])[numbers]
 
 
 def _objects(values: Sequence[object]) -> Objects:
-    """int64-indexable array of any values."""
+    """An array of any values."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -123,7 +123,7 @@ def test_example_9b_merges_into_the_most_similar_group_and_leaves_four_whole(fol
     assert problems == ["flu", "flu", "gastritis", "insomnia"]
 
 
-def test_example_9b_is_cut_again_at_2k_unless_told_otherwise(folder: Path) -> None:
+def test_example_9b_is_cut_again_at_2k_by_default(folder: Path) -> None:
     text = (folder / "table.yaml").read_text().replace("recut: false", "recut: true")
     (folder / "table.yaml").write_text(text)
     report = replay(folder, EXAMPLES["example 9b, table 3(b)"][0])

@@ -86,7 +86,7 @@ def published(recoding: Recoding) -> list[tuple[int, str, str, str]]:
     return out
 
 
-def test_nobody_is_labelled_before_the_first_generalization() -> None:
+def test_no_row_is_labelled_before_the_first_generalization() -> None:
     data = patients()
     labelling = Labelling(canonical_form(data), identity_reserved(2))
     assert labelling.n_unlabelled == 9

@@ -61,7 +61,7 @@ def test_relative_correctness_falls_by_half_for_every_whole_answer_it_is_off() -
     assert relative_correctness(np.array([1]), np.array([3.0])) == 1 / 4
 
 
-def test_queries_that_match_nobody_are_skipped() -> None:
+def test_queries_that_match_no_row_are_skipped() -> None:
     assert relative_correctness(np.array([0, 5]), np.array([7.0, 5.0])) == 1
     assert relative_correctness(np.array([0]), np.array([7.0])) is None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.recoding.algorithms.contract import Recoding
 from streamer.table.attributes import NumericAttribute
@@ -19,9 +19,10 @@ WIDE = people(CENTS, NANOS)
 """Cells far sparser than rows, and more of them than four bytes can number."""
 
 
-def data_of(table: Table, codes: Sequence[tuple[int, ...]]) -> Microdata:
+def data_of(table: Table, codes: npt.ArrayLike) -> Microdata:
     """Rows by their codes; all have one sensitive value."""
-    return Microdata(table, np.array(codes, dtype=np.int64), None, np.zeros((len(codes), 1), dtype=np.int64), TEXTS)
+    rows = np.array(codes, dtype=np.int64)
+    return Microdata(table, rows, None, np.zeros((len(rows), 1), dtype=np.int64), TEXTS)
 
 
 def groups_of(recoding: Recoding) -> list[list[int]]:

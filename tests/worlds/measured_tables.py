@@ -13,7 +13,7 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import KeptColumn, Table
-from worlds.microdata import MODELS, TABLES, TEXTS, microdata, people
+from worlds.microdata import TEXTS, microdata, people, some_table
 from worlds.small_tables import CITIES, CITY, YEARS
 
 PROBLEM_NUMBER = {json.loads(text): number for number, text in enumerate(TEXTS[0])}
@@ -69,10 +69,6 @@ TONG = Microdata(
     (tuple(b'"%b"' % disease.encode() for disease in DISEASES),),
 )  # fmt: skip
 TABLE_5 = local_recoding(TONG, np.array([group for *_, group in PATIENTS]))
-
-
-some_table = st.sampled_from(list(TABLES.values()))
-some_model = st.sampled_from(list(MODELS.values()))
 
 
 @st.composite

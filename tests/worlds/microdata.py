@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -60,6 +61,10 @@ MODELS = {
     "(r, k)": r_k(2, ANCESTORS, Fraction(3, 5)),
     "all at once": k_l(3, VALUES, 2) & distinct_l(WITHOUT_NULL, 2) & r_k(3, ANCESTORS, Fraction(3, 4)),
 }
+
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+some_table = st.sampled_from(list(TABLES.values()))
+some_model = st.sampled_from(list(MODELS.values()))
 
 
 def assert_cities_are_ragged() -> None:

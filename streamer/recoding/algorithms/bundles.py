@@ -1,14 +1,20 @@
-"""What `ordered` puts in order and never tears: single rows, or the records of one individual in one cell.
+"""What `ordered` puts in order and never separates: single rows, or the rows of one individual in one cell.
 
-Where the table declares individuals, the rows of one individual with the same cells are one *bundle*: they go into one
-QI group. Every other row is a bundle of its own. Bundles with the same cells stand side by side. Where the model
-counts sensitive values, the first column that it counts is spread evenly among them: the i-th of m bundles with one
-value stands at (i + 1/2) / m, those that stand alike by value, then as the rows came. So a few of them in a row have
-about the shares that all of them have.
+If the table declares individuals, the rows of one individual with the same cells are one *bundle*: they go into one QI
+group. Every other row is a bundle of its own. Bundles with the same cells stand side by side. If the model counts
+sensitive values, the first column that it counts is spread evenly among them: the i-th of m bundles with one value
+stands at (i + 1/2) / m; of those at one place the lower value is first, then the earlier row. So any few neighbours
+have about the shares that all of them have.
+
+`ncp_term` answers exactly as `Space.ncp_terms` on the smallest publishable box around a run of cells: the same float64
+operations in the same order. The smallest node over a run of leaves is the largest of the nodes over its pairs of
+neighbouring leaves. So the maxima over runs of 2^i pairs are kept, and two of them answer for a run of any length, in a
+tree of any size and depth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,49 +22,44 @@ import numpy as np
 from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
+from streamer.recoding.algorithms.contract import ROWS_PER_CALL
 from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.space import Space
 
-# The space as arrays, for compiled loops over rows: the NCP of one attribute's run of cells, and of a box.
-#
-# `ncp_term` answers exactly as `Space.ncp_terms` on the smallest publishable box around a run of cells, and `loss` as
-# `Space.ncp`: the same float64 operations in the same order, and a test compares them. The smallest node over a run of
-# leaves is the largest of the nodes over its pairs of neighbouring leaves. So two looked-up maxima over runs of 2^i
-# pairs answer for a run of any length, in a tree of any size and depth.
-
 EMPTY_LO, EMPTY_HI = np.iinfo(np.int64).max, -1
-"""The box of no rows, in every attribute; what `widen` starts from."""
+"""The box of no rows, in every attribute: `widen` starts from it."""
 
 
 class Shape(NamedTuple):
-    """A space of d attributes. first_leaf (d,): where a category's leaves begin in `node_ncp`, -1 for numbers.
+    """A space of d attributes, for compiled loops; the last four as in `Space`."""
 
-    node_ncp (levels, all leaves): level i has at leaf a the NCP of the smallest node over the leaves a..a + 2^i.
-    power (most leaves + 1,): the largest i with 2^i <= n. codes_per_cell, overlap, end, width (d,): as in `Space`.
-    """
-
-    first_leaf: Ints
-    node_ncp: Floats
-    power: Ints
-    codes_per_cell: Ints
+    first_leaf: Ints  # (d,) where a category's leaves begin in node_ncp; -1 for numbers
+    node_ncp: Floats  # (levels, all leaves); level i has at leaf a the NCP of the smallest node over leaves a..a + 2^i
+    power: Ints  # (most leaves + 1,) the largest i with 2^i <= n
+    codes_per_cell: Ints  # (d,)
     overlap: Ints
     end: Floats
     width: Floats
 
 
-def shape_of(space: Space) -> Shape:
-    """The space for compiled loops."""
+def _pair_ncp(tree: Hierarchy, leaves: Ints) -> Floats:
+    """NCP of the smallest node over each of the leaves and the next."""
+    node = tree.cover_many(leaves, leaves + 1)
+    return (tree.node_hi[node] - tree.node_lo[node] + 1) / tree.n_leaves
+
+
+def shape_of(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] = _pair_ncp) -> Shape:
+    """The space with the loss of the smallest node over each leaf and the next; a node's is no less than its parts'."""
     leaves = [0 if axis.hierarchy is None else axis.hierarchy.n_leaves for axis in space.axes]
     power = np.array([max(n, 1).bit_length() - 1 for n in range(max(leaves) + 1)], dtype=np.int64)
     node_ncp = np.zeros((int(power[-1]) + 1, sum(leaves)))
     first_leaf = np.full(space.d, -1, dtype=np.int64)
     for j, tree in space.trees:
         first_leaf[j] = start = sum(leaves[:j])
-        pairs = np.arange(tree.n_leaves - 1)
-        node = tree.cover_many(pairs, pairs + 1)
         here = node_ncp[:, start : start + tree.n_leaves]
-        here[0, :-1] = (tree.node_hi[node] - tree.node_lo[node] + 1) / tree.n_leaves
+        here[0, :-1] = pair_loss(tree, np.arange(tree.n_leaves - 1))
         for i in range(1, len(node_ncp)):
             reach = 1 << (i - 1)
             here[i, :-reach] = np.maximum(here[i - 1, :-reach], here[i - 1, reach:])
@@ -79,18 +80,9 @@ def ncp_term(shape: Shape, j: int, lo: int, hi: int) -> float:
     return float(max(shape.node_ncp[i, start + lo], shape.node_ncp[i, start + hi - (1 << i)]))
 
 
-@compiled
-def loss(shape: Shape, lo: Ints, hi: Ints) -> float:
-    """NCP of the smallest publishable box around the cells lo..hi, (d,) each."""
-    total = 0.0
-    for j in range(lo.shape[0]):
-        total += ncp_term(shape, j, lo[j], hi[j])
-    return total
-
-
 @inlined
 def widen(shape: Shape, cells: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
-    """Makes the box lo..hi contain `cells`, all (d,), with its attributes' NCP in `term`; whether that changed it."""
+    """Makes the box lo..hi contain `cells` and keeps its attributes' NCP in `term`, (d,) each; whether it grew."""
     changed = False
     for j in range(lo.shape[0]):
         cell = cells[j]
@@ -104,28 +96,29 @@ def widen(shape: Shape, cells: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
 @inlined
 def total(term: Floats) -> float:
     """Sum of the attributes' NCP (d,), in their order."""
-    each = 0.0
+    per_row = 0.0
     for j in range(term.shape[0]):
-        each += term[j]
-    return each
+        per_row += term[j]
+    return per_row
 
 
 class Bundles(NamedTuple):
-    """m bundles: cells (m, d); the rows begin[i]..end[i] - 1 of a table sorted by bundles, (m,) each."""
+    """m bundles; bundle i is the rows begin[i]..end[i] - 1 of a table sorted by bundles."""
 
-    cells: Ints
-    begin: Ints
+    cells: Ints  # (m, d)
+    begin: Ints  # (m,)
     end: Ints
 
 
 class Task(NamedTuple):
-    """What is asked at every step: the space, the bundles, the model; rows_min: no group with fewer rows can hold."""
+    """What every step needs to know: the space, the bundles and the model."""
 
     shape: Shape
     bundles: Bundles
     rules: Rules
     scratch: Scratch
-    rows_min: int
+    rows_min: int  # no group with fewer rows can hold
+    rows_per_call: int  # about how many rows one call of a compiled loop looks at
 
 
 def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
@@ -152,12 +145,12 @@ def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
 
 
 def _same_as_next(columns: list[Ints]) -> Bools:
-    """Whether each row has all values of the one after it; (n - 1,)."""
+    """Whether each row equals the next one; (n - 1,)."""
     return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]), dtype=bool)
 
 
 def _spread(cells: Ints, value: Ints) -> Ints:
-    """An order of bundles, sorted by cells, that keeps this and spreads each value evenly among equal cells; (m,)."""
+    """An order (m,) of bundles, which are sorted by cells: it keeps that and spreads each value among equal cells."""
     m = len(value)
     vector = np.concatenate([[0], np.cumsum(~_same_as_next(list(cells.T)))])
     order = np.lexsort((value, vector))
@@ -168,30 +161,30 @@ def _spread(cells: Ints, value: Ints) -> Ints:
     return np.lexsort((value, at, vector))
 
 
-def task_of(microdata: Microdata, model: Model) -> tuple[Ints, Task]:
+def task_of(microdata: Microdata, model: Model, rows_per_call: int = ROWS_PER_CALL) -> tuple[Ints, Task]:
     """The rows' numbers in the order of the bundles, int64 (n,), and the task."""
     rows, bundles = bundled(microdata, model)
     rules = rules_of(model, microdata.rows(rows).subjects(model.subjects))
-    return rows, Task(shape_of(microdata.space), bundles, rules, scratch_for(rules), model.rows_min)
+    return rows, Task(shape_of(microdata.space), bundles, rules, scratch_for(rules), model.rows_min, rows_per_call)
 
 
 @inlined
-def count_in(task: Task, bundle: int) -> None:
+def add_bundle(task: Task, bundle: int) -> None:
     """Counts the rows of a bundle."""
     for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
         add(task.rules, task.scratch, row)
 
 
 @inlined
-def count_out(task: Task, bundle: int) -> None:
+def remove_bundle(task: Task, bundle: int) -> None:
     """Takes back the rows of a bundle."""
     for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
         remove(task.rules, task.scratch, row)
 
 
 @compiled
-def forget(task: Task, counted: Ints) -> None:
-    """Empties the counts, into which these bundles and nothing else were counted: for less than taking back each."""
+def clear_bundles(task: Task, counted: Ints) -> None:
+    """Empties the counts of these bundles, which are all that was counted; cheaper than removing each."""
     rules, scratch = task.rules, task.scratch
     scratch.size[0] = 0
     for i in range(rules.distinct.shape[0]):
@@ -204,8 +197,8 @@ def forget(task: Task, counted: Ints) -> None:
 
 
 @compiled
-def weight(bundles: Bundles, chosen: Ints) -> int:
-    """Rows of the chosen bundles."""
+def rows_in(bundles: Bundles, chosen: Ints) -> int:
+    """How many rows the chosen bundles have."""
     rows = 0
     for bundle in chosen:
         rows += bundles.end[bundle] - bundles.begin[bundle]
@@ -213,14 +206,27 @@ def weight(bundles: Bundles, chosen: Ints) -> int:
 
 
 @compiled
-def hold(task: Task, chosen: Ints) -> bool:
+def bundles_hold(task: Task, chosen: Ints) -> bool:
     """Whether the chosen bundles are together a QI group that holds; the counts are empty before and after."""
-    if weight(task.bundles, chosen) < task.rules.rows:
+    if rows_in(task.bundles, chosen) < task.rules.rows:
         return False
     if task.rules.distinct.shape[0] == 0:
         return True
     for bundle in chosen:
-        count_in(task, bundle)
+        add_bundle(task, bundle)
     answer = holds(task.rules, task.scratch)
-    forget(task, chosen)
+    clear_bundles(task, chosen)
     return answer
+
+
+@compiled
+def rows_lacking(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
+    """How many more rows a group needs at least to hold: the most that one of its constraints asks for.
+
+    size, top, n_distinct: as in `Scratch`. 0: it holds.
+    """
+    most = rules.rows - size
+    for i in range(rules.distinct.shape[0]):
+        most = max(most, rules.distinct[i] - n_distinct[i])
+        most = max(most, -(-top[i] * rules.denominator[i] // rules.numerator[i]) - size)
+    return int(max(most, 0))

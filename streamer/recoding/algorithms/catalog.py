@@ -1,9 +1,13 @@
 """The algorithms by name, and the one way to run them.
 
 A table that does not hold the model as one single QI group is refused: no algorithm could help. (All models are closed
-under union, so the converse is true too: if any grouping holds, the whole table does.) An algorithm sees the
-table in canonical form, so that nothing finer than cells, no name and no order of rows has a part in its answer. Every
-answer is checked before it is handed out: each row inside its box, each QI group holding the model.
+under union, so the converse is true too: if any grouping holds, the whole table does.) An algorithm sees the table in
+canonical form, so nothing finer than cells, no name and no order of rows affects its answer. Every answer is checked
+before it leaves: each row is inside its box, and each QI group holds the model.
+
+The number of a QI group is published beside every row, so it must say nothing that the boxes do not say. QI groups are
+numbered in the order of their boxes, those that publish one box by chance. An algorithm's own numbers never leave: they
+follow the cells of the rows, which the box hides if it is wider.
 """
 
 from __future__ import annotations
@@ -27,15 +31,9 @@ from streamer.table.arrays import Ints, row_numbers
 from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
 
-# The numbers of QI groups: what stands in public beside every row must say nothing that the boxes do not say.
-#
-# QI groups are numbered in the order of their boxes; groups that publish one box by chance. An algorithm numbers them
-# as it makes them, along the cells of their rows, and those are hidden where the box is wider: so its numbers never
-# leave.
-
 
 def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
-    """The same QI groups, numbered by their boxes (first cells, then last ones), those of one box by chance."""
+    """The same QI groups, numbered in the order of their boxes, those of one box by chance."""
     order = np.lexsort((chance.permutation(recoding.n_groups), _boxes(recoding)))
     number = np.empty(recoding.n_groups, dtype=np.int64)
     number[order] = np.arange(recoding.n_groups)
@@ -43,18 +41,17 @@ def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
 
 
 def merged_by_box(recoding: Recoding) -> Recoding:
-    """The QI groups that publish one box as one; numbered by their boxes."""
+    """The same recoding with QI groups that publish one box made one."""
     _, first, number = np.unique(_boxes(recoding), return_index=True, return_inverse=True)
     return replace(recoding, qi_group=_renumbered(recoding, number), lo=recoding.lo[first], hi=recoding.hi[first])
 
 
 def _boxes(recoding: Recoding) -> Ints:
-    """Numbers of the boxes in the order of their first cells, then of their last ones; int64 (g,)."""
+    """A number for each box, int64 (g,): in the order of first cells, then of last cells."""
     return row_numbers(np.concatenate([recoding.lo, recoding.hi], axis=1))
 
 
 def _renumbered(recoding: Recoding, number: Ints) -> Ints:
-    """Each row's QI group under its new number; number: int64 (g,)."""
     return np.append(number, SUPPRESSED)[recoding.qi_group]
 
 
@@ -87,7 +84,7 @@ def _those(ability: str) -> str:
 
 
 def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
-    """Anonymizes the table; QI groups stand in the order of their boxes, those of one box as `options.chance` says.
+    """Anonymizes the table. QI groups are in the order of their boxes, those of one box as `options.chance` says.
 
     Raises UsageError if the algorithm objects, ConfigError if the table cannot hold the model in any way, LawViolated
     if the answer is wrong.
@@ -121,16 +118,11 @@ def require_possible(microdata: Microdata, model: Model) -> None:
         )
 
 
-# The QI groups in which a shard publishes its first table: those of the catalog's default algorithm.
-#
-# The incremental engine goes on from there, so the table should begin as good as it can be had at once. A table that
-# does not hold the model has no QI group: its rows wait, as they would if they came one by one.
-
-
 def initial_groups(microdata: Microdata, model: Model, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:
-    """QI groups as arrays of row numbers, in the order of their numbers; none if the table does not hold the model.
+    """The QI groups in which a shard publishes its first table: those of the default algorithm.
 
-    seed: decides among QI groups of one box, and among rows that are alike (`streamer.recoding.algorithms.contract`).
+    Arrays of row numbers, in the order of the QI groups' numbers. Empty if the table does not hold the model: then its
+    rows wait, as they would if they came one by one. seed: breaks ties (`contract.Options.chance`).
     """
     if not model.holds(microdata.subjects(model.subjects)):
         return []

@@ -1,17 +1,21 @@
-"""What an algorithm gets and returns: the options, the recoding, and its laws.
+"""What an algorithm gets and returns: the options, the recoding, and the laws of both.
 
 The rules of this file
 ----------------------
-* `run(microdata, model, options) -> Recoding`. The table comes in canonical form (`streamer.table.microdata`) and
-  holds the model as a whole; an algorithm that draws does so by `options.seed`. So the same people give the same QI
-  groups, up to who of the interchangeable is where, whatever order they come in and whatever they are called.
-* What is left to decide among rows, individuals or QI groups that are alike is decided by `options.chance`, outside of
-  all algorithms (`algorithms.catalog`). Who publishes draws it from the operating system and keeps it to himself: by it
-  the numbers of QI groups that share a box could be undone.
+* `run(microdata, model, options) -> Recoding`. The table comes in canonical form (`streamer.table.microdata`) and holds
+  the model as a whole; an algorithm that draws uses `options.seed`. So the same people give the same QI groups, in any
+  order and under any names, except for which of several interchangeable rows is where.
+* Ties between rows, individuals or QI groups that are alike are broken by `options.chance`, outside of all algorithms
+  (`algorithms.catalog`). A publisher draws it from the operating system and keeps it secret: whoever knows it could
+  undo the numbering of QI groups that share a box.
+* QI groups are numbered from 0 without gaps. Each publishes one box, in cells, that contains all its rows and is
+  publishable: on the grid, and for categories the leaves of a node. Local recoding publishes the smallest such box
+  (`smallest_boxes`); full-domain recoding publishes what its levels say, and then no two QI groups have equal boxes.
+* `check` raises if any of this or the privacy model does not hold. It runs on every answer before it leaves.
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
-* What takes minutes calls `options.on_progress`. Its compiled loops are called for some of the work at a time
-  (`SOME_ROWS`), so that it can report in between and Ctrl-C is heard; the answer does not depend on how work is cut up.
+* Work that takes minutes calls `options.on_progress`. Its compiled loops are called for part of the work at a time
+  (`options.rows_per_call`), so that it can report in between and Ctrl-C is heard. The answer does not depend on it.
 """
 
 from __future__ import annotations
@@ -32,30 +36,18 @@ from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from streamer.table.space import Space
 
-# What every algorithm answers: each row's QI group, or that it is suppressed, and what each QI group publishes.
-#
-# * QI groups are numbered from 0 without gaps; SUPPRESSED stands for a row that is left out.
-# * A QI group publishes one box, in cells, that contains all its rows and is publishable: on the grid, and for
-#   categories the leaves of a node. Local recoding publishes the smallest such box (`smallest_boxes`); full-domain
-#   recoding what its levels say, and two groups may then have equal boxes only if they are one.
-# * `check` raises where any of this or the privacy model does not hold. It is run on every answer before it leaves.
-
-SUPPRESSED = -1
+SUPPRESSED = -1  # the QI group of a row that is left out
 
 
 @dataclass(frozen=True)
 class Recoding:
-    """qi_group: int64 (n,), 0..g-1 or SUPPRESSED; lo, hi: int64 (g, d), cells, both inclusive.
+    """Which QI group each of n rows is in, and the boxes that the g QI groups publish."""
 
-    levels: the level of every attribute, where all rows are recoded alike; else None.
-    details: what the algorithm says of its work, such as nodes tested; counts and sizes, never a value.
-    """
-
-    qi_group: Ints = field(repr=False)
-    lo: Ints = field(repr=False)
-    hi: Ints = field(repr=False)
-    levels: tuple[int, ...] | None = None
-    details: Mapping[str, int | float] = field(default_factory=dict)
+    qi_group: Ints = field(repr=False)  # int64 (n,), 0..g-1 or SUPPRESSED
+    lo: Ints = field(repr=False)  # int64 (g, d), cells, inclusive
+    hi: Ints = field(repr=False)  # the same
+    levels: tuple[int, ...] | None = None  # of every attribute, if all rows are recoded alike
+    details: Mapping[str, int | float] = field(default_factory=dict)  # counts of its work; never a value
 
     @property
     def n_groups(self) -> int:
@@ -103,7 +95,7 @@ def _all_inside(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> bool:
 
 
 def local_recoding(microdata: Microdata, qi_group: Ints, **details: int | float) -> Recoding:
-    """The recoding that publishes the smallest box of every QI group; numbers with gaps are closed up."""
+    """The recoding that publishes the smallest box of every QI group; gaps in the numbers are closed."""
     kept = qi_group >= 0
     used, numbers = np.unique(qi_group[kept], return_inverse=True)
     numbered = np.full(len(qi_group), SUPPRESSED, dtype=np.int64)
@@ -113,12 +105,12 @@ def local_recoding(microdata: Microdata, qi_group: Ints, **details: int | float)
 
 
 def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
-    """Raises LawViolated if a row is outside its box, a number is out of range, or a group does not hold."""
+    """Raises LawViolated for a row outside its box, a number out of range, or a QI group that does not hold."""
     group, n_groups = recoding.qi_group, recoding.n_groups
     if group.shape != (len(microdata),) or not ((group >= SUPPRESSED) & (group < n_groups)).all():
         raise LawViolated("recoding: a row has no QI group that exists")
     if not recoding.lo.shape == recoding.hi.shape == (n_groups, microdata.space.d):
-        raise LawViolated("recoding: the QI groups have not one box each")
+        raise LawViolated("recoding: there is not one box for each QI group")
     if not _all_inside(microdata.cells, group, recoding.lo, recoding.hi):
         raise LawViolated("recoding: a row lies outside the box that its QI group publishes")
     lo, hi = microdata.space.generalize(recoding.lo.copy(), recoding.hi.copy())
@@ -129,23 +121,24 @@ def check(microdata: Microdata, model: Model, recoding: Recoding) -> None:
         raise LawViolated(f"recoding: {int((~holds).sum())} of {n_groups} QI groups do not hold the privacy model")
 
 
-SOME_ROWS = 1 << 18
-"""Rows that one call of a compiled loop looks at, about: some hundredths of a second."""
+ROWS_PER_CALL = 1 << 18
+"""About how many rows one call of a compiled loop looks at: some hundredths of a second."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose; seed, chance: see above."""
+    """What a caller may choose."""
 
-    seed: int = 0
+    seed: int = 0  # of an algorithm that draws
     suppression: float = 0.0  # largest share of the rows to leave out
-    refine: int = 0  # sweeps beyond its own
+    refine: int = 0  # sweeps beyond the algorithm's own
     merge_equal_boxes: bool = False  # QI groups that publish one box become one
-    chance: int = 0
+    chance: int = 0  # breaks ties, see above
+    rows_per_call: int = ROWS_PER_CALL
     on_progress: OnProgress = field(default=unheard, repr=False, compare=False)
 
     def suppressed_max(self, n: int) -> int:
-        """How many of n rows may be left out at most; the share is the decimal that it was written as.
+        """How many of n rows may be left out; the share counts as the decimal that it was written as.
 
         >>> Options(suppression=0.29).suppressed_max(100)
         29
@@ -156,19 +149,19 @@ class Options:
 PLAIN = Options()
 
 
-@dataclass(frozen=True)
-class Algorithm:
-    """One way to anonymize a whole table; what: one line; source: where it comes from."""
-
-    name: str
-    what: str
-    source: str
-    run: Callable[[Microdata, Model, Options], Recoding]
-    objections: Callable[[Table, Model, Options], Sequence[str]]
-    suppresses: bool = False
-    refines: bool = False
-    full_domain: bool = False  # recodes all rows alike: what is true of a part of the table is not of the whole
-
-
 def no_objections(table: Table, model: Model, options: Options) -> Sequence[str]:
     return ()
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to anonymize a whole table."""
+
+    name: str
+    what: str  # one line
+    source: str  # where it comes from
+    run: Callable[[Microdata, Model, Options], Recoding]
+    objections: Callable[[Table, Model, Options], Sequence[str]] = no_objections
+    suppresses: bool = False
+    refines: bool = False
+    full_domain: bool = False  # recodes all rows alike, so a part of the table cannot stand for the whole

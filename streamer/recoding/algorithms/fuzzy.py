@@ -1,29 +1,54 @@
 """GDPPR: fuzzy clusters of rows, filled so that no set of close sensitive values takes too large a share.
 
-There are p = n // rows_min clusters, as many as there could be QI groups, unless `gdppr` is told otherwise; with fewer
-than two the table is one QI group. Fuzzy c-means moves their centres: u_ij = d_ij^(-2 / (m - 1)) / sum of the same
-over the clusters, fuzzy index m = 2, d as in `algorithms.fuzzy`, and a centre is the mean of the rows weighted by
-u^m. Distances below ON_CENTRE count as that, so a row on several centres belongs to all of them alike; a centre that
-no row belongs to stays. This ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its
-f) or more: a move is the mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
+1. **Fuzzy c-means** (Bezdek 1981). There are p = n // rows_min clusters, as many as there could be QI groups, unless
+   `gdppr` gets another p; with fewer than two the table is one QI group. Memberships are u_ij = d_ij^(-2 / (m - 1)) /
+   sum of the same over the clusters, with fuzzy index m = 2; a centre is the mean of the rows weighted by u^m.
+   Distances below ON_CENTRE count as that, so a row on several centres belongs to all of them alike; a centre that no
+   row belongs to stays. This ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its f)
+   or more: a move is the mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
+2. **Filling.** Rows in canonical order go to the cluster of highest membership in which they fit. Rows that fitted
+   nowhere are asked again, as long as clusters grow.
+3. **Merging.** Clusters that do not hold the model, and rows without a cluster, are merged with the nearest until all
+   hold. The cluster of fewest rows goes first, of equals the lower number. It joins the cluster it fits with which the
+   information loss rises least (equations 3 to 6: numbers by width, categories by height, times the rows); if it fits
+   nowhere, the nearest of all; of equals the lower number. The union keeps the number of the cluster that was joined,
+   and waits for its turn again if it does not hold. That ends, because every merge leaves one cluster less and the
+   whole table holds. No row is suppressed. Classes of 2k rows or more are left whole, as in the paper.
 
-Then rows in canonical order go each to the cluster of highest membership in which they *fit* (every
-share is kept, and a cluster below the least size of a QI group is measured as if it had that size). Who fitted nowhere
-is asked again, as long as clusters grow. What then does not hold the model, and every row without a cluster, is merged.
-No row is suppressed. Classes of 2k or more are left whole, as in the paper.
+A row or cluster *fits* a cluster if their union keeps every share. A union of fewer rows than any QI group can have is
+measured as if it had that many: a small cluster may have as many rows of one subject as the smallest QI group. Fitting
+says nothing of k and l: those come by growing. The paper says that GDPPR's classes hold (r, k)-anonymity and not how;
+this is our reading.
 
-Thousands of clusters ask for two readings of our own. The first centres are p rows drawn by the seed from the
-canonical order, not random memberships, which would put all centres on the mean of the table. And of a row's
-memberships only those of its `few` nearest clusters are kept (ties: the lower number), scaled to sum to 1: the others
-are as good as equal, and together they pull every centre to the mean. Nothing is ever kept for all rows and all
-clusters at once: at most DISTANCES_MAX distances at a time.
+**Distances** are D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1. d_t (equation 8) is the
+mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of the weights, which would
+only shrink it.) Numbers: |a - b| / width of the domain, between the middles of the cells. Categories: height of the
+lowest common ancestor / height of the hierarchy, heights counted in columns of the hierarchy's file. d_t(s) (equation
+9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal values, 1 if only the root is common;
+of several sensitive columns the mean; a null is at distance 1 from all but null. Sensitive are here the columns that
+the privacy model looks at and that have a hierarchy. If there is none the term is left out and D = d_t, so plain
+k-anonymity works as well. sign=+1 adds equation 9 as it is printed: equal sensitive values attract each other, which is
+the wrong way for a model that wants them apart. sign=-1 adds 1 - d_t(s) instead.
 
-Source: Gui et al. 2020, algorithm 1; fuzzy c-means: Bezdek 1981. The loop of the paper's line 12 prints `e > E` where
-`e < E` is meant, and its line 23 `threshold < r` where the share is.
+A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
+category's centre is the mean of the distances to its leaves. That is linear: with a column for every node below the
+root, a row has a 1 for each node on its path, and the expected length of the common path is the product of row and
+centre. So the distances of many rows to all centres are one product of matrices. What the products add up are multiples
+of 2^-20 that sum to at most 1, and float32 keeps every such sum exactly: so distances do not depend on the order in
+which a matrix library adds, nor on its threads. At most DISTANCES_MAX distances are kept at a time.
+
+Thousands of clusters ask for two readings of our own. The first centres are p rows drawn by the seed from the canonical
+order, not random memberships, which would put all centres on the mean of the table. And of a row's memberships only
+those of its `few` nearest clusters are kept (of equals the lower number), scaled to sum to 1: the others are nearly
+equal, and together they pull every centre to the mean.
+
+Source: Gui et al. 2020, algorithm 1, definitions 2 and 3, equations 3 to 10. The loop of the paper's line 12 prints
+`e > E` where `e < E` is meant, and its line 23 `threshold < r` where the share is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -35,33 +60,12 @@ from streamer.errors import UsageError
 from streamer.numba_support.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import SOME_ROWS, Algorithm, Options, Recoding, local_recoding, no_objections
+from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
+from streamer.recoding.algorithms.contract import ROWS_PER_CALL, Algorithm, Options, Recoding, local_recoding
 from streamer.table.arrays import Bools, Floats, Ints, Singles
 from streamer.table.hierarchy import Hierarchy, levels_of_tree
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
-
-# How far rows are from cluster centres: quasi-identifiers close, sensitive values by their semantics, as products.
-#
-# The distance is D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1. d_t (equation 8) is the
-# mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of the weights, which would
-# only shrink it.) Numbers: |a - b| / width of the domain, from the middle of one row's cell to that of the other's.
-# Categories: height of the lowest common ancestor / height of the hierarchy, heights counted in columns of the
-# hierarchy's file. d_t(s) (equation 9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal
-# values, 1 where only the root is common; of several sensitive columns the mean; a null is at distance 1 from all but
-# null. Sensitive here are the columns that the privacy model looks at and that have a hierarchy; if there is none
-# the term is left out and D = d_t, so that plain k-anonymity is served as well. sign=+1 adds equation 9 as it is
-# printed: equal sensitive values attract each other, which is the wrong way for a model that wants them apart. sign=-1
-# adds 1 - d_t(s) instead.
-#
-# A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
-# category's centre is the mean of the distances to the leaves it is made of. That is linear: with a column for every
-# node below the root, a row has a 1 for each node on its path, and the common path's expected length is the product of
-# row and centre. So distances to all centres are one product of matrices for many rows at once. What the products add
-# up are multiples of 2^-20 that sum to at most 1, and float32 keeps every such sum exactly: so the distances do not
-# depend on the order in which a matrix library adds, nor on its threads.
-#
-# Source: Gui et al. 2020, definitions 2 and 3, equations 8 to 10.
 
 EXACT = 1 << 20
 """Steps of 1 to which a product's terms are rounded."""
@@ -69,23 +73,19 @@ EXACT = 1 << 20
 
 @dataclass(frozen=True)
 class Points:
-    """n rows as points. paths: int64 (n, levels), the columns in which the row has a 1; scale: float64 (columns,).
+    """n rows as points."""
 
-    numbers: float64 (n, q), each as a share of its domain's width; weight: what one number's distance counts;
-    base: the distance of a row and a centre that have nothing in common but their numbers.
-    """
-
-    paths: Ints = field(repr=False)
-    scale: Floats = field(repr=False)
-    numbers: Floats = field(repr=False)
-    weight: float
-    base: float
+    paths: Ints = field(repr=False)  # int64 (n, levels), the columns in which the row has a 1
+    scale: Floats = field(repr=False)  # float64 (columns,)
+    numbers: Floats = field(repr=False)  # float64 (n, q), each as a share of its domain's width
+    weight: float  # what one number's distance counts
+    base: float  # the distance of a row and a centre that have nothing in common but their numbers
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def at(self, rows: Ints) -> Centres:
-        """The centres that single rows are."""
+        """Centres that are single rows."""
         nodes = np.zeros((len(rows), len(self.scale)))
         np.put_along_axis(nodes, self.paths[rows], 1.0, axis=1)
         return Centres(nodes, self.numbers[rows].copy())
@@ -93,10 +93,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Centres:
-    """p centres. nodes: float64 (p, columns), shares of the nodes; numbers: float64 (p, q)."""
+    """p centres."""
 
-    nodes: Floats = field(repr=False)
-    numbers: Floats = field(repr=False)
+    nodes: Floats = field(repr=False)  # float64 (p, columns), shares of the nodes
+    numbers: Floats = field(repr=False)  # float64 (p, q)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -111,7 +111,7 @@ def sensitive_columns(microdata: Microdata, model: Model) -> list[int]:
 def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta: float, sign: int) -> Points:
     """The table's rows as points; sensitive: numbers of kept columns with a hierarchy.
 
-    Raises UsageError if alpha and beta are no shares that sum to 1, or sign is neither +1 nor -1.
+    Raises UsageError if alpha and beta are not shares that sum to 1, or sign is neither +1 nor -1.
     """
     if min(alpha, beta) < 0 or abs(alpha + beta - 1) > 1e-9 or sign not in (1, -1):
         raise UsageError("alpha and beta are shares that sum to 1, and sign is +1 (as printed) or -1")
@@ -148,7 +148,7 @@ def _paths_of_texts(microdata: Microdata, column: int) -> Ints:
 
 
 def _in_columns(n: int, paths: list[Ints], scale: list[float]) -> tuple[Ints, Floats]:
-    """Nodes as columns of one matrix, a column for every node and level that occurs, and what each column counts."""
+    """Nodes as columns of one matrix, one for every node and level that occurs, and what each column counts."""
     columns, scales, first = [np.empty((n, 0), dtype=np.int64)], [np.empty(0)], 0
     for nodes, each in zip(paths, scale, strict=True):
         for level in nodes.T:
@@ -159,24 +159,17 @@ def _in_columns(n: int, paths: list[Ints], scale: list[float]) -> tuple[Ints, Fl
     return np.ascontiguousarray(np.concatenate(columns, axis=1)), np.concatenate(scales)
 
 
-class Measured:
-    """Points measured from one set of centres, some rows at a time."""
-
-    def __init__(self, points: Points, centres: Centres) -> None:
-        self._points = points
-        exact = np.rint(centres.nodes * points.scale * EXACT) / EXACT
-        self._nodes = np.ascontiguousarray(exact.astype(np.float32).T)
-        self._numbers = np.ascontiguousarray(centres.numbers.astype(np.float32).T)
-
-    def distances(self, first: int, last: int) -> Singles:
-        """From the rows first..last - 1 to all centres; float32 (last - first, p), at least 0."""
-        points = self._points
-        here = np.zeros((last - first, len(points.scale)), dtype=np.float32)
-        np.put_along_axis(here, points.paths[first:last], np.float32(1), axis=1)
-        common = here @ self._nodes
-        numbers = points.numbers[first:last].astype(np.float32)
-        _from_common(common, points.base, numbers, self._numbers, points.weight)
-        return common
+def distances(points: Points, centres: Centres, rows_max: int) -> Iterator[tuple[slice, Singles]]:
+    """The distances of up to rows_max rows after the other to all centres; float32 (rows, p), at least 0."""
+    nodes = (np.rint(centres.nodes * points.scale * EXACT) / EXACT).astype(np.float32).T.copy()
+    numbers = centres.numbers.astype(np.float32).T.copy()
+    for begin in range(0, len(points), rows_max):
+        piece = slice(begin, min(len(points), begin + rows_max))
+        here = np.zeros((piece.stop - begin, len(points.scale)), dtype=np.float32)
+        np.put_along_axis(here, points.paths[piece], np.float32(1), axis=1)
+        common = here @ nodes
+        _from_common(common, points.base, points.numbers[piece].astype(np.float32), numbers, points.weight)
+        yield piece, common
 
 
 @compiled
@@ -194,72 +187,37 @@ def _from_common(common: Singles, base: float, numbers: Singles, centres: Single
             common[i, j] = max(common[i, j], nothing)
 
 
-# Clusters that do not hold the model are merged with the nearest, until all hold.
-#
-# The cluster of fewest rows goes first, ties to the lower number. It joins that cluster with which the information loss
-# rises least (equations 3 to 6: numbers by width, categories by height, times the rows), of those that it *fits*; ties
-# to the lower number. If it fits nowhere, it joins the nearest of all. The union has the number of the cluster that was
-# joined, and if it does not hold it waits for its turn again. That ends, since every merge leaves one cluster less, and
-# the whole table holds.
-#
-# A cluster *fits* another if their union keeps every share, where a union of fewer rows than any QI group can have is
-# measured as if it had that many: a cluster that is still small may have as many rows of one subject as the smallest QI
-# group. Fitting says nothing of k and l: those come by growing. Gui et al. 2020 say that GDPPR's classes hold (r,
-# k)-anonymity and not how; this is our reading.
-
-
-class Losses(NamedTuple):
-    """What decides an attribute's loss.
-
-    reach: where leaf a's widest value at level x ends stands at start[j] + x * n_leaves[j] + a.
-
-    full (d,): a hierarchy's height, -1 for numbers; codes_per_cell, overlap, end, width (d,): as in `Space`.
-    """
-
-    reach: Ints
-    start: Ints
-    n_leaves: Ints
-    full: Ints
-    codes_per_cell: Ints
-    overlap: Ints
-    end: Floats
-    width: Floats
-
-
 class Clusters(NamedTuple):
-    """p clusters. lo, hi (p, d): cells; terms (p, d): information loss of each attribute; size (p,).
+    """p clusters; the rows of each are a linked list."""
 
-    Rows of a cluster: head (p,), then following (n,) from row to row, up to tail (p,); -1 ends.
-    """
-
-    lo: Ints
+    lo: Ints  # (p, d) cells
     hi: Ints
-    terms: Floats
-    size: Ints
-    head: Ints
-    tail: Ints
-    following: Ints
+    terms: Floats  # (p, d) information loss of each attribute
+    size: Ints  # (p,)
+    head: Ints  # (p,) the first row
+    tail: Ints  # (p,) the last row
+    following: Ints  # (n,) the row after each; -1: it is the last
 
 
-def losses_of(space: Space) -> Losses:
-    """The space for compiled loops."""
-    start, n_leaves, full = np.zeros(space.d, dtype=np.int64), np.zeros(space.d, dtype=np.int64), np.full(space.d, -1)
-    reaches = [np.empty(0, dtype=np.int64)]
-    for j, tree in space.trees:
-        start[j] = sum(map(len, reaches))
-        n_leaves[j], full[j] = tree.n_leaves, tree.n_levels - 1
-        levels, leaves = levels_of_tree(tree), np.arange(tree.n_leaves)
-        reaches += [levels.reach(level, leaves) for level in range(tree.n_levels)]
-    return Losses(
-        np.concatenate(reaches), start, n_leaves, full, space.codes_per_cell, space.overlap, space.end, space.width
-    )
+def losses_of(space: Space) -> Shape:
+    """The space with the loss of equation 6 in place of NCP: a category counts its node's height."""
+    return shape_of(space, _pair_heights)
 
 
-def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int]:
-    """Clusters of which all hold the model; and how many merges that took.
+def _pair_heights(tree: Hierarchy, leaves: Ints) -> Floats:
+    """Height of the smallest node over each of the leaves and the next / height of the hierarchy."""
+    levels, full = levels_of_tree(tree), tree.n_levels - 1
+    below = np.zeros(len(leaves), dtype=np.int64)
+    for level in range(full):
+        below += levels.reach(level, leaves) <= leaves
+    return below / max(full, 1)
 
-    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered after the
-    others in the order of the rows. The whole table must hold the model. Returns int64 (n,), numbers with gaps.
+
+def merged(microdata: Microdata, model: Model, cluster: Ints, rows_per_call: int = ROWS_PER_CALL) -> tuple[Ints, int]:
+    """Clusters that all hold the model, int64 (n,), numbers with gaps; and how many merges that took.
+
+    cluster: int64 (n,), numbers from 0; a row with a negative number is a cluster of its own, numbered after the others
+    in the order of the rows. The whole table must hold the model.
     """
     cluster, alone = cluster.copy(), np.flatnonzero(cluster < 0)
     n_clusters = int(cluster.max(initial=-1)) + 1
@@ -270,13 +228,13 @@ def merged(microdata: Microdata, model: Model, cluster: Ints) -> tuple[Ints, int
     into, waits, n_merges = np.arange(n_clusters + len(alone)), clusters.size > 0, 0
     scratch = scratch_for(rules)
     while waiting := int(waits.sum()):
-        turns = max(1, SOME_ROWS // waiting)
+        turns = max(1, rows_per_call // waiting)
         n_merges += _merge_some(losses, rules, scratch, model.rows_min, clusters, into, waits, turns)
     _follow(into)
     return into[cluster], n_merges
 
 
-def _clusters(losses: Losses, cells: Ints, cluster: Ints, p: int) -> Clusters:
+def _clusters(losses: Shape, cells: Ints, cluster: Ints, p: int) -> Clusters:
     n, d = cells.shape
     lo, hi = np.full((p, d), np.iinfo(np.int64).max), np.full((p, d), -1, dtype=np.int64)
     head, tail, following = (np.full(length, -1, dtype=np.int64) for length in (p, p, n))
@@ -286,7 +244,7 @@ def _clusters(losses: Losses, cells: Ints, cluster: Ints, p: int) -> Clusters:
 
 
 @compiled
-def _fill_counts(losses: Losses, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
+def _fill_counts(losses: Shape, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
     """Puts every row into its cluster."""
     for i in range(cells.shape[0]):
         c = cluster[i]
@@ -302,32 +260,12 @@ def _fill_counts(losses: Losses, cells: Ints, cluster: Ints, clusters: Clusters)
     for c in range(clusters.size.shape[0]):
         if clusters.size[c]:
             for j in range(cells.shape[1]):
-                clusters.terms[c, j] = term(losses, j, clusters.lo[c, j], clusters.hi[c, j])
-
-
-@compiled
-def term(losses: Losses, j: int, lo: int, hi: int) -> float:
-    """Information loss of attribute j over the cells lo..hi, 0 to 1 (equation 6)."""
-    full = losses.full[j]
-    if full < 0:
-        last = min(float((hi + 1) * losses.codes_per_cell[j] - losses.overlap[j]), losses.end[j])
-        return float((last - lo * losses.codes_per_cell[j]) / losses.width[j])
-    return float(_height(losses.reach, losses.start[j], losses.n_leaves[j], full, lo, hi) / max(full, 1))
-
-
-@compiled
-def _height(reach: Ints, at: int, n_leaves: int, full: int, lo: int, hi: int) -> int:
-    """The lowest level of which one value holds both leaves."""
-    height = 0
-    while height < full and reach[at + lo] < hi:
-        height += 1
-        at += n_leaves
-    return height
+                clusters.terms[c, j] = ncp_term(losses, j, clusters.lo[c, j], clusters.hi[c, j])
 
 
 @compiled
 def fits(rules: Rules, scratch: Scratch, rows_min: int) -> bool:
-    """Whether what is counted keeps every share, if fewer than rows_min rows are measured as rows_min."""
+    """Whether what is counted keeps every share; fewer than rows_min rows are measured as rows_min."""
     size = max(scratch.size[0], rows_min)
     for i in range(rules.distinct.shape[0]):
         if scratch.top[i] * rules.denominator[i] > size * rules.numerator[i]:
@@ -349,7 +287,7 @@ def _count(rules: Rules, scratch: Scratch, clusters: Clusters, c: int, back: boo
 
 @compiled
 def _nearest(
-    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
+    losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
 ) -> int:
     """The cluster that c joins, whose rows are counted; alive: the numbers of all clusters, in order."""
     best, least, nearest, nearest_rise = -1, float(np.inf), -1, float(np.inf)
@@ -363,9 +301,9 @@ def _nearest(
         for j in range(lo.shape[1]):
             first, last = min(lo[c, j], lo[o, j]), max(hi[c, j], hi[o, j])
             if first == lo[o, j] and last == hi[o, j]:
-                wider = terms[o, j]  # most often: nothing to look up
+                wider = terms[o, j]  # the most frequent case
             else:
-                wider = term(losses, j, first, last)
+                wider = ncp_term(losses, j, first, last)
             rise += size[c] * (wider - terms[c, j]) + size[o] * (wider - terms[o, j])
             if rise >= least:
                 break
@@ -386,14 +324,7 @@ def _nearest(
 
 
 @compiled
-def _holds(rules: Rules, scratch: Scratch, clusters: Clusters, c: int) -> bool:
-    """Whether the cluster holds the model; its rows stay counted."""
-    _count(rules, scratch, clusters, c, False)
-    return holds(rules, scratch)
-
-
-@compiled
-def _join(losses: Losses, clusters: Clusters, c: int, o: int) -> None:
+def _join(losses: Shape, clusters: Clusters, c: int, o: int) -> None:
     """c's rows become o's."""
     clusters.following[clusters.tail[o]] = clusters.head[c]
     clusters.tail[o] = clusters.tail[c]
@@ -402,17 +333,17 @@ def _join(losses: Losses, clusters: Clusters, c: int, o: int) -> None:
     for j in range(clusters.lo.shape[1]):
         clusters.lo[o, j] = min(clusters.lo[o, j], clusters.lo[c, j])
         clusters.hi[o, j] = max(clusters.hi[o, j], clusters.hi[c, j])
-        clusters.terms[o, j] = term(losses, j, clusters.lo[o, j], clusters.hi[o, j])
+        clusters.terms[o, j] = ncp_term(losses, j, clusters.lo[o, j], clusters.hi[o, j])
 
 
 @compiled
 def _merge_some(
-    losses: Losses, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
+    losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
     turns: int,
 ) -> int:  # fmt: skip
-    """Takes the turns of some clusters; how many merges that took.
+    """Gives some clusters a turn; how many merges that took.
 
-    into: the cluster that each joined, else itself; waits: whose turn is still to come.
+    into: the cluster that each joined, or itself; waits: whose turn is still to come; turns: how many at most.
     """
     alive = np.flatnonzero(clusters.size)
     waiting = [(int(clusters.size[c]), int(c)) for c in alive if waits[c]]
@@ -421,14 +352,13 @@ def _merge_some(
     while len(waiting) > 0 and turns > 0:
         size, c = heappop(waiting)
         if clusters.size[c] != size:
-            continue  # it has joined another, or was joined and waits under its new size
+            continue  # it has joined another, or was joined and waits with its new size
         turns -= 1
         waits[c] = False
-        holding = _holds(rules, scratch, clusters, c)
-        if not holding and n_alive > 1:
+        _count(rules, scratch, clusters, c, False)
+        o = -1
+        if not holds(rules, scratch) and n_alive > 1:
             o = _nearest(losses, rules, scratch, rows_min, clusters, c, alive)
-        else:
-            o = -1
         _count(rules, scratch, clusters, c, True)
         if o < 0:
             continue
@@ -444,7 +374,7 @@ def _merge_some(
 
 @compiled
 def _follow(into: Ints) -> None:
-    """Makes `into` say the cluster that each is in in the end."""
+    """Makes `into` the cluster that each is in at the end."""
     for c in range(into.shape[0]):
         while into[into[c]] != into[c]:
             into[c] = into[into[c]]
@@ -461,15 +391,15 @@ FUZZY_INDEX = 2.0
 
 SIGN = 1
 """Of the sensitive term: as printed. On Adult it loses less than -1 in most settings, not in all (docs/papers). With it
-hardly a row fits its nearest clusters, whose sensitive values are its own: most classes are made by the repair."""
+hardly a row fits its nearest clusters, whose sensitive values are its own: most classes are made by merging."""
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest clusters of n rows, nearest first: cluster int64 (n, few), distance float32 (n, few)."""
+    """The nearest clusters of n rows, nearest first."""
 
-    cluster: Ints = field(repr=False)
-    distance: Singles = field(repr=False)
+    cluster: Ints = field(repr=False)  # int64 (n, few)
+    distance: Singles = field(repr=False)  # float32 (n, few)
 
 
 def gdppr(
@@ -484,10 +414,11 @@ def gdppr(
     threshold: float = 1e-3,
     few: int = 2,
     seed: int = 0,
+    rows_per_call: int = ROWS_PER_CALL,
 ) -> Recoding:
     """QI groups by algorithm 1 of the paper; details: rounds, clusters, unplaced, merged.
 
-    microdata: in canonical order, holding the model as a whole. p: clusters; alpha, beta: weights of quasi-identifiers
+    microdata: in canonical order; it holds the model as a whole. p: clusters; alpha, beta: weights of quasi-identifiers
     and sensitive values, which sum to 1; sign: of equation 9, +1 as printed or -1; rounds: most rounds; threshold: a
     centre's move below which it ends; few: clusters that a row belongs to. Raises UsageError for other weights, signs.
     """
@@ -506,7 +437,7 @@ def gdppr(
     cluster = np.full(len(microdata), -1, dtype=np.int64)
     _fill_clusters(near.cluster, rules, model.rows_min, cluster)
     unplaced = int((cluster < 0).sum())
-    cluster, n_merges = merged(microdata, model, cluster)
+    cluster, n_merges = merged(microdata, model, cluster, rows_per_call)
     return local_recoding(microdata, cluster, rounds=done, clusters=p, unplaced=unplaced, merged=n_merges)
 
 
@@ -514,10 +445,8 @@ def nearest(points: Points, centres: Centres, few: int) -> Nearest:
     """The `few` nearest centres of every row; ties to the lower number."""
     n, p = len(points), len(centres)
     found = Nearest(np.empty((n, few), dtype=np.int64), np.empty((n, few), dtype=np.float32))
-    measured, rows = Measured(points, centres), max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))
-    for begin in range(0, n, rows):
-        piece = slice(begin, min(n, begin + rows))
-        _few_least(measured.distances(piece.start, piece.stop), found.cluster[piece], found.distance[piece])
+    for piece, measured in distances(points, centres, max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))):
+        _few_least(measured, found.cluster[piece], found.distance[piece])
     return found
 
 
@@ -538,7 +467,7 @@ def _few_least(distances: Singles, cluster: Ints, distance: Singles) -> None:
 
 
 def memberships(near: Nearest) -> Floats:
-    """How far rows belong to their nearest clusters; float64 (n, few), each row sums to 1."""
+    """How much rows belong to their nearest clusters; float64 (n, few), each row sums to 1."""
     inverse = np.maximum(near.distance.astype(np.float64), ON_CENTRE) ** (-2 / (FUZZY_INDEX - 1))
     return np.asarray(inverse / inverse.sum(axis=1, keepdims=True))
 
@@ -571,7 +500,7 @@ def _add_up(
 
 
 def largest_move(points: Points, before: Centres, after: Centres) -> float:
-    """How far the centre went that went farthest, as a distance, 0 to 1."""
+    """The farthest move of a centre, as a distance, 0 to 1."""
     nodes = np.abs(after.nodes - before.nodes) @ np.abs(points.scale) / 2
     numbers = np.abs(after.numbers - before.numbers).sum(axis=1) * points.weight
     return float((nodes + numbers).max())
@@ -579,10 +508,7 @@ def largest_move(points: Points, before: Centres, after: Centres) -> float:
 
 @compiled
 def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
-    """Puts rows into the nearest cluster that they fit; cluster (n,): -1 where none.
-
-    Counts are kept by cluster, subject and code, of which few occur.
-    """
+    """Puts rows into the nearest cluster that they fit; cluster (n,): -1 before, and after if none fits."""
     n, s = rules.subjects.shape
     size, counts, n_codes = np.zeros(n, dtype=np.int64), {-1: 0}, 1
     for i in range(n):
@@ -612,13 +538,9 @@ def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> No
 
 def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """GDPPR with the paper's weights."""
-    return gdppr(microdata, model, seed=options.seed)
+    return gdppr(microdata, model, seed=options.seed, rows_per_call=options.rows_per_call)
 
 
 GDPPR = Algorithm(
-    "gdppr",
-    "fuzzy clusters, filled as far as the shares of sensitive values allow",
-    "Gui et al. 2020",
-    run,
-    no_objections,
+    "gdppr", "fuzzy clusters, filled as far as the shares of sensitive values allow", "Gui et al. 2020", run
 )

@@ -1,29 +1,38 @@
-"""Looking up groups by box, and what they hold of each individual.
+"""Looking up groups by box, and counting what they hold of each subject, while groups change.
 
-Every group has a *seat*, a number that another group may get once it is empty; an empty seat has no rows and takes no
-part. The bundles of a group hang in a chain. The seats are the leaves of a binary tree whose nodes keep the box around
-all groups below, and of each attribute the largest NCP of any of them. From these follows a bound that no group below
-can beat: a group that does not reach the bundle's cell grows at least to the cell from the near edge of the box around
-all. `nearest` goes down to the child of the lower bound first (equal: the left one) and passes over what cannot beat
-the best found so far. It ends after VISITS_MAX nodes, so a search costs no more in a table of a million rows.
+Every group is in a *slot*, a number that another group may get once the slot is empty; an empty slot has no rows and
+takes no part. The bundles of a group are a linked list.
+
+The slots are the leaves of a binary tree. Its nodes keep the box around all groups below and, of each attribute, the
+largest NCP of any of them. These give a lower bound of the growth for all groups below: a group that does not reach the
+bundle's cell grows at least to the cell from the near edge of the box around all. `nearest` visits the child of the
+lower bound first (of equals the left one) and skips what cannot beat the best so far. It stops after some nodes, so a
+search costs no more in a table of a million rows.
+
+`streamer.privacy.compiled` counts one group at a time, at the cost of all its rows. `SubjectCounts` keeps the counts of
+all groups in one hash table with open addressing, so a question about a large group and a few rows costs as much as the
+few rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import Rules
+from streamer.progress import OnProgress, pieces
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Shape, Task, ncp_term, total, widen
 from streamer.table.arrays import Bools, Floats, Ints
 
-# How often every subject stands in every QI group, while groups change: what one more bundle would do to a group.
-#
-# `streamer.privacy.compiled` counts one group at a time; filling its scratch costs the rows of the group. Here the
-# counts of all groups stand in one table with open addressing, so that a question about a large group and a few rows
-# costs as much as the few rows. A *seat* is a group's number, as in `group_index`.
+GAIN_MIN = 1e-9
+"""A move gains at least so much, so that rounding is never taken for a gain."""
+
+NEAREST_VISITS = 128
+ROWS_PER_SLOT = 1_024
+"""To improve a group takes about as long as so many rows take other loops."""
 
 PRIME = 2_147_483_629
 FACTOR = 2_654_435_761  # both below 2^32, so that no product leaves int64
@@ -31,22 +40,18 @@ ROOM = 3
 
 
 class SubjectCounts(NamedTuple):
-    """Counts over g seats and s subjects with c codes in all.
+    """Counts over g slots and s subjects, whose codes are c in all. Entry i of the hash table is place[i], times[i]."""
 
-    first (s,): where a subject's codes begin among the c; n_codes (1,): c. place (2^i,): seat * c + code, -1 where
-    nothing stands; times (2^i,): rows. top (g, s): the largest count, or more; n_distinct (g, s).
-    """
-
-    first: Ints
-    n_codes: Ints
-    place: Ints
-    times: Ints
-    top: Ints
-    n_distinct: Ints
+    first: Ints  # (s,) where a subject's codes begin among the c
+    n_codes: Ints  # (1,) c
+    place: Ints  # (2^i,) slot * c + code; -1: empty
+    times: Ints  # (2^i,) rows
+    top: Ints  # (g, s) the largest count, or more
+    n_distinct: Ints  # (g, s)
 
 
 @compiled
-def counts_for(rules: Rules, n_seats: int) -> SubjectCounts:
+def counts_for(rules: Rules, n_slots: int) -> SubjectCounts:
     """Counts of nothing, with room for all rows."""
     n, s = rules.subjects.shape
     first, n_codes = np.zeros(s, np.int64), 0
@@ -56,14 +61,8 @@ def counts_for(rules: Rules, n_seats: int) -> SubjectCounts:
     size = 16
     while size < ROOM * n * s:
         size *= 2
-    return SubjectCounts(
-        first,
-        np.full(1, n_codes, np.int64),
-        np.full(size, -1, np.int64),
-        np.zeros(size, np.int64),
-        np.zeros((n_seats, s), np.int64),
-        np.zeros((n_seats, s), np.int64),
-    )
+    return SubjectCounts(first, np.full(1, n_codes, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.int64),
+        np.zeros((n_slots, s), np.int64), np.zeros((n_slots, s), np.int64))  # fmt: skip
 
 
 @inlined
@@ -72,9 +71,9 @@ def _home(place: int, size: int) -> int:
 
 
 @inlined
-def _at(counts: SubjectCounts, seat: int, i: int, code: int) -> int:
-    """Where the count stands, or the empty place where it would."""
-    place = seat * counts.n_codes[0] + counts.first[i] + code
+def _at(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
+    """The entry of this count, or the empty one where it would be."""
+    place = slot * counts.n_codes[0] + counts.first[i] + code
     size = counts.place.shape[0]
     at = _home(place, size)
     while counts.place[at] >= 0 and counts.place[at] != place:
@@ -83,45 +82,45 @@ def _at(counts: SubjectCounts, seat: int, i: int, code: int) -> int:
 
 
 @inlined
-def count_of(counts: SubjectCounts, seat: int, i: int, code: int) -> int:
-    """Rows of a seat with a code of subject i."""
-    at = _at(counts, seat, i, code)
+def count_of(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
+    """Rows of a slot with a code of subject i."""
+    at = _at(counts, slot, i, code)
     return counts.times[at] if counts.place[at] >= 0 else 0
 
 
 @compiled
-def count_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
-    """Counts a row into a seat."""
+def count_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
+    """Adds a row to a slot."""
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
         if code == rules.uncounted[i]:
             continue
-        at = _at(counts, seat, i, code)
+        at = _at(counts, slot, i, code)
         if counts.place[at] < 0:
-            counts.place[at] = seat * counts.n_codes[0] + counts.first[i] + code
+            counts.place[at] = slot * counts.n_codes[0] + counts.first[i] + code
             counts.times[at] = 0
-            counts.n_distinct[seat, i] += 1
+            counts.n_distinct[slot, i] += 1
         counts.times[at] += 1
-        counts.top[seat, i] = max(counts.top[seat, i], counts.times[at])
+        counts.top[slot, i] = max(counts.top[slot, i], counts.times[at])
 
 
 @compiled
-def discount_row(rules: Rules, counts: SubjectCounts, seat: int, row: int) -> None:
-    """Takes a row out of a seat; `top` stays, and may then be too large."""
+def discount_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
+    """Removes a row from a slot; `top` stays, and may then be too large."""
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
         if code == rules.uncounted[i]:
             continue
-        at = _at(counts, seat, i, code)
+        at = _at(counts, slot, i, code)
         counts.times[at] -= 1
         if counts.times[at] == 0:
-            counts.n_distinct[seat, i] -= 1
+            counts.n_distinct[slot, i] -= 1
             _clear(counts, at)
 
 
 @compiled
 def _clear(counts: SubjectCounts, at: int) -> None:
-    """Empties a place, and moves up what was displaced by what stood there."""
+    """Empties an entry, and moves up those that it had displaced."""
     size = counts.place.shape[0]
     hole, here = at, at
     while True:
@@ -135,72 +134,84 @@ def _clear(counts: SubjectCounts, at: int) -> None:
     counts.place[hole] = -1
 
 
-BOX_VISITS_MAX = 128
+@compiled
+def count_bundle(task: Task, counts: SubjectCounts, slot: int, bundle: int) -> None:
+    """Adds the rows of a bundle to a slot."""
+    for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+        count_row(task.rules, counts, slot, row)
+
+
+@compiled
+def recount_bundle(task: Task, counts: SubjectCounts, bundle: int, source: int, target: int) -> None:
+    """Moves the rows of a bundle from slot to slot."""
+    for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
+        discount_row(task.rules, counts, source, row)
+        count_row(task.rules, counts, target, row)
+
+
+@compiled
+def counts_of(task: Task, qi_group: Ints, n_slots: int) -> SubjectCounts:
+    """Counts of the groups that qi_group (m,) numbers, below n_slots; negative numbers are not counted."""
+    counts = counts_for(task.rules, n_slots)
+    for bundle in range(qi_group.shape[0]):
+        if qi_group[bundle] >= 0:
+            count_bundle(task, counts, qi_group[bundle], bundle)
+    return counts
 
 
 class Groups(NamedTuple):
-    """g seats over m bundles.
+    """g slots over m bundles. Slot i is leaf w + i of the tree; inner node i has the children 2i and 2i + 1."""
 
-    first (g,), next (m,): the chains of bundles, -1 at their ends. rows (g,), ncp (g,). free (g,), n_free (1,):
-    the empty seats, the one to fill next last. changed (g,): set by whatever fills a seat, cleared by who has seen it;
-    fillings (g,): how often a seat was filled by `put`.
-    lo, hi (2w, d), term (2w, d): box and NCP by attribute of seat i at w + i; of inner node i over its children 2i and
-    2i + 1 the box around both and the larger NCP.
-    """
-
-    first: Ints
-    next: Ints
-    rows: Ints
-    ncp: Floats
-    free: Ints
-    n_free: Ints
-    changed: Bools
-    fillings: Ints
-    lo: Ints
+    first: Ints  # (g,) the first bundle of a group; -1: the slot is empty
+    next: Ints  # (m,) the bundle after each; -1: it is the last one
+    rows: Ints  # (g,)
+    ncp: Floats  # (g,)
+    free: Ints  # (g,) the empty slots, the one to fill next last
+    n_free: Ints  # (1,) how many
+    changed: Bools  # (g,) set when a slot is filled, cleared by the sweep that has tried it
+    fillings: Ints  # (g,) how often a slot was filled by `put`
+    lo: Ints  # (2w, d) boxes
     hi: Ints
-    term: Floats
+    term: Floats  # (2w, d) NCP by attribute, of an inner node the largest of its children's
 
 
 @compiled
-def groups_of(task: Task, qi_group: Ints, n_seats: int) -> Groups:
-    """The groups that qi_group (m,) numbers, below n_seats."""
+def groups_of(task: Task, qi_group: Ints, n_slots: int) -> Groups:
+    """The groups that qi_group (m,) numbers, below n_slots."""
     bundles = task.bundles
     m, d = bundles.cells.shape
     w = 1
-    while w < n_seats:
+    while w < n_slots:
         w *= 2
-    groups = Groups(
-        np.full(n_seats, -1, np.int64),
-        np.full(m, -1, np.int64),
-        np.zeros(n_seats, np.int64),
-        np.zeros(n_seats),
-        np.zeros(n_seats, np.int64),
-        np.zeros(1, np.int64),
-        np.ones(n_seats, np.bool_),
-        np.zeros(n_seats, np.int64),
-        np.full((2 * w, d), EMPTY_LO),
-        np.full((2 * w, d), EMPTY_HI),
-        np.zeros((2 * w, d)),
-    )
+    groups = Groups(np.full(n_slots, -1, np.int64), np.full(m, -1, np.int64), np.zeros(n_slots, np.int64),
+        np.zeros(n_slots), np.zeros(n_slots, np.int64), np.zeros(1, np.int64), np.ones(n_slots, np.bool_),
+        np.zeros(n_slots, np.int64), np.full((2 * w, d), EMPTY_LO), np.full((2 * w, d), EMPTY_HI),
+        np.zeros((2 * w, d)))  # fmt: skip
     for bundle in range(m - 1, -1, -1):
-        seat = qi_group[bundle]
-        groups.next[bundle] = groups.first[seat]
-        groups.first[seat] = bundle
-        groups.rows[seat] += bundles.end[bundle] - bundles.begin[bundle]
-        widen(task.shape, bundles.cells[bundle], groups.lo[w + seat], groups.hi[w + seat], groups.term[w + seat])
-    for seat in range(n_seats - 1, -1, -1):
-        groups.ncp[seat] = total(groups.term[w + seat])
-        if groups.rows[seat] == 0:
-            groups.free[groups.n_free[0]] = seat
+        _prepend(task, groups, qi_group[bundle], bundle)
+    for slot in range(n_slots - 1, -1, -1):
+        groups.ncp[slot] = total(groups.term[w + slot])
+        if groups.rows[slot] == 0:
+            groups.free[groups.n_free[0]] = slot
             groups.n_free[0] += 1
     for node in range(w - 1, 0, -1):
-        _join(groups, node)
+        _join_children(groups, node)
     return groups
 
 
+@inlined
+def _prepend(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
+    """Puts a bundle before the others of a slot; whether the slot's box grew."""
+    leaf = groups.lo.shape[0] // 2 + slot
+    groups.next[bundle] = groups.first[slot]
+    groups.first[slot] = bundle
+    groups.rows[slot] += task.bundles.end[bundle] - task.bundles.begin[bundle]
+    return widen(task.shape, task.bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
+
+
 @compiled
-def _join(groups: Groups, node: int) -> bool:
-    """Makes an inner node say what its children say; False if it did."""
+def _join_children(groups: Groups, node: int) -> bool:
+    """Makes the box and NCP of an inner node those of its children; whether that changed them."""
     changed = False
     for j in range(groups.lo.shape[1]):
         lo = min(groups.lo[2 * node, j], groups.lo[2 * node + 1, j])
@@ -213,27 +224,38 @@ def _join(groups: Groups, node: int) -> bool:
 
 
 @compiled
-def put(task: Task, groups: Groups, seat: int, members: Ints) -> None:
-    """Makes `members`, bundles in their order, the group in a seat; none: the seat is empty."""
-    bundles = task.bundles
-    leaf = groups.lo.shape[0] // 2 + seat
-    groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
-    groups.rows[seat], groups.first[seat], groups.changed[seat] = 0, -1, True
-    groups.fillings[seat] += 1
-    for bundle in members[::-1]:
-        groups.next[bundle] = groups.first[seat]
-        groups.first[seat] = bundle
-        groups.rows[seat] += bundles.end[bundle] - bundles.begin[bundle]
-        widen(task.shape, bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
-    groups.ncp[seat] = total(groups.term[leaf])
+def _box_changed(groups: Groups, slot: int) -> None:
+    """Updates the group's NCP and the nodes above it."""
+    leaf = groups.lo.shape[0] // 2 + slot
+    groups.ncp[slot] = total(groups.term[leaf])
     node = leaf // 2
-    while node > 0 and _join(groups, node):
+    while node > 0 and _join_children(groups, node):
         node //= 2
 
 
 @compiled
+def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
+    """Makes `members`, bundles in their order, the group in a slot; none: the slot is empty."""
+    leaf = groups.lo.shape[0] // 2 + slot
+    groups.lo[leaf], groups.hi[leaf], groups.term[leaf] = EMPTY_LO, EMPTY_HI, 0.0
+    groups.rows[slot], groups.first[slot], groups.changed[slot] = 0, -1, True
+    groups.fillings[slot] += 1
+    for bundle in members[::-1]:
+        _prepend(task, groups, slot, bundle)
+    _box_changed(groups, slot)
+
+
+@compiled
+def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
+    """Puts a bundle before the others of a slot; for the slot that had it, `put` must be called with what is left."""
+    groups.changed[slot] = True
+    if _prepend(task, groups, slot, bundle):
+        _box_changed(groups, slot)
+
+
+@compiled
 def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
-    """Moves all bundles of a seat into another, before those there; the first is empty then and stays so."""
+    """Moves all bundles of a slot into another, before those there; the first then stays empty."""
     w = groups.lo.shape[0] // 2
     last = groups.first[gone]
     while groups.next[last] >= 0:
@@ -241,74 +263,64 @@ def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
     groups.next[last] = groups.first[stays]
     groups.first[stays], groups.first[gone], groups.changed[stays] = groups.first[gone], -1, True
     groups.rows[stays] += groups.rows[gone]
+    groups.rows[gone] = 0
     for j in range(groups.lo.shape[1]):
         lo, hi = groups.lo[w + stays, j], groups.hi[w + stays, j]
         groups.lo[w + stays, j] = min(lo, groups.lo[w + gone, j])
         groups.hi[w + stays, j] = max(hi, groups.hi[w + gone, j])
         if groups.lo[w + stays, j] < lo or groups.hi[w + stays, j] > hi:
             groups.term[w + stays, j] = ncp_term(task.shape, j, groups.lo[w + stays, j], groups.hi[w + stays, j])
-    groups.ncp[stays] = total(groups.term[w + stays])
-    groups.rows[gone], groups.ncp[gone] = 0, 0.0
     groups.lo[w + gone], groups.hi[w + gone], groups.term[w + gone] = EMPTY_LO, EMPTY_HI, 0.0
-    for leaf in (w + gone, w + stays):
-        node = leaf // 2
-        while node > 0 and _join(groups, node):
-            node //= 2
+    _box_changed(groups, gone)
+    _box_changed(groups, stays)
+
+
+def changed_slots(task: Task, groups: Groups, on_progress: OnProgress) -> Iterator[Ints]:
+    """The slots whose groups have changed, some at a time."""
+    slots = np.flatnonzero(groups.changed)
+    for piece in pieces(len(slots), max(1, task.rows_per_call // ROWS_PER_SLOT), on_progress):
+        yield slots[piece]
 
 
 @compiled
-def join(task: Task, groups: Groups, seat: int, bundle: int) -> None:
-    """Puts a bundle before the others of a seat; whoever had it must `put` what is left."""
-    leaf = groups.lo.shape[0] // 2 + seat
-    groups.next[bundle] = groups.first[seat]
-    groups.first[seat], groups.changed[seat] = bundle, True
-    groups.rows[seat] += task.bundles.end[bundle] - task.bundles.begin[bundle]
-    if widen(task.shape, task.bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf]):
-        groups.ncp[seat] = total(groups.term[leaf])
-        node = leaf // 2
-        while node > 0 and _join(groups, node):
-            node //= 2
-
-
-@compiled
-def members_of(groups: Groups, seat: int) -> Ints:
-    """The bundles of a seat, in the order of its chain."""
-    n, bundle = 0, groups.first[seat]
+def members_of(groups: Groups, slot: int) -> Ints:
+    """The bundles of a slot, in the order of its list."""
+    n, bundle = 0, groups.first[slot]
     while bundle >= 0:
         n, bundle = n + 1, groups.next[bundle]
     members = np.empty(n, np.int64)
-    bundle = groups.first[seat]
+    bundle = groups.first[slot]
     for i in range(n):
         members[i], bundle = bundle, groups.next[bundle]
     return members
 
 
 @inlined
-def _joined(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
+def _joined_ncp(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
     """NCP of the box at a leaf once it contains `cells` too."""
-    each = 0.0
+    per_row = 0.0
     for j in range(cells.shape[0]):
         cell, first, last = cells[j], lo[leaf, j], hi[leaf, j]
         if first <= cell <= last:
-            each += term[leaf, j]
+            per_row += term[leaf, j]
         else:
-            each += ncp_term(shape, j, min(first, cell), max(last, cell))
-    return each
+            per_row += ncp_term(shape, j, min(first, cell), max(last, cell))
+    return per_row
 
 
 @compiled
-def growth(task: Task, groups: Groups, seat: int, cells: Ints, rows: int) -> float:
-    """How much the total loss grows when `rows` rows at `cells` join a group."""
-    leaf = groups.lo.shape[0] // 2 + seat
-    each = _joined(task.shape, groups.lo, groups.hi, groups.term, leaf, cells)
-    return float((groups.rows[seat] + rows) * each - groups.rows[seat] * groups.ncp[seat])
+def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
+    """By how much the total loss grows when `rows` rows at `cells` join a group."""
+    leaf = groups.lo.shape[0] // 2 + slot
+    per_row = _joined_ncp(task.shape, groups.lo, groups.hi, groups.term, leaf, cells)
+    return float((groups.rows[slot] + rows) * per_row - groups.rows[slot] * groups.ncp[slot])
 
 
 @inlined
 def _bound(
     shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, cells: Ints, rows: int, rows_min: int, limit: float
 ) -> float:
-    """What `growth` is at least, for every group below a node; at least `limit`: infinite."""
+    """A lower bound of `growth` for every group below a node; infinite if it is at least `limit`."""
     least = 0.0
     for j in range(cells.shape[0]):
         cell, first, last = cells[j], lo[node, j], hi[node, j]
@@ -324,45 +336,82 @@ def _bound(
 
 
 @inlined
-def bound_of(task: Task, groups: Groups, node: int, cells: Ints, rows: int, limit: float) -> float:
-    """What `growth` is at least, for every group below a node; at least `limit`: infinite."""
-    return _bound(task.shape, groups.lo, groups.hi, groups.term, node, cells, rows, task.rows_min, limit)
-
-
-@compiled
-def nearest(task: Task, groups: Groups, own: int, cells: Ints, rows: int, limit: float) -> tuple[int, float]:
-    """The group, other than `own`, that takes `rows` rows at `cells` at the least growth below `limit`, and that.
-
-    (-1, limit) if there is none.
-    """
-    shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
-    sizes, ncp = groups.rows, groups.ncp
-    stack, bounds = np.empty(128, np.int64), np.empty(128)
-    w, best, depth, visits = lo.shape[0] // 2, -1, 0, 0
-    bits = 0
+def begin_search(stack: Ints, w: int, own: int) -> int:
+    """Fills the stack with the nodes beside the way from the root to slot `own`, the nearest last; how many."""
+    bits, depth = 0, 0
     while 1 << bits < w:
         bits += 1
     while depth < bits:
-        node = (w + own) >> (bits - depth - 1) ^ 1
-        stack[depth], bounds[depth] = node, _bound(shape, lo, hi, term, node, cells, rows, rows_min, limit)
+        stack[depth] = (w + own) >> (bits - depth - 1) ^ 1
         depth += 1
-    while depth > 0 and visits < BOX_VISITS_MAX:
+    return depth
+
+
+@inlined
+def visit_children(stack: Ints, bounds: Floats, depth: int, node: int, left: float, right: float) -> int:
+    """Puts the children of a node on the stack, the one of lower bound last; its new depth."""
+    nearer = 0 if left <= right else 1
+    stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
+    stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)
+    return depth + 2
+
+
+@inlined
+def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, bundle: int) -> bool:
+    """Whether a group that holds still does with one more bundle.
+
+    Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more.
+    """
+    begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
+    rows = groups.rows[slot] + end - begin
+    for i in range(task.rules.distinct.shape[0]):
+        if task.rules.numerator[i] == task.rules.denominator[i]:
+            continue
+        for row in range(begin, end):
+            code, n = task.rules.subjects[row, i], 0
+            if code == task.rules.uncounted[i]:
+                continue
+            for other in range(begin, end):
+                n += task.rules.subjects[other, i] == code
+            n += count_of(counts, slot, i, code)
+            if n * task.rules.denominator[i] > rows * task.rules.numerator[i]:
+                return False
+    return True
+
+
+@compiled
+def nearest(
+    task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
+    visits_max: int | np.int64,
+) -> tuple[int, float]:  # fmt: skip
+    """The group, other than `own`, that a bundle joins at the least growth below `limit`, and that growth.
+
+    counts: only groups that then still hold are asked; None: all are. (-1, limit) if there is none.
+    """
+    shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
+    sizes, ncp = groups.rows, groups.ncp
+    cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
+    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    w, best, visits = lo.shape[0] // 2, -1, 0
+    depth = begin_search(stack, w, own)
+    for i in range(depth):
+        bounds[i] = _bound(shape, lo, hi, term, stack[i], cells, rows, rows_min, limit)
+    while depth > 0 and visits < visits_max:
         depth -= 1
         node = stack[depth]
         if bounds[depth] >= limit:
             continue
         visits += 1
-        if node >= w:
-            seat = node - w
-            each = _joined(shape, lo, hi, term, node, cells)
-            grown = (sizes[seat] + rows) * each - sizes[seat] * ncp[seat]
-            if grown < limit:
-                best, limit = seat, grown
+        if node < w:
+            left = _bound(shape, lo, hi, term, 2 * node, cells, rows, rows_min, limit)
+            right = _bound(shape, lo, hi, term, 2 * node + 1, cells, rows, rows_min, limit)
+            depth = visit_children(stack, bounds, depth, node, left, right)
             continue
-        left = _bound(shape, lo, hi, term, 2 * node, cells, rows, rows_min, limit)
-        right = _bound(shape, lo, hi, term, 2 * node + 1, cells, rows, rows_min, limit)
-        nearer = 0 if left <= right else 1
-        stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
-        stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)
-        depth += 2
+        slot = node - w
+        per_row = _joined_ncp(shape, lo, hi, term, node, cells)
+        grown = (sizes[slot] + rows) * per_row - sizes[slot] * ncp[slot]
+        if grown < limit:
+            if counts is not None and not _keeps_shares(task, groups, counts, slot, bundle):
+                continue
+            best, limit = slot, grown
     return best, limit

@@ -1,20 +1,41 @@
-"""Full-domain recoding: one level for every attribute, the best of all that hold, by OLA or degree first.
+"""Full-domain recoding: one level for every attribute, the best of all that hold, found by OLA or degree first.
 
-A node of the lattice of level vectors is *good* if the QI groups that do not hold the model have together at most
-floor(suppression x rows) rows; these rows are suppressed, and no others. Going up merges QI groups, and all models are
-closed under union: so without suppression the ancestors of a good node are good. With suppression that needs a growing
-model, since a group that does not hold may spoil the shares of one that did; shares and suppression together are
-therefore an objection. The top node needs no test: before any algorithm runs, the whole table was found to hold.
+A *node* is one level for every attribute (`attribute.levels`): all rows are recoded alike. QI groups are the distinct
+recoded rows, numbered by their first row. A node is *good* if the QI groups that do not hold the model have together at
+most floor(suppression x rows) rows; these rows are suppressed, and no others. Going up merges QI groups, and all models
+are closed under union, so without suppression the ancestors of a good node are good. With suppression that needs a
+growing model, because a group that does not hold may spoil the shares of one that did; so shares together with
+suppression are an objection. The top node needs no test: before any algorithm runs, the whole table is found to hold.
 
 The loss of a node is the mean over the attributes of level / highest level (Hu et al. 2011, equation 1), compared
 exactly; an attribute of one level loses nothing. It grows with every step up, so the least loss is that of a minimal
 node; of several the one with fewest suppressed rows, then the lexicographically lowest. So OLA and degree first give
 the same table; they differ in the nodes they test.
-"""
+
+**The lattice.** Nodes are numbered in mixed radix, so their numbers are in the lexicographic order of their levels. The
+*ancestors* of a node are as high or higher in every attribute, its *descendants* as low or lower; *parents* and
+*children* are one level away in one attribute. The ancestors of a good node are good, the descendants of a bad one bad,
+so every test classifies a box of nodes. The *minimal* nodes are good nodes without a good child.
+
+**A test.** Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts.
+If a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of LeFevre et al.
+2005). Such rows are kept for at most ROLL_UP_MAX times the table and NODES_KEPT_MAX nodes. A recoded row is one number
+in mixed radix; if 62 bits are too few for it, the attributes so far are renumbered by the combinations that occur, so
+that nothing overflows. A lattice asks for tens of thousands of tests, so each is one call of compiled code.
+
+**OLA** is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited in
+lexicographic order. Below a good node the search goes on at once in what lies between it and the bottom, above a bad
+one in what lies between it and the top. A sublattice with nothing left to classify is skipped.
+
+**Degree first** is section 3 of Hu et al. 2011: always the node of highest degree product, parents x children. The
+paper computes it first and then deletes nodes; here only the parents and children that are not yet deleted count.
+(Counted once in the whole lattice, nearly all nodes have the same product, and the rule decides nothing.) Ties, of
+which the paper says nothing: most ancestors x descendants in the whole lattice, then the lowest number."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from math import lcm, prod
 from operator import mul
@@ -32,15 +53,6 @@ from streamer.table.hierarchy import Levels, value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
-# The lattice of level vectors, and what is known of its nodes.
-#
-# A node is one level for every attribute, numbered in mixed radix: nodes in the order of their numbers are in
-# lexicographic order of their levels. The *ancestors* of a node are the nodes that are as high or higher in every
-# attribute, its *descendants* those as low or lower; *parents* and *children* are one level away in one attribute. Good
-# is monotone: the ancestors of a good node are good, the descendants of a bad one bad. So every test classifies a box
-# of nodes, and the top is good beforehand. The *minimal* nodes are good nodes without a good child; both papers that
-# search lattices keep a set from which ancestors are dropped, and this is the set that is left.
-
 Tags = npt.NDArray[np.int8]
 LatticeLevels = npt.NDArray[np.int16]
 Node = tuple[int, ...]
@@ -50,27 +62,24 @@ UNKNOWN, GOOD, BAD = 0, 1, 2
 
 
 class LatticeShape(NamedTuple):
-    """n_levels and strides of the numbers, int64 (d,); levels of every node, int16 (nodes, d)."""
+    """What stays the same of a lattice."""
 
-    n_levels: Ints
-    strides: Ints
-    levels: LatticeLevels
+    n_levels: Ints  # (d,)
+    strides: Ints  # (d,) of the nodes' numbers
+    levels: LatticeLevels  # (nodes, d)
 
 
 class Marks(NamedTuple):
-    """What is known of the nodes: tags int8 (nodes,); and what walks over them write down, int64 (nodes,).
-
-    clear: the other corner of a box around the node in which nothing is unclassified any more; -1.
-    """
+    """What is known of the nodes, and the memory of walks over them; (nodes,) each."""
 
     tags: Tags
-    clear: Ints
+    clear: Ints  # the other corner of a box around the node in which everything is classified; -1
     todo: Ints
     seen: Ints
 
 
 class Lattice:
-    """Which nodes are known to be good or bad; tested: how many were asked for.
+    """Which nodes are known to be good or bad; tested: how many were tested.
 
     >>> lattice = Lattice((2, 3), lambda node: sum(node) >= 2)
     >>> lattice.is_good(lattice.number((0, 2))), lattice.n_unknown
@@ -80,12 +89,13 @@ class Lattice:
     def __init__(self, n_levels: Node, test: IsGood) -> None:
         strides = [*accumulate(reversed(n_levels[1:]), mul, initial=1)][::-1]
         self.n_nodes = self.n_unknown = prod(n_levels)
-        self.shape = _shape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), self.n_nodes)
+        levels = np.indices(n_levels, dtype=np.int16).reshape(len(n_levels), -1).T.copy()
+        self.shape = LatticeShape(np.array(n_levels, dtype=np.int64), np.array(strides, dtype=np.int64), levels)
         todo, seen = np.empty((2, self.n_nodes), dtype=np.int64)
         self.marks = Marks(np.zeros(self.n_nodes, dtype=np.int8), np.full(self.n_nodes, -1), todo, seen)
         self.tested = 0
         self._test = test
-        self._tell(self.n_nodes - 1, True)
+        self._mark(self.n_nodes - 1, True)
 
     @property
     def tags(self) -> Tags:
@@ -102,11 +112,11 @@ class Lattice:
         """Whether the node is good: by what is known, else by a test."""
         if self.tags[number] == UNKNOWN:
             self.tested += 1
-            self._tell(number, self._test(self.node(number)))
+            self._mark(number, self._test(self.node(number)))
         return bool(self.tags[number] == GOOD)
 
-    def _tell(self, number: int, good: bool) -> None:
-        """Classifies a node, and its ancestors if it is good, its descendants if it is not."""
+    def _mark(self, number: int, good: bool) -> None:
+        """Classifies a node, and its ancestors if it is good, or its descendants if it is not."""
         self.n_unknown -= _classify(self.shape, self.marks, number, GOOD if good else BAD)
 
     def minimal(self) -> list[Node]:
@@ -119,18 +129,11 @@ class Lattice:
         return [self.node(number) for number in numbers[lowest].tolist()]
 
 
-def _shape(n_levels: Ints, strides: Ints, n_nodes: int) -> LatticeShape:
-    levels, numbers = np.empty((n_nodes, len(strides)), dtype=np.int16), np.arange(n_nodes)
-    for j, stride in enumerate(strides):
-        levels[:, j] = numbers // stride % n_levels[j]
-    return LatticeShape(n_levels, strides, levels)
-
-
 @compiled
 def _classify(shape: LatticeShape, marks: Marks, number: int, tag: int) -> int:
     """Tags an unclassified node, and what is unclassified above it (GOOD) or below it (BAD); returns how many.
 
-    All of that can be reached over unclassified nodes: what lies between two of them is neither good nor bad.
+    All of that can be reached over unclassified nodes, because what lies between two of them is unclassified.
     """
     tags, todo, step = marks.tags, marks.todo, 1 if tag == GOOD else -1
     tags[number], todo[0] = tag, number
@@ -149,64 +152,47 @@ def _classify(shape: LatticeShape, marks: Marks, number: int, tag: int) -> int:
     return count
 
 
-# One table recoded at any node of its lattice: how many rows would have to be suppressed there, and what it publishes.
-#
-# A *node* is one level for every attribute (`attribute.levels`): all rows are recoded alike. QI groups are the distinct
-# recoded rows, numbered by their first row; the rows of those that do not hold the model are suppressed, and no others.
-#
-# Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts. Higher nodes
-# go further: where a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of
-# LeFevre et al. 2005), and such rows are kept as long as they come to no more than ROLL_UP_MAX times the table and
-# NODES_KEPT_MAX nodes. A recoded row is one number in mixed radix; where 62 bits are too few for it, the attributes so
-# far are renumbered by the combinations that occur, so that nothing ever wraps around. A lattice asks for tens of
-# thousands of nodes: a test is one call of compiled code.
-
 ROLL_UP_MAX = 4
 """Rows kept for roll-ups, as a multiple of the table's distinct rows."""
 
-
 NODES_KEPT_MAX = 4_096
-"""Nodes whose rows are kept for roll-ups: each test looks through them."""
+"""Nodes whose rows are kept for roll-ups: each test looks through all of them."""
 
 
 class _Recodings(NamedTuple):
     """The levels of d attributes over the cells that occur.
 
-    What attribute j says at a level of its cell number c stands at start[j, level] + c of `value`, a number below
-    n_values[j, level]; start, n_values: int64 (d, levels). cells: int64 (d, m), the cell numbers of the distinct rows.
+    What attribute j says at a level of its cell number c is value[start[j, level] + c], a number below
+    n_values[j, level].
     """
 
     value: Ints
-    start: Ints
-    n_values: Ints
-    cells: Ints
+    start: Ints  # (d, levels)
+    n_values: Ints  # (d, levels)
+    cells: Ints  # (d, m) the cell numbers of the distinct rows
     numbers_max: int
 
 
 class _KeptNodes(NamedTuple):
-    """Rows that stand for all rows at and above some nodes.
+    """Rows that stand for all rows at and above some nodes; those of node i are begins[i] to begins[i + 1]."""
 
-    nodes int64 (NODES_KEPT_MAX, d); rows begins[i] to begins[i + 1] are those of node i: first, a distinct row, and
-    weight, of how many rows; n (1,): how many nodes.
-    """
-
-    nodes: Ints
+    nodes: Ints  # (NODES_KEPT_MAX, d)
     begins: Ints
-    first: Ints
-    weight: Ints
-    n: Ints
+    first: Ints  # a distinct row
+    weight: Ints  # of how many rows
+    n: Ints  # (1,) how many nodes
 
 
 class FullDomain:
-    """A table and a model, asked node by node; n_levels: of every attribute."""
+    """A table and a model, tested node by node; numbers_max: numbers of recoded rows stay below it."""
 
-    def __init__(self, microdata: Microdata, model: Model) -> None:
+    def __init__(self, microdata: Microdata, model: Model, numbers_max: int = NUMBERS_MAX) -> None:
         self._cells, self._model = microdata.cells, model
         self._levels: Sequence[Levels] = [attribute.levels for attribute in microdata.table.attributes]
         self.n_levels: Node = tuple(levels.n_levels for levels in self._levels)
         everyone = np.arange(len(microdata), dtype=np.int64)
         bottom = np.zeros(len(self.n_levels), dtype=np.int64)
-        of_all = _recodings(self._levels, self._cells)
+        of_all = _recodings(self._levels, self._cells, numbers_max)
         self._distinct, n_distinct = _grouped(of_all, bottom, everyone)
         weight, first = _tally(self._distinct, n_distinct, np.ones_like(everyone))
         self._recodings = of_all._replace(cells=np.take(of_all.cells, first, axis=1))
@@ -215,7 +201,7 @@ class FullDomain:
         self._scratch = scratch_for(self._rules)
 
     def n_suppressed(self, node: Node, allowed: int) -> int:
-        """Rows in QI groups that do not hold at the node; where these are more than `allowed`, any number above it."""
+        """Rows in QI groups that do not hold at the node; if these are more than `allowed`, any number above it."""
         small = _n_small(self._recodings, self._kept, np.array(node, dtype=np.int64), self._model.rows_min)
         if small > allowed or not self._model.subjects:
             return int(small)
@@ -234,7 +220,7 @@ class FullDomain:
         return np.stack([lo for lo, _ in ends], axis=1), np.stack([hi for _, hi in ends], axis=1)
 
 
-def _recodings(levels: Sequence[Levels], cells: Ints) -> _Recodings:
+def _recodings(levels: Sequence[Levels], cells: Ints, numbers_max: int) -> _Recodings:
     """The recodings of all rows; cells int64 (n, d)."""
     values, at = [], 0
     start, n_values = np.zeros((2, len(levels), max(each.n_levels for each in levels)), dtype=np.int64)
@@ -246,7 +232,7 @@ def _recodings(levels: Sequence[Levels], cells: Ints) -> _Recodings:
             values.append(value)
             start[j, level], n_values[j, level] = at, value.max(initial=-1) + 1
             at += len(used)
-    return _Recodings(np.concatenate(values), start, n_values, numbers, NUMBERS_MAX)
+    return _Recodings(np.concatenate(values), start, n_values, numbers, numbers_max)
 
 
 def _kept(bottom: Ints, weight: Ints) -> _KeptNodes:
@@ -254,10 +240,8 @@ def _kept(bottom: Ints, weight: Ints) -> _KeptNodes:
     n_distinct = len(weight)
     first, weights = np.zeros((2, (1 + ROLL_UP_MAX) * n_distinct), dtype=np.int64)
     first[:n_distinct], weights[:n_distinct] = np.arange(n_distinct), weight
-    nodes, begins = (
-        np.zeros((NODES_KEPT_MAX, len(bottom)), dtype=np.int64),
-        np.zeros(NODES_KEPT_MAX + 1, dtype=np.int64),
-    )
+    nodes = np.zeros((NODES_KEPT_MAX, len(bottom)), dtype=np.int64)
+    begins = np.zeros(NODES_KEPT_MAX + 1, dtype=np.int64)
     nodes[0], begins[1] = bottom, n_distinct
     return _KeptNodes(nodes, begins, first, weights, np.ones(1, dtype=np.int64))
 
@@ -284,7 +268,7 @@ def _n_small(recodings: _Recodings, kept: _KeptNodes, node: Ints, rows_min: int)
 
 @compiled
 def _fewest_below(kept: _KeptNodes, node: Ints) -> int:
-    """Of the nodes kept at or below this one that with the fewest rows; of equally many the first kept."""
+    """Of the kept nodes at or below this one, the one of fewest rows; of equals the first kept."""
     best, fewest = 0, kept.begins[1]
     for i in range(1, kept.n[0]):
         n_rows = kept.begins[i + 1] - kept.begins[i]
@@ -295,7 +279,7 @@ def _fewest_below(kept: _KeptNodes, node: Ints) -> int:
 
 @compiled
 def _grouped(recodings: _Recodings, node: Ints, rows: Ints) -> tuple[Ints, int]:
-    """Groups, by first row, of distinct rows (m,) that are equal at the node, and how many; int64 (m,)."""
+    """The group of each of some distinct rows (m,) at the node, numbered by first row, int64 (m,); and how many."""
     group, n_groups = np.zeros(len(rows), dtype=np.int64), 1
     for j in range(len(node)):
         count, start = recodings.n_values[j, node[j]], recodings.start[j, node[j]]
@@ -311,7 +295,7 @@ def _grouped(recodings: _Recodings, node: Ints, rows: Ints) -> tuple[Ints, int]:
 
 @compiled
 def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
-    """The same classes numbered from 0 by first occurrence, and how many; numbers int64 (m,), below n_numbers."""
+    """The numbers (m,), all below n_numbers, renumbered from 0 by first occurrence; and how many distinct ones."""
     m = numbers.shape[0]
     bits = 1
     while (1 << bits) < 2 * m:
@@ -322,7 +306,7 @@ def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
     out = np.empty(m, dtype=np.int64)
     count = 0
     homes = numbers
-    if n_numbers > size:  # Fibonacci hashing, then linear probing; arrays of numbers may wrap around, single ones not
+    if n_numbers > size:  # Fibonacci hashing, then linear probing; arrays of numbers may overflow, single ones not
         homes = ((numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits)).astype(np.int64)
     for i in range(m):
         number, bucket = numbers[i], homes[i]
@@ -368,22 +352,8 @@ def _suppressed(rules: Rules, scratch: Scratch, group: Ints, n_groups: int, allo
     return out
 
 
-# The two orders in which nodes of a lattice are tested.
-#
-# No search tests a classified node, and one ends when all nodes are classified. Between two tests it runs compiled,
-# over arrays with an entry for every node.
-#
-# `ola_search` is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited
-# in lexicographic order; below a good node the search goes on at once in what lies between it and the bottom, above a
-# bad one in what lies between it and the top. A sublattice with nothing left to classify is skipped.
-#
-# `degree_first_search` is section 3 of Hu et al. 2011; a node's degree product is parents x children. The paper
-# computes it first and then deletes nodes; here it counts the parents and children that are not yet deleted. (Counted
-# once in the whole lattice, nearly all nodes have the same product, and the rule decides nothing.) Ties, of which the
-# paper says nothing: most ancestors x descendants in the whole lattice, then the lowest number.
-
 DEPTH_MAX = 64
-"""Sublattices inside one another: each has half the height of the one around it."""
+"""Sublattices inside one another; each has half the height of the one around it."""
 
 
 def ola_search(lattice: Lattice) -> None:
@@ -403,21 +373,18 @@ def degree_first_search(lattice: Lattice) -> None:
         lattice.is_good(number)
 
 
-# -- OLA ------------------------------------------------------------------------------------------------------------
-
-
 class _Stack(NamedTuple):
-    """The sublattices that are being searched, the innermost last: from bottom to top, and the node that comes next."""
+    """The sublattices that are being searched, the innermost last."""
 
     bottom: Ints
     top: Ints
-    at: Ints  # -1: the sublattice is done
+    at: Ints  # the node that comes next; -1: the sublattice is done
     depth: Ints  # (1,)
 
 
 @compiled
 def _next_of_ola(shape: LatticeShape, marks: Marks, stack: _Stack) -> int:
-    """Goes on with the search as far as what is known allows; the node to test, -1 at the end."""
+    """Continues the search as far as what is known allows; the node to test, or -1 at the end."""
     while stack.depth[0] > 0:
         i = stack.depth[0] - 1
         bottom, top, number = stack.bottom[i], stack.top[i], stack.at[i]
@@ -459,7 +426,7 @@ def _raised(shape: LatticeShape, bottom: int, top: int, number: int, first: int,
 
 @inlined
 def _next_at_height(shape: LatticeShape, bottom: int, top: int, number: int) -> int:
-    """The next node of the same height in the sublattice, in the order of their numbers; -1 after the last."""
+    """The next node of the same height in the sublattice, in the order of numbers; -1 after the last."""
     levels, rise, node = shape.levels, 0, number
     for j in range(shape.strides.shape[0] - 1, -1, -1):
         if rise > 0 and levels[node, j] < levels[top, j]:
@@ -472,9 +439,9 @@ def _next_at_height(shape: LatticeShape, bottom: int, top: int, number: int) -> 
 
 @inlined
 def _has_unknown(shape: LatticeShape, marks: Marks, start: int, end: int) -> bool:
-    """Whether there is an unclassified node between one that is classified, and one above it (if bad) or below.
+    """Whether there is an unclassified node between a classified one and `end`, above it (if bad) or below it.
 
-    Where there is one, a walk from `start` over nodes of its tag gets next to it. Else all that were seen are clear.
+    If there is, a walk from `start` over nodes of its tag gets next to it. Else all that were seen are clear.
     """
     if marks.tags[end] == UNKNOWN:
         return True
@@ -500,18 +467,15 @@ def _has_unknown(shape: LatticeShape, marks: Marks, start: int, end: int) -> boo
     return False
 
 
-# -- degree first ---------------------------------------------------------------------------------------------------
-
-
 class _Queue(NamedTuple):
-    """Nodes by priority, highest first: a heap of keys (nodes,), of which the first size (1,) count.
+    """A heap of nodes by priority, highest first.
 
-    A key is product x nodes + n, where the node is order[nodes - 1 - n]. Degrees only fall: a key may be too high, and
-    is put right when it comes first.
+    A key is product x nodes + n; its node is order[nodes - 1 - n]. Degrees only fall, so a key may be too high; it is
+    corrected when it comes first.
     """
 
-    keys: Ints
-    size: Ints
+    keys: Ints  # (nodes,)
+    size: Ints  # (1,) how many of the keys count
     order: Ints  # most ancestors x descendants first, then the lowest number
 
 
@@ -526,7 +490,7 @@ def _queue(shape: LatticeShape) -> _Queue:
 
 @compiled
 def _highest(shape: LatticeShape, tags: Tags, queue: _Queue) -> int:
-    """The unclassified node of highest degree product, then reach, then lowest number; -1 if there is none."""
+    """The unclassified node that comes next, or -1 if there is none."""
     n_nodes = tags.shape[0]
     while queue.size[0] > 0:
         product, n = queue.keys[0] // n_nodes, queue.keys[0] % n_nodes
@@ -555,7 +519,7 @@ def _degree_product(shape: LatticeShape, tags: Tags, number: int) -> int:
 
 @compiled
 def _sink(queue: _Queue, key: int) -> None:
-    """Puts a key into the heap in place of the first one."""
+    """Replaces the first key of the heap."""
     keys, size, at = queue.keys, queue.size[0], 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -568,10 +532,8 @@ def _sink(queue: _Queue, key: int) -> None:
     keys[at] = key
 
 
-Search = Callable[[Lattice], None]
-
 NODES_MAX = 1_000_000
-"""Nodes that a lattice may have: more are an objection."""
+"""A lattice of more nodes is an objection."""
 
 
 def lattice_nodes(table: Table) -> int:
@@ -580,12 +542,12 @@ def lattice_nodes(table: Table) -> int:
 
 
 def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
-    """Shares together with suppression, and lattices that are too large."""
+    """Shares with suppression, and a lattice that is too large."""
     said = []
     if options.suppression and not model.is_growing:
         said.append(
-            "with suppressed rows, a recoding that holds may have a coarser one that does not, where the model limits"
-            " shares; ask for no suppression, or for a model without alpha, beta and r"
+            "if the model limits shares and rows are suppressed, a coarser recoding than one that holds may not hold;"
+            " ask for no suppression, or for a model without alpha, beta and r"
         )
     n_levels = {attribute.name: attribute.levels.n_levels for attribute in table.attributes}
     if (n_nodes := lattice_nodes(table)) > NODES_MAX:
@@ -597,30 +559,22 @@ def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
     return said
 
 
-def _run_by(search: Search) -> Callable[[Microdata, Model, Options], Recoding]:
+def _run(search: Callable[[Lattice], None], microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Full-domain recoding whose lattice is classified by `search`."""
-
-    def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
-        allowed = options.suppressed_max(len(microdata))
-        recoded = FullDomain(microdata, model)
-
-        def is_good(node: Node) -> bool:
-            return recoded.n_suppressed(node, allowed) <= allowed
-
-        lattice = Lattice(recoded.n_levels, is_good)
-        search(lattice)
-        minimal = lattice.minimal()
-        best = _best(recoded, minimal, allowed)
-        details = {"nodes": lattice.n_nodes, "nodes_tested": lattice.tested, "k_minimal": len(minimal)}
-        return _recoding(microdata, model, recoded, best, details)
-
-    return run
+    allowed = options.suppressed_max(len(microdata))
+    recoded = FullDomain(microdata, model)
+    lattice = Lattice(recoded.n_levels, lambda node: recoded.n_suppressed(node, allowed) <= allowed)
+    search(lattice)
+    minimal = lattice.minimal()
+    best = _best(recoded, minimal, allowed)
+    details = {"nodes": lattice.n_nodes, "nodes_tested": lattice.tested, "k_minimal": len(minimal)}
+    return _recoding(microdata, model, recoded, best, details)
 
 
 def _best(recoded: FullDomain, minimal: Sequence[Node], allowed: int) -> Node:
-    """The node of least loss, fewest suppressed rows, lowest levels; minimal: in lexicographic order."""
+    """The node of least loss, then fewest suppressed rows, then lowest levels; minimal: in lexicographic order."""
     tops = [max(n - 1, 1) for n in recoded.n_levels]
-    steps = lcm(*tops) // np.array(tops)  # a step's loss in every attribute, in whole numbers: exact
+    steps = lcm(*tops) // np.array(tops)  # the loss of one step in every attribute, in whole numbers
     losses = np.array(minimal) @ steps
     tied = [minimal[i] for i in np.flatnonzero(losses == losses.min()).tolist()]
     return tied[0] if len(tied) == 1 else min(tied, key=lambda node: recoded.n_suppressed(node, allowed))
@@ -638,22 +592,10 @@ def _recoding(
     return Recoding(number[qi_group], lo, hi, node, details)
 
 
-OLA = Algorithm(
-    "ola",
-    "one level per attribute, the best of all; binary search in the lattice",
-    "El Emam et al. 2009",
-    _run_by(ola_search),
-    objections,
-    suppresses=True,
-    full_domain=True,
-)
+def _algorithm(name: str, order: str, source: str, search: Callable[[Lattice], None]) -> Algorithm:
+    what = f"one level per attribute, the best of all; {order}"
+    return Algorithm(name, what, source, partial(_run, search), objections, suppresses=True, full_domain=True)
 
-DEGREE_FIRST = Algorithm(
-    "degree-first",
-    "one level per attribute, the best of all; nodes with most neighbours first",
-    "Hu et al. 2011",
-    _run_by(degree_first_search),
-    objections,
-    suppresses=True,
-    full_domain=True,
-)
+
+OLA = _algorithm("ola", "binary search in the lattice", "El Emam et al. 2009", ola_search)
+DEGREE_FIRST = _algorithm("degree-first", "nodes with most neighbours first", "Hu et al. 2011", degree_first_search)

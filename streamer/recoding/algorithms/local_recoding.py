@@ -1,20 +1,40 @@
-"""Bottom-up local recoding: what holds the model as it is keeps its values, the rest is generalized step by step.
+"""Bottom-up local recoding: rows that hold the model as they are keep their values, the rest is generalized in steps.
 
-Every QI group that holds the model is *labelled*: it keeps the values that it has. Of the unlabelled rows, and of them
-alone, one attribute is generalized by one level (`attribute.levels`); groups that now hold are labelled; and so on. So
-all unlabelled rows stand at the same levels, and a labelled group publishes the values of the levels at which it was
-labelled, not shrunk to its members. The values of a late group may contain those of an early one. Groups of one step
-never publish equal values, and of two steps only where a ragged hierarchy gives one value at two levels. QI groups are
-numbered as they
-are labelled, those of one step in the order of their cells. It ends when no row is left, when every attribute is at
-its top, or when what is left as one group would not hold even if no share were asked: then no part of it could. What
-is left are *orphans*.
+Every QI group that holds the model is *labelled*: it keeps the values that it has. Then one attribute of the unlabelled
+rows is generalized by one level (`attribute.levels`), groups that now hold are labelled, and so on. So all unlabelled
+rows are at the same levels, and a labelled group publishes the values of the levels at which it was labelled, not
+shrunk to its members. The values of a late group may contain those of an early one. Groups of one step never publish
+equal values; groups of two steps only if a ragged hierarchy gives one value at two levels. QI groups are numbered as
+they are labelled, those of one step in the order of their cells. It ends when no row is left, when every attribute is
+at its top, or when what is left, as one group, would not hold even without limits on shares: then no part of it could.
+What is left are *orphans*.
 
-Source: Tong et al. 2010, algorithm 1. The paper does not say which attribute is generalized. Here: the one whose next
-level labels most rows for the NCP that it adds to all unlabelled rows; where none labels a row, the one that adds
-least; ties go to the earlier attribute. A level that adds nothing is taken at once. Rows of equal values are one
-*pile* with a count, so that a step costs what the distinct values cost.
-"""
+The paper does not say which attribute is generalized. Here: the one whose next level labels most rows for the NCP that
+it adds to all unlabelled rows; if none labels a row, the one that adds least; of equals the earlier attribute. A level
+that adds nothing is taken at once. Rows of equal values are one *bucket*, so that a step costs what the distinct values
+cost.
+
+**Orphans** get into a QI group in one of two ways: the one that loses less, rows times NCP of all QI groups; of equals
+the first. If a few orphans are close together the first is better; if many are all over the table, the second.
+
+*Apart* (step 4 of the paper): the orphans become one QI group of their own, if others can spare the rows that they lack
+(`lack`). What moves is a *portion*: all rows of one individual in one QI group, because rows that belong
+together should stay together; without declared individuals, a row. A group *spares* a portion if it holds without it.
+Portions are asked in the order of the NCP of the smallest box around them and the orphans; of equals the portion of
+fewest rows, then the one whose first row comes first. One is taken if its group spares it, after all that it gave
+before, and if the orphans then lack fewer rows. A group that gave keeps its values; the orphans publish their smallest
+box. If they still lack rows, this is no way.
+
+*Among* (step 5): nothing moves, and each orphan goes to the nearest QI group that holds with it: the one whose total
+NCP rises least, of equals the lower number. The group then publishes the smallest box around its former one and the
+orphan. The orphans' order: by the subjects that shares limit, then as the rows come. An orphan that fits nowhere (only
+shares refuse a row) waits. Those that wait take in whole QI groups, nearest first, until they hold together. That ends,
+because the whole table holds.
+
+Source: Tong et al. 2010, algorithm 1. The paper takes step 5 for what step 4 leaves; with a rare value that would be
+one QI group of nearly all rows. The paper says of its table 4 and (0.5, 0.5)-anonymity that no group can spare a row. A
+single row could be spared: without record 1, individuals 1, 2, 3 would be left with one row each. That individuals move
+with all their rows is the reading under which both of the paper's examples come out as printed."""
 
 from __future__ import annotations
 
@@ -23,46 +43,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled
+from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
-from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
-from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding, no_objections
+from streamer.recoding.algorithms.bundles import Shape, ncp_term, rows_lacking, shape_of
+from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
 from streamer.table.arrays import Bools, Floats, Ints, row_numbers
 from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.space import Space, in_order
 
-# Orphans: the rows that local recoding could not label, and how they come into a QI group that holds.
-#
-# There are two ways, and the one stands that loses less, rows times NCP of all QI groups; of equals the first. Where a
-# few orphans lie together the first is the better one, and where many lie all over the table the second.
-#
-# In the first (step 4 of the paper) the orphans become one QI group of their own, if others can spare what they *lack*:
-# the number of rows that they need at least, the largest of what their constraints ask for. What moves is a *portion*:
-# all rows that one individual has in one QI group, since rows that belong together should stay together; without
-# declared individuals, a row. A group *spares* a portion if it holds without it. Portions are asked in the order of the
-# NCP of the smallest box around them and the orphans; of equals the portion of fewest rows, then the one whose first
-# row comes first. One is taken if its group spares it, after all that it gave before, and if the orphans then lack
-# less. A group that gave keeps its values; the orphans publish their smallest box. Where they still lack something,
-# this is no way.
-#
-# In the second (step 5) nothing moves, and each orphan goes to the nearest QI group that holds with it: that whose
-# total NCP rises least, ties to the lower number. The group then publishes the smallest box around its former one and
-# the orphan. The orphans' order: by the subjects that shares limit, then as the rows come. An orphan that fits nowhere
-# (only shares refuse a row) waits; those that wait take in whole QI groups, nearest first, until they hold together.
-# That ends, since the whole table holds.
-#
-# Source: Tong et al. 2010, algorithm 1, steps 4 and 5. The paper takes step 5 for what step 4 leaves; with a rare value
-# that would be one QI group of nearly all rows. The paper says for its table 4 and (0.5, 0.5)-anonymity that no group
-# can spare a row. By single rows one could: record 1 leaves individuals 1, 2, 3 with one row each. That individuals
-# move with all their rows is the reading under which both of the paper's examples come out as printed.
+UNLABELLED = SUPPRESSED
 
 
 def settled(microdata: Microdata, model: Model, qi_group: Ints, lo: Ints, hi: Ints) -> Recoding:
-    """The recoding in which the orphans, rows of a negative qi_group, have found a QI group.
+    """The recoding in which the orphans, rows of a negative qi_group, have a QI group; the whole table must hold.
 
-    qi_group: int64 (n,), groups that hold; lo, hi: int64 (g, d), their boxes in cells. The whole table holds.
+    qi_group: int64 (n,), groups that hold; lo, hi: int64 (g, d), their boxes in cells.
     """
     orphans = np.flatnonzero(qi_group < 0)
     if not len(orphans):
@@ -88,7 +85,7 @@ def _apart(microdata: Microdata, qi_group: Ints, lo: Ints, hi: Ints, orphans: In
 def _among(
     microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints
 ) -> Recoding:
-    """Every orphan in one of the QI groups."""
+    """Every orphan in one of the QI groups, or in one that took in others."""
     qi_group, lo, hi = qi_group.copy(), lo.copy(), hi.copy()
     _join_nearest(microdata, model, rules, qi_group, lo, hi, orphans)
     qi_group, lo, hi = _take_in(microdata, rules, qi_group, lo, hi)
@@ -101,7 +98,7 @@ def _loss(microdata: Microdata, recoding: Recoding) -> float:
 
 
 def _surplus(microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, orphans: Ints) -> Ints | None:
-    """Rows that QI groups can spare and with which the orphans hold; None if there are not enough."""
+    """The rows that move to the orphans so that these hold; None if there are not enough."""
     sizes = np.bincount(qi_group[qi_group >= 0], minlength=1)
     rows = np.flatnonzero((qi_group >= 0) & (sizes[qi_group] > model.rows_min))
     if not len(rows):
@@ -145,15 +142,10 @@ def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints
     return rank
 
 
-@compiled
+@inlined
 def lack(rules: Rules, scratch: Scratch) -> int:
-    """How many rows a group needs at least until it holds: the largest of what its constraints ask for; 0: it holds."""
-    size = scratch.size[0]
-    most = rules.rows - size
-    for i in range(rules.distinct.shape[0]):
-        most = max(most, rules.distinct[i] - scratch.n_distinct[i])
-        most = max(most, -(-scratch.top[i] * rules.denominator[i] // rules.numerator[i]) - size)
-    return int(max(most, 0))
+    """How many more rows what is counted needs at least to hold."""
+    return rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
 
 
 @compiled
@@ -180,7 +172,7 @@ def _take_portions(
     rules: Rules, giving: Scratch, taking: Scratch, orphans: Ints, rows: Ints, portions: Ints, groups: Ints,
     asked: Ints, taken: Bools,
 ) -> bool:  # fmt: skip
-    """Marks the portions that move to the orphans; whether these then hold. Both scratches are empty before."""
+    """Marks the portions that move to the orphans; whether these then hold. Both scratches must be empty."""
     for row in orphans:
         add(rules, taking, row)
     gave = np.zeros(len(groups) - 1, dtype=np.bool_)
@@ -209,18 +201,18 @@ def _take_portions(
 
 
 class _Shared(NamedTuple):
-    """What shares are asked of, s subjects: their codes (s, n), the rows by code (s, n), and the shares."""
+    """The s subjects whose shares the model limits."""
 
-    codes: Ints
-    by_code: Ints
-    numerator: Ints
+    codes: Ints  # (s, n)
+    by_code: Ints  # (s, n) the rows in the order of their codes
+    numerator: Ints  # (s,) of the largest share
     denominator: Ints
 
 
 def _join_nearest(
     microdata: Microdata, model: Model, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints, orphans: Ints
 ) -> None:
-    """Each orphan into the nearest QI group that holds with it, if there is one; changes qi_group, lo and hi."""
+    """Puts each orphan into the nearest QI group that holds with it, if any; changes qi_group, lo and hi."""
     limited = np.array([i for i, subject in enumerate(model.subjects) if subject in model.shares], dtype=np.int64)
     codes = np.ascontiguousarray(rules.subjects[:, limited].T)
     by_code = np.argsort(codes, axis=1, kind="stable")
@@ -238,7 +230,7 @@ def _join_one_by_one(
     shape: Shape, shared: _Shared, cells: Ints, orphans: Ints,
     qi_group: Ints, sizes: Ints, lo: Ints, hi: Ints, ncp: Floats,
 ) -> None:  # fmt: skip
-    """Puts orphan after orphan into a group; changes qi_group and the groups' sizes, ncp and runs of cells lo, hi."""
+    """Puts orphan after orphan into a group; changes qi_group, sizes, ncp and the runs of cells lo, hi."""
     n_shared, n_groups = len(shared.codes), len(lo)
     count = np.zeros((n_shared, n_groups), dtype=np.int64)  # rows of the orphan's code in every group
     counted = np.full(n_shared, -1, dtype=np.int64)
@@ -276,7 +268,7 @@ def _join_one_by_one(
 
 @compiled
 def _count(codes: Ints, by_code: Ints, code: int, qi_group: Ints, count: Ints) -> None:
-    """Rows of one code in every QI group; count: int64 (g,), written over."""
+    """Rows of one code in every QI group; count: int64 (g,), overwritten."""
     count[:] = 0
     first, end = 0, len(by_code)
     while first < end:
@@ -292,7 +284,7 @@ def _count(codes: Ints, by_code: Ints, code: int, qi_group: Ints, count: Ints) -
 
 
 def _take_in(microdata: Microdata, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints, Ints]:
-    """Those that fit nowhere take in whole QI groups, nearest first, until they hold; qi_group, lo, hi then."""
+    """What qi_group, lo and hi become when orphans that fit nowhere take in the nearest QI groups until they hold."""
     waiting = np.flatnonzero(qi_group < 0)
     if not len(waiting):
         return qi_group, lo, hi
@@ -320,39 +312,39 @@ def _add_all(rules: Rules, scratch: Scratch, rows: Ints) -> None:
         add(rules, scratch, row)
 
 
-UNLABELLED = SUPPRESSED
-
-
 class _Buckets(NamedTuple):
-    """Unlabelled rows by their values: boxes lo, hi (b, d), cells; rows (u,), those of pile i from begins[i] on.
+    """Unlabelled rows by their values, in b buckets."""
 
-    at (b, d): the cells of one row of each pile, numbered among those that occur: they tell what a level makes of all.
-    values (b, d): the boxes' sides as numbers, equal for equal sides alone, in the order of lo and then hi.
-    """
-
-    at: Ints
-    values: Ints
-    lo: Ints
+    at: Ints  # (b, d) the cells of one row of each bucket, as numbers among those that occur
+    values: Ints  # (b, d) the sides of the boxes as numbers, in the order of lo and then hi
+    lo: Ints  # (b, d) boxes, in cells
     hi: Ints
-    rows: Ints
+    rows: Ints  # those of bucket i from begins[i] on
     begins: Ints  # (b + 1,)
+
+    def chosen(self, which: Ints | Bools, rows: Ints, begins: Ints) -> _Buckets:
+        """Some of the buckets, with other rows."""
+        return _Buckets(self.at[which], self.values[which], self.lo[which], self.hi[which], rows, begins)
 
 
 class _Step(NamedTuple):
-    """Attribute j one level up: values, lo, hi (b,); the number of the pile that each becomes (b,); which hold."""
+    """Attribute j one level up."""
 
     j: int
-    values: Ints
+    values: Ints  # (b,) as in `_Buckets`, and so lo and hi
     lo: Ints
     hi: Ints
-    becomes: Ints
-    holding: Bools
+    becomes: Ints  # (b,) the number of the bucket that each becomes
+    holding: Bools  # which of these hold
     labels: int  # rows
     adds: float  # NCP over all unlabelled rows
 
 
 class Labelling:
-    """Steps 2 and 3 of algorithm 1. qi_group: int64 (n,), UNLABELLED or a number; lo, hi: boxes by number, in parts."""
+    """Steps 2 and 3 of algorithm 1.
+
+    qi_group: int64 (n,), UNLABELLED or a number; lo, hi: the boxes, an array for each step.
+    """
 
     def __init__(self, microdata: Microdata, model: Model) -> None:
         self._model, self._space = model, microdata.space
@@ -361,32 +353,30 @@ class Labelling:
         self._level = [0] * self._space.d
         self._rules = rules_of(model, microdata.subjects(model.subjects))
         self._scratch = scratch_for(self._rules)
-        self._growing = Model([part for part in model.constraints if not isinstance(part, AtMostShare)])
-        self._grows = microdata.subjects(self._growing.subjects)
+        self._without_shares = Model([part for part in model.constraints if not isinstance(part, AtMostShare)])
+        self._subjects = microdata.subjects(self._without_shares.subjects)
         self.qi_group = np.full(len(microdata), UNLABELLED, dtype=np.int64)
         self.lo, self.hi = list[Ints](), list[Ints]()
         self._n_groups = 0
-        self._start(microdata.cells)
-
-    def _start(self, cells: Ints) -> None:
-        rows, begins = runs(numbered(list(cells.T)))
+        cells = microdata.cells
+        rows, begins = _runs(numbered(list(cells.T)))
         lo = cells[rows[begins[:-1]]]
         used = [np.unique(column, return_inverse=True) for column in lo.T]
         self._used = [distinct for distinct, _ in used]
         at = np.stack([numbers for _, numbers in used], axis=1)
-        self._piles = _Buckets(at, at.copy(), lo, lo.copy(), rows, begins)
+        self._buckets = _Buckets(at, at.copy(), lo, lo.copy(), rows, begins)
         self._label(self._holding(np.arange(len(lo))))
 
     @property
     def n_unlabelled(self) -> int:
-        return len(self._piles.rows)
+        return len(self._buckets.rows)
 
     def goes_on(self) -> bool:
         """Whether a further step could label a row."""
-        rows = self._piles.rows
+        rows = self._buckets.rows
         if len(rows) < self._model.rows_min or not any(map(self._rises, range(self._space.d))):
             return False
-        return self._growing.holds(self._grows[rows])
+        return self._without_shares.holds(self._subjects[rows])
 
     def _rises(self, j: int) -> bool:
         return self._level[j] + 1 < self._levels[j].n_levels
@@ -395,30 +385,29 @@ class Labelling:
         """Generalizes one attribute of the unlabelled rows by one level, and labels what then holds."""
         best = max(self._steps(), key=lambda step: (step.labels / step.adds if step.adds else np.inf, -step.adds))
         self._level[best.j] += 1
-        piles, (order, first) = self._piles, runs(best.becomes)
-        piles.values[:, best.j], piles.lo[:, best.j], piles.hi[:, best.j] = best.values, best.lo, best.hi
-        sizes = np.diff(piles.begins)[order]
+        buckets, (order, first) = self._buckets, _runs(best.becomes)
+        buckets.values[:, best.j], buckets.lo[:, best.j], buckets.hi[:, best.j] = best.values, best.lo, best.hi
+        sizes = np.diff(buckets.begins)[order]
         begins = np.concatenate([[0], np.cumsum(sizes)])
-        rows = piles.rows[_ranges(piles.begins[order], sizes, begins)]
-        one = order[first[:-1]]
-        self._piles = _taken(piles, one, rows, begins[first])
+        rows = buckets.rows[_ranges(buckets.begins[order], sizes, begins)]
+        self._buckets = buckets.chosen(order[first[:-1]], rows, begins[first])
         self._label(best.holding)
 
     def _steps(self) -> Iterator[_Step]:
         """What can be done next, attribute by attribute."""
-        piles = self._piles
-        sizes = np.diff(piles.begins)
-        columns = list(piles.values.T)
+        buckets = self._buckets
+        sizes = np.diff(buckets.begins)
+        columns = list(buckets.values.T)
         for j in filter(self._rises, range(self._space.d)):
             values, lo, hi = self._recoded(j, self._level[j] + 1)
             becomes = numbered([*columns[:j], values, *columns[j + 1 :]])
             holding = self._holding(becomes)
-            adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, piles.lo[:, j], piles.hi[:, j])))
+            adds = in_order(sizes * (self._ncp(j, lo, hi) - self._ncp(j, buckets.lo[:, j], buckets.hi[:, j])))
             yield _Step(j, values, lo, hi, becomes, holding, int(sizes[holding[becomes]].sum()), float(adds))
 
     def _recoded(self, j: int, level: int) -> tuple[Ints, Ints, Ints]:
-        """Values, lo and hi of every pile with attribute j at the level; three int64 (b,)."""
-        levels, used, at = self._levels[j], self._used[j], self._piles.at[:, j]
+        """Values, lo and hi of every bucket with attribute j at the level; three int64 (b,)."""
+        levels, used, at = self._levels[j], self._used[j], self._buckets.at[:, j]
         lo, hi = levels.recode(level, used)
         return value_numbers(levels, level, used)[at], lo[at], hi[at]
 
@@ -426,62 +415,56 @@ class Labelling:
         return self._axes[j].ncp(lo[:, None], hi[:, None])
 
     def _holding(self, becomes: Ints) -> Bools:
-        """Which of the piles that the present ones become hold; becomes: int64 (b,), from 0 without gaps."""
-        piles = self._piles
-        enough = np.asarray(np.bincount(becomes, weights=np.diff(piles.begins)) >= self._model.rows_min)
+        """Which of the buckets that the present ones become hold; becomes: int64 (b,), from 0 without gaps."""
+        buckets = self._buckets
+        enough = np.asarray(np.bincount(becomes, weights=np.diff(buckets.begins)) >= self._model.rows_min)
         if self._model.subjects:
-            _ask(self._rules, self._scratch, *runs(becomes), piles.rows, piles.begins, enough)
+            _test(self._rules, self._scratch, *_runs(becomes), buckets.rows, buckets.begins, enough)
         return enough
 
     def _label(self, holding: Bools) -> None:
-        """Labels the piles that hold; the others stay."""
-        piles = self._piles
-        sizes = np.diff(piles.begins)
+        """Labels the buckets that hold; the others stay."""
+        buckets = self._buckets
+        sizes = np.diff(buckets.begins)
         number = np.where(holding, self._n_groups + np.cumsum(holding) - 1, UNLABELLED)
         of_row = np.repeat(number, sizes)
-        self.qi_group[piles.rows] = of_row
+        self.qi_group[buckets.rows] = of_row
         self._n_groups += int(holding.sum())
-        self.lo.append(piles.lo[holding])
-        self.hi.append(piles.hi[holding])
+        self.lo.append(buckets.lo[holding])
+        self.hi.append(buckets.hi[holding])
         begins = np.concatenate([[0], np.cumsum(sizes[~holding])])
-        rows = piles.rows[of_row == UNLABELLED]
-        self._piles = _taken(piles, ~holding, rows, begins)
-
-
-def _taken(piles: _Buckets, which: Ints | Bools, rows: Ints, begins: Ints) -> _Buckets:
-    """Some of the piles, with other rows."""
-    return _Buckets(piles.at[which], piles.values[which], piles.lo[which], piles.hi[which], rows, begins)
+        self._buckets = buckets.chosen(~holding, buckets.rows[of_row == UNLABELLED], begins)
 
 
 def numbered(columns: Sequence[Ints]) -> Ints:
-    """Vectors of cells as numbers from 0 without gaps, in the vectors' own order; columns: d of int64 (m,). (m,)."""
+    """Vectors of cells as numbers (m,) from 0 without gaps, in the order of the vectors; columns: d of int64 (m,)."""
     return np.unique(row_numbers(np.stack(columns, axis=1)), return_inverse=True)[1]
 
 
-def runs(numbers: Ints) -> tuple[Ints, Ints]:
+def _runs(numbers: Ints) -> tuple[Ints, Ints]:
     """Positions sorted by number, and where each number's run begins, with the end; numbers from 0 without gaps."""
     order = np.argsort(numbers, kind="stable")
     return order, np.concatenate([[0], np.cumsum(np.bincount(numbers))])
 
 
 def _ranges(begins: Ints, sizes: Ints, offsets: Ints) -> Ints:
-    """The positions begins[i], begins[i] + 1, ... of every range one after the other; offsets: where range i is put."""
+    """The positions begins[i], begins[i] + 1, ... of one range after the other; offsets: where each range is put."""
     return np.arange(int(sizes.sum())) + np.repeat(begins - offsets[:-1], sizes)
 
 
 @compiled
-def _ask(rules: Rules, scratch: Scratch, order: Ints, first: Ints, rows: Ints, begins: Ints, enough: Bools) -> None:
-    """Strikes out of `enough` what does not hold: union i of piles is order[first[i]:first[i + 1]]."""
+def _test(rules: Rules, scratch: Scratch, order: Ints, first: Ints, rows: Ints, begins: Ints, enough: Bools) -> None:
+    """Makes `enough` False for what does not hold: union i of buckets is order[first[i]:first[i + 1]]."""
     for union in range(len(enough)):
         if not enough[union]:
             continue
-        piles = order[first[union] : first[union + 1]]
-        for pile in piles:
-            for row in rows[begins[pile] : begins[pile + 1]]:
+        buckets = order[first[union] : first[union + 1]]
+        for bucket in buckets:
+            for row in rows[begins[bucket] : begins[bucket + 1]]:
                 add(rules, scratch, row)
         enough[union] = holds(rules, scratch)
-        for pile in piles:
-            clear(rules, scratch, rows[begins[pile] : begins[pile + 1]])
+        for bucket in buckets:
+            clear(rules, scratch, rows[begins[bucket] : begins[bucket + 1]])
 
 
 def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
@@ -494,9 +477,5 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
 
 
 BOTTOM_UP = Algorithm(
-    "bottom-up",
-    "generalizes, level by level, only the rows that do not hold yet",
-    "Tong et al. 2010, algorithm 1",
-    run,
-    no_objections,
+    "bottom-up", "generalizes, level by level, only the rows that do not hold yet", "Tong et al. 2010, algorithm 1", run
 )

@@ -1,9 +1,19 @@
-"""Cutting the box of all rows in two, again and again: Mondrian, and the least entropy.
+"""Cutting the box of all rows in two, again and again: at medians (`mondrian`), or by entropy (`emp`).
 
-The attribute of widest NCP is cut first (for categories: the part of all leaves that its node has); where a half would
-not hold the model, the next widest is cut; of equal widths the earlier attribute. Cuts are *strict*: rows of one cell
-stay on one side. The median row's cell goes to the lower half where both halves then hold the model, else to the upper
-half. This is the baseline (LeFevre et al. 2006) with which the other algorithms and the incremental table are compared.
+Cuts are *strict*: rows of one cell stay on one side. A cut is allowed if both halves hold the model. If no cut of the
+best attribute is allowed, the next best is cut; of equal attributes the earlier one. A part that cannot be cut is a QI
+group, and so is a part of fewer than twice the fewest rows that can hold the model.
+
+`mondrian` (LeFevre et al. 2006) cuts the attribute of widest NCP first. The median row's cell goes to the lower half if
+that is allowed, else to the upper half. It is the baseline for the other algorithms and for the incremental table.
+
+`emp` (Yan and Liu 2008, section 2.2) cuts the attribute whose cells have the highest Shannon entropy first. Rows up to
+the split value go to the lower half. The split value starts at the median of the m distinct cells, in ascending order
+the one of index floor(m / 2) (of two cells the lower one, or the upper half would be empty). From there it walks down,
+then from there again up, as long as the sum of the two halves' entropies along this attribute does not fall. The paper
+does not say what a half below k means. Here, of the split values on the walk, the one of largest sum whose halves both
+hold is taken; of equal sums the start, then the first on the way down, then up. Entropies come from c * log2(c) of the
+counts c in whole multiples of 2 ** -20. So sums are exact, and no rounding or order of adding decides a tie.
 """
 
 from __future__ import annotations
@@ -17,56 +27,53 @@ from streamer.numba_support.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
-from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding, no_objections
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
-# A k-d tree over a table's rows, for compiled loops: the parts of the table, their distinct cells, and cuts of a part.
-#
-# A `Layout` keeps the rows in the order of the tree's leaves, attribute by attribute. A part of the table is the
-# positions begin..end of every column; a cut sorts these positions alone, lower half first, and within a half the rows
-# keep their order. A cut (j, at) sends the rows whose cell of attribute j is at most `at` to the lower half, so rows of
-# one cell stay on one side (*strict* cuts). It is allowed where both halves hold the model: numbers of rows are
-# compared first, and subjects are counted only where the numbers allow the cut.
-
 Cells = npt.NDArray[np.signedinteger[Any]]
 
 SPARSE = 4
-"""Cells per row of a part up to which its values are found by counting every cell between them, else by sorting."""
+"""Up to so many cells per row of a part, its values are found by counting all cells in their range, else by sorting."""
+
+ONE = 1 << 20
+"""The whole number that stands for 1 in sums of c * log2(c)."""
 
 
 class Layout(NamedTuple):
-    """columns: cells (d, n); rows: int64 (n,), whose they are; scratch_cells, scratch_rows: (n,), for one cut."""
+    """The rows in the order of the tree's leaves, attribute by attribute.
 
-    columns: Cells
-    rows: Ints
-    scratch_cells: Cells
-    scratch_rows: Ints
+    A part of the table is the positions begin..end of every column. A cut sorts these positions alone, lower half
+    first; within a half the rows keep their order.
+    """
+
+    columns: Cells  # (d, n)
+    rows: Ints  # (n,) numbers of the rows
+    scratch_cells: Cells  # (n,)
+    scratch_rows: Ints  # (n,)
 
 
 class Leaves(NamedTuple):
-    """begins (n,): where the leaves begin; waiting (n,): where the upper halves end that are still to do; n (2,): how
-    many of both.
-    """
+    """The leaves so far, and the upper halves that are still to be cut."""
 
-    begins: Ints
-    waiting: Ints
-    n: Ints
+    begins: Ints  # (n,) where the leaves begin
+    waiting: Ints  # (n,) where the upper halves end
+    n: Ints  # (2,) how many of both
 
 
-class Demand(NamedTuple):
-    """A model for the halves of a cut; rows_min: no half with fewer rows can hold."""
+class Counting(NamedTuple):
+    """The model that both halves of a cut must hold."""
 
-    rows_min: int
+    rows_min: int  # no half with fewer rows can hold
     rules: Rules
     scratch: Scratch
 
 
 class Values(NamedTuple):
-    """Scratch for the distinct cells of a part along one attribute, ascending, and how many rows have each; (n,)."""
+    """Scratch: the distinct cells of a part along one attribute, ascending, and how many rows have each."""
 
-    cells: Ints
+    cells: Ints  # (n,)
     counts: Ints
 
 
@@ -75,25 +82,20 @@ class Tree(NamedTuple):
 
     layout: Layout
     leaves: Leaves
-    demand: Demand
+    counting: Counting
     values: Values
 
 
 def tree_of(cells: Ints, model: Model, subjects: Ints) -> Tree:
     """The rows cells (n, d), uncut; subjects: int64 (n, s), columns as in `model.subjects`."""
     n, rules = len(cells), rules_of(model, subjects)
-    leaves = Leaves(np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.zeros(2, dtype=np.int64))
-    values = Values(np.empty(n, dtype=np.int64), np.empty(max(SPARSE * n, 1), dtype=np.int64))
-    return Tree(_layout_of(cells), leaves, Demand(model.rows_min, rules, scratch_for(rules)), values)
-
-
-def _layout_of(cells: Ints) -> Layout:
-    """In four bytes a cell if they fit."""
-    n = len(cells)
-    short = cells.max(initial=0) < np.iinfo(np.int32).max
-    columns: Cells = np.ascontiguousarray(cells.T, dtype=np.int32 if short else np.int64)
+    kind = np.int32 if cells.max(initial=0) < np.iinfo(np.int32).max else np.int64
+    columns: Cells = np.ascontiguousarray(cells.T, dtype=kind)
     rows = np.arange(n, dtype=np.int64)
-    return Layout(columns, rows, np.empty_like(columns[0]), np.empty_like(rows))
+    layout = Layout(columns, rows, np.empty_like(columns[0]), np.empty_like(rows))
+    leaves = Leaves(np.empty_like(rows), np.empty_like(rows), np.zeros(2, dtype=np.int64))
+    values = Values(np.empty_like(rows), np.empty(max(SPARSE * n, 1), dtype=np.int64))
+    return Tree(layout, leaves, Counting(model.rows_min, rules, scratch_for(rules)), values)
 
 
 def leaf_numbers(tree: Tree) -> Ints:
@@ -105,11 +107,11 @@ def leaf_numbers(tree: Tree) -> Ints:
 
 
 @compiled
-def after(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
-    """The part to do next, now that the positions begin..end (exclusive) were cut at middle: the lower half.
+def _next_part(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
+    """The part to cut next, now that the positions begin..end (exclusive) were cut at middle: the lower half.
 
-    middle = begin: they cannot be cut. They are a leaf, and the half beside it comes next; after the last leaf, a part
-    without rows.
+    middle = begin: they cannot be cut and are a leaf. Then the upper half beside it is next; after the last leaf, an
+    empty part.
     """
     if middle > begin:
         leaves.waiting[leaves.n[1]] = end
@@ -124,8 +126,8 @@ def after(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def ends(along: Cells) -> tuple[int, int]:
-    """Lowest and highest cell along an attribute."""
+def _ends(along: Cells) -> tuple[int, int]:
+    """Lowest and highest cell."""
     lo = hi = along[0]
     for cell in along:
         lo = min(lo, cell)
@@ -136,14 +138,14 @@ def ends(along: Cells) -> tuple[int, int]:
 @compiled
 def distinct(along: Cells, values: Values) -> int:
     """Fills in the distinct cells of `along` and their counts; returns how many there are."""
-    lo, hi = ends(along)
+    lo, hi = _ends(along)
     if hi - lo < SPARSE * len(along):
-        return _counted(along, lo, hi, values)
-    return _sorted(along, values)
+        return _distinct_by_counting(along, lo, hi, values)
+    return _distinct_by_sorting(along, values)
 
 
 @compiled
-def _counted(along: Cells, lo: int, hi: int, values: Values) -> int:
+def _distinct_by_counting(along: Cells, lo: int, hi: int, values: Values) -> int:
     values.counts[: hi - lo + 1] = 0
     for cell in along:
         values.counts[cell - lo] += 1
@@ -158,7 +160,7 @@ def _counted(along: Cells, lo: int, hi: int, values: Values) -> int:
 
 
 @compiled
-def _sorted(along: Cells, values: Values) -> int:
+def _distinct_by_sorting(along: Cells, values: Values) -> int:
     n_values = 0
     for cell in np.sort(along):
         if n_values == 0 or values.cells[n_values - 1] != cell:
@@ -170,39 +172,40 @@ def _sorted(along: Cells, values: Values) -> int:
 
 
 @compiled
-def allowed(demand: Demand, rows: Ints, along: Cells, at: int, n_below: int) -> bool:
-    """Whether both halves of the rows hold when they are cut at `at`, which n_below of them do not exceed."""
-    if n_below < demand.rows_min or len(rows) - n_below < demand.rows_min:
+def _allowed(counting: Counting, rows: Ints, along: Cells, at: int, n_below: int) -> bool:
+    """Whether both halves hold if the rows are cut above cell `at`; n_below: rows up to `at`."""
+    if n_below < counting.rows_min or len(rows) - n_below < counting.rows_min:
         return False
-    if demand.rules.distinct.shape[0] == 0:
+    if counting.rules.distinct.shape[0] == 0:
         return True
-    return _half_holds(demand, rows, along, at, True) and _half_holds(demand, rows, along, at, False)
+    return _half_holds(counting, rows, along, at, True) and _half_holds(counting, rows, along, at, False)
 
 
 @compiled
-def _half_holds(demand: Demand, rows: Ints, along: Cells, at: int, lower: bool) -> bool:
+def _half_holds(counting: Counting, rows: Ints, along: Cells, at: int, lower: bool) -> bool:
     for i in range(len(rows)):
         if (along[i] <= at) == lower:
-            add(demand.rules, demand.scratch, rows[i])
-    answer = holds(demand.rules, demand.scratch)
-    clear(demand.rules, demand.scratch, rows)
+            add(counting.rules, counting.scratch, rows[i])
+    answer = holds(counting.rules, counting.scratch)
+    clear(counting.rules, counting.scratch, rows)
     return answer
 
 
 @compiled
-def cut(layout: Layout, begin: int, end: int, j: int, at: int) -> int:
-    """Cuts the positions begin..end (exclusive) along attribute j; returns where the upper half begins."""
+def _cut_at(layout: Layout, begin: int, end: int, j: int, at: int) -> int:
+    """Cuts the positions begin..end (exclusive) above cell `at` of attribute j; returns where the upper half begins."""
     along = layout.columns[j, begin:end].copy()
-    middle = begin + _sift(layout.rows[begin:end], layout.scratch_rows, along, at)
+    middle = begin + _move_lower_first(layout.rows[begin:end], layout.scratch_rows, along, at)
     for column in range(layout.columns.shape[0]):
-        _sift(layout.columns[column, begin:end], layout.scratch_cells, along, at)
+        _move_lower_first(layout.columns[column, begin:end], layout.scratch_cells, along, at)
     return middle
 
 
 @compiled
-def _sift(what: Cells, scratch: Cells, along: Cells, at: int) -> int:
-    """Moves to the front what belongs to cells up to `at`; without branches, as they would be guessed wrong half the
-    time.
+def _move_lower_first(what: Cells, scratch: Cells, along: Cells, at: int) -> int:
+    """Moves what belongs to cells up to `at` to the front; returns how many.
+
+    Without branches: the processor would guess them wrong half the time.
     """
     n_below, n_above = 0, 0
     for i in range(len(what)):
@@ -215,94 +218,62 @@ def _sift(what: Cells, scratch: Cells, along: Cells, at: int) -> int:
     return n_below
 
 
-DONE_CUTTING = -1.0
-"""Stands for the width of an attribute that cannot be cut, or was tried."""
-
-
-def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> Tree:
-    """The rows cells (n, d), n >= 1, cut; subjects: int64 (n, s), columns as in `model.subjects`.
-
-    One leaf is the whole table if no cut is allowed.
-    """
-    tree = tree_of(cells, model, subjects)
-    _cut_all(shape_of(space), tree)
-    return tree
-
-
 @compiled
-def _cut_all(shape: Shape, tree: Tree) -> None:
+def _cut_all(shape: Shape, weights: Ints, tree: Tree) -> None:
+    """Cuts every part that can be cut; weights: those of `weights_up_to` to cut by entropy, none to cut at medians."""
     begin, end = 0, len(tree.layout.rows)
     while begin < end:
-        begin, end = after(tree.leaves, begin, _cut_once(shape, tree, begin, end), end)
+        begin, end = _next_part(tree.leaves, begin, _cut_once(shape, weights, tree, begin, end), end)
 
 
 @compiled
-def _cut_once(shape: Shape, tree: Tree, begin: int, end: int) -> int:
+def _cut_once(shape: Shape, weights: Ints, tree: Tree, begin: int, end: int) -> int:
     """Cuts the positions begin..end in two; returns where the upper half begins, `begin` if no cut is allowed."""
-    layout, _, demand, values = tree
-    if end - begin < 2 * demand.rows_min:
+    layout, _, counting, values = tree
+    if end - begin < 2 * counting.rows_min:
         return begin
-    d = layout.columns.shape[0]
-    width = np.full(d, DONE_CUTTING)
+    d, by_entropy = layout.columns.shape[0], len(weights) > 0
+    score = np.full(d, -np.inf)  # the best attribute has the highest; -inf: it cannot be cut, or was tried
     for j in range(d):
-        lo, hi = ends(layout.columns[j, begin:end])
-        if lo < hi:
-            width[j] = ncp_term(shape, j, lo, hi)
+        along = layout.columns[j, begin:end]
+        if by_entropy:
+            n_values = distinct(along, values)
+            if n_values > 1:
+                score[j] = -_weight_of(weights, values, n_values)  # all attributes have the same rows
+        else:
+            lo, hi = _ends(along)
+            if lo < hi:
+                score[j] = ncp_term(shape, j, lo, hi)
     rows = layout.rows[begin:end]
     for _ in range(d):
-        j = int(np.argmax(width))
-        if width[j] == DONE_CUTTING:
+        j = int(np.argmax(score))
+        if score[j] == -np.inf:
             break
-        width[j] = DONE_CUTTING
+        score[j] = -np.inf
         along = layout.columns[j, begin:end]
-        n_below, i = 0, 0
-        distinct(along, values)
-        while n_below + values.counts[i] <= (len(rows) - 1) // 2:
-            n_below += values.counts[i]
-            i += 1
-        median = values.cells[i]
-        if allowed(demand, rows, along, median, n_below + values.counts[i]):
-            return cut(layout, begin, end, j, median)
-        if allowed(demand, rows, along, median - 1, n_below):
-            return cut(layout, begin, end, j, median - 1)
+        n_values = distinct(along, values)
+        if by_entropy:
+            at = split_value(weights, counting, rows, along, values, n_values)
+        else:
+            at = _median(counting, rows, along, values)
+        if at >= 0:
+            return _cut_at(layout, begin, end, j, at)
     return begin
 
 
-def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
-    """Median Mondrian under any model."""
-    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
-    return local_recoding(microdata, leaf_numbers(tree))
-
-
-MONDRIAN = Algorithm(
-    "mondrian",
-    "cuts at medians of the widest attribute",
-    "LeFevre et al. 2006",
-    run,
-    no_objections,
-)
-
-
-# EMP: the table cut in two where the halves' values stay most diverse, as long as both halves hold the model.
-#
-# The attribute whose cells have the highest Shannon entropy among the part's rows is cut first; of equal entropies the
-# earlier one. A part of fewer than 2k rows (any model: twice the fewest rows that can hold it) is not cut. Rows up to
-# the split value go to the lower half. The split value starts at the median of the m distinct cells, in ascending order
-# the one of index floor(m / 2) (of two cells the lower one, or the upper half would be empty). From there it walks
-# down, then from there again up, as long as the sum of the two halves' entropies along this attribute does not fall.
-#
-# Source: Yan and Liu 2008, "Multidimensional K-anonymity Partition Method Using Entropy", section 2.2. The paper does
-# not say what a half below k means. Here: of the split values walked over, the one of largest sum whose halves both
-# hold is taken; of equal sums the start, then the first met on the way down, then up. Where none is allowed the
-# attribute of next highest entropy is cut; if none can be, the part is a QI group. Entropies come from c * log2(c)
-# of the counts c in whole multiples of 2 ** -20, so that sums are exact, and neither the order of adding nor rounding
-# decides a tie.
-
-ONE = 1 << 20
-"""How many of the whole numbers that stand for c * log2(c) make 1."""
-
-DONE_BY_ENTROPY = np.iinfo(np.int64).max
-"""Stands for the weight of an attribute that cannot be cut, or was tried."""
+@compiled
+def _median(counting: Counting, rows: Ints, along: Cells, values: Values) -> int:
+    """The last cell of the lower half, on one side of the median row's cell or the other; -1 if neither is allowed."""
+    n_below, i = 0, 0
+    while n_below + values.counts[i] <= (len(rows) - 1) // 2:
+        n_below += values.counts[i]
+        i += 1
+    median = values.cells[i]
+    if _allowed(counting, rows, along, median, n_below + values.counts[i]):
+        return int(median)
+    if _allowed(counting, rows, along, median - 1, n_below):
+        return int(median - 1)
+    return -1
 
 
 def weights_up_to(n: int) -> Ints:
@@ -316,7 +287,16 @@ def weights_up_to(n: int) -> Ints:
 
 
 @compiled
-def both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_below: int) -> float:
+def _weight_of(weights: Ints, values: Values, n_values: int) -> int:
+    """Sum of the weights of the first n_values counts."""
+    weight = 0
+    for i in range(n_values):
+        weight += weights[values.counts[i]]
+    return weight
+
+
+@compiled
+def _both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_below: int) -> float:
     """Sum of the entropies of two halves, in multiples of 2 ** -20; a half's weight is the sum of its counts' weights.
 
     H = log2(n) - (1 / n) * sum of c * log2(c) over the counts c of n rows (Yan and Liu 2008, definition 6).
@@ -326,67 +306,22 @@ def both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_belo
 
 
 @compiled
-def _cut_all_by_entropy(weights: Ints, tree: Tree) -> None:
-    begin, end = 0, len(tree.layout.rows)
-    while begin < end:
-        begin, end = after(tree.leaves, begin, _cut_once_by_entropy(weights, tree, begin, end), end)
-
-
-@compiled
-def _cut_once_by_entropy(weights: Ints, tree: Tree, begin: int, end: int) -> int:
-    """Cuts the positions begin..end in two; returns where the upper half begins, `begin` if no cut is allowed."""
-    layout, _, demand, values = tree
-    if end - begin < 2 * demand.rows_min:
-        return begin
-    d = layout.columns.shape[0]
-    weight = np.full(d, DONE_BY_ENTROPY)
-    for j in range(d):
-        n_values = distinct(layout.columns[j, begin:end], values)
-        if n_values > 1:
-            weight[j] = weight_of(weights, values, n_values)
-    rows = layout.rows[begin:end]
-    for _ in range(d):
-        j = int(np.argmin(weight))  # the highest entropy, as all have the same rows
-        if weight[j] == DONE_BY_ENTROPY:
-            break
-        along = layout.columns[j, begin:end]
-        n_values = distinct(along, values)
-        position = walk(weights, demand, rows, along, values, n_values, weight[j])
-        if position >= 0:
-            return cut(layout, begin, end, j, values.cells[position])
-        weight[j] = DONE_BY_ENTROPY
-    return begin
-
-
-@compiled
-def weight_of(weights: Ints, values: Values, n_values: int) -> int:
-    """Sum of the weights of the first n_values counts."""
-    weight = 0
-    for i in range(n_values):
-        weight += weights[values.counts[i]]
-    return weight
-
-
-@compiled
-def walk(weights: Ints, demand: Demand, rows: Ints, along: Cells, values: Values, n_values: int, weight: int) -> int:
-    """Where the split value stands among the n_values >= 2 distinct ones; -1 where no halves that were met hold.
-
-    weight: the sum of the weights of all counts.
-    """
-    start = min(n_values // 2, n_values - 2)
+def split_value(weights: Ints, counting: Counting, rows: Ints, along: Cells, values: Values, n_values: int) -> int:
+    """The last cell of the lower half, of the n_values >= 2 distinct ones; -1 if no cut on the walk is allowed."""
+    start, weight = min(n_values // 2, n_values - 2), _weight_of(weights, values, n_values)
     best, largest = -1, -1.0
     for step in (-1, 1):
-        n_below, weight_below = 0, weight_of(weights, values, start + 1)
+        n_below, weight_below = 0, _weight_of(weights, values, start + 1)
         for i in range(start + 1):
             n_below += values.counts[i]
         here, before = start, -1.0
         while 0 <= here < n_values - 1:
-            entropies = both_entropies(weights, len(rows), weight, n_below, weight_below)
+            entropies = _both_entropies(weights, len(rows), weight, n_below, weight_below)
             if entropies < before:
                 break
             before = entropies
-            if entropies > largest and allowed(demand, rows, along, values.cells[here], n_below):
-                best, largest = here, entropies
+            if entropies > largest and _allowed(counting, rows, along, values.cells[here], n_below):
+                best, largest = values.cells[here], entropies
             moved = here + (step + 1) // 2  # the value that changes sides
             n_below += step * values.counts[moved]
             weight_below += step * weights[values.counts[moved]]
@@ -394,17 +329,30 @@ def walk(weights: Ints, demand: Demand, rows: Ints, along: Cells, values: Values
     return best
 
 
-def run_by_entropy(microdata: Microdata, model: Model, options: Options) -> Recoding:
-    """Entropy-based multidimensional cuts (Yan and Liu 2008, EMP) under any model."""
-    tree = tree_of(microdata.cells, model, microdata.subjects(model.subjects))
-    _cut_all_by_entropy(weights_up_to(len(microdata)), tree)
+def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> Tree:
+    """The rows cells (n, d), n >= 1, cut at medians; one leaf if no cut is allowed. subjects: as in `tree_of`."""
+    tree = tree_of(cells, model, subjects)
+    _cut_all(shape_of(space), np.empty(0, dtype=np.int64), tree)
+    return tree
+
+
+def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
+    """Median Mondrian under any model."""
+    tree = median_tree(microdata.space, microdata.cells, model, microdata.subjects(model.subjects))
     return local_recoding(microdata, leaf_numbers(tree))
 
 
+def run_by_entropy(microdata: Microdata, model: Model, options: Options) -> Recoding:
+    """Cuts by entropy (EMP) under any model."""
+    tree = tree_of(microdata.cells, model, microdata.subjects(model.subjects))
+    _cut_all(shape_of(microdata.space), weights_up_to(len(microdata)), tree)
+    return local_recoding(microdata, leaf_numbers(tree))
+
+
+MONDRIAN = Algorithm("mondrian", "cuts at medians of the widest attribute", "LeFevre et al. 2006", run)
 EMP = Algorithm(
     "emp",
     "cuts the attribute of highest entropy where both halves stay most diverse",
     "Yan and Liu 2008",
     run_by_entropy,
-    no_objections,
 )

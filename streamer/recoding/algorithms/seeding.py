@@ -1,4 +1,25 @@
-"""The first groups of the ordered algorithm: seeds, and the rows that join them."""
+"""The groups of `ordered` if the model counts sensitive values: seeded with rare values, which choose first; exchanges.
+
+1. Every bundle begins as a group of its own. Groups that *fit* are merged, those with the rarest subjects first, each
+   with the one with which the total loss rises least (`agglomerated`, strict).
+2. Groups that do not hold then are taken apart. Each of their bundles goes to the group that holds with it and whose
+   loss grows least (`assigned`).
+3. Bundles that no group takes are merged until they hold (`agglomerated`, not strict).
+
+Two groups *fit* if they can still become one that holds with no more rows than the larger of them needs anyway. So no
+share is above what it may be in the fewest rows of any group, and no distinct subject is missing for which there would
+be no room. A group that fits nowhere is left as it is. If not strict, two groups are merged if they lack fewer rows
+together than apart; if there is no such group, with the nearest of all.
+
+**Exchanges** follow in sweeps over the groups that changed, by slot. A bundle that its group can spare goes to the
+group that holds with it at the least growth, if that is less than what its own group gains. One that makes its group's
+box larger and cannot go is exchanged for a bundle of the group where it would grow the loss least: the one with which
+most is gained and both groups hold. So a rare value that no group can spare still finds its way. Groups of more than
+SWAPPED_MAX rows exchange nothing. Every move gains at least GAIN_MIN, so that rounding is never taken for a gain.
+
+A search (`group_index` says how its bounds work) stops after VISITS_MAX nodes, or, while it has found nothing, after
+FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so that the tree stays short.
+"""
 
 from __future__ import annotations
 
@@ -8,65 +29,57 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.numba_support.jit import compiled, inlined
-from streamer.privacy.compiled import Rules
-from streamer.progress import OnProgress, unheard
-from streamer.recoding.algorithms.bundles import Shape, Task, ncp_term
+from streamer.privacy.compiled import Scratch, holds
+from streamer.progress import OnProgress, part_of, unheard
+from streamer.recoding.algorithms.bundles import Shape, Task, add_bundle, ncp_term, remove_bundle, rows_lacking
 from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.group_index import (
+    GAIN_MIN,
+    NEAREST_VISITS,
     Groups,
     SubjectCounts,
-    bound_of,
+    begin_search,
+    changed_slots,
+    count_bundle,
     count_of,
-    count_row,
-    counts_for,
-    discount_row,
+    counts_of,
     groups_of,
-    growth,
     join,
+    members_of,
+    nearest,
     put,
+    recount_bundle,
     unite,
+    visit_children,
 )
 from streamer.table.arrays import Bools, Floats, Ints
 
-# Groups that do not hold the model join others, the one with which the total loss rises least, until all hold.
-#
-# Those of the least *rank* go first, then those of fewest rows, then the lower seat. There are two rules about who may
-# join whom. The *strict* one is for founding small groups: two groups *fit* if they can still become one that holds
-# with no more rows than the larger of them needs anyway. So no share is above what it may be in the fewest rows of any
-# group, and no distinct subject is missing for which there would be no room; a group that fits nowhere is left as it
-# is. The other rule is for what must hold in the end: together they lack fewer rows than apart; and where no such group
-# is found, the nearest of all is joined.
-#
-# A search (`group_index` says how its bounds work) ends after VISITS_MAX nodes, or, as long as it has found nothing,
-# after FAR_VISITS_MAX. Once enough seats are empty, the others are numbered anew, so that the tree stays short.
-
-VISITS_MAX = 64
-FAR_VISITS_MAX = 2_048
+VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 48, 2_048
 VAIN_MAX = 4_096
-"""After so many searches in vain, one after the other, none goes that far, until one finds something again: where a
-value is so rare that nearly all groups are full, every one of them would search in vain."""
+"""After so many searches in vain in a row none goes that far, until one finds something again. If a value is so rare
+that nearly all groups are full, each of them would search in vain."""
 FULL = 0.6
-"""The part of the seats below which they are numbered anew."""
-SOME_TURNS = 8_192
-"""Seats of which one call of a compiled loop takes its turn; the next call puts those that wait in order again."""
+"""The share of the slots with rows below which they are renumbered."""
+ROWS_PER_TURN = 32
+"""A turn takes about as long as so many rows take other loops."""
+SEED_SHARPNESS = 7
+SWAPPED_MAX = 256
 
 
-class _Stage(NamedTuple):
-    """g seats of m bundles while they are united. rank (g,): who goes first; waits (g,): whose turn is still to come;
-    into (g,): the seat that another joined; n (2,): seats with rows, and searches in vain, one after the other.
-    """
+class _Merging(NamedTuple):
+    """g slots of m bundles while they are merged."""
 
     groups: Groups
     counts: SubjectCounts
-    rank: Floats
-    waits: Bools
-    into: Ints
-    n: Ints
+    rank: Floats  # (g,) the lowest goes first; of equals the group of fewest rows, then the lower slot
+    waits: Bools  # (g,) whose turn is still to come
+    into: Ints  # (g,) the slot that each joined, or itself
+    n: Ints  # (2,) slots with rows, and searches in vain in a row
 
 
 @inlined
 def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float) -> float:
-    """What the loss rises at least when a group of a box lo..hi joins any below a node; `limit` or more: infinite."""
+    """A lower bound of `_rise` for a group with box lo..hi and any below a node; infinite if it is at least `limit`."""
     least = 0.0
     for j in range(lo.shape[0]):
         first, last = groups.lo[node, j], groups.hi[node, j]
@@ -83,38 +96,32 @@ def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Fl
 
 @compiled
 def _rise(shape: Shape, groups: Groups, one: int, other: int) -> float:
-    """How much the total loss rises when two seats become one group."""
+    """By how much the total loss rises when the groups of two slots become one."""
     w = groups.lo.shape[0] // 2
-    each = 0.0
+    a, b = w + one, w + other
+    per_row = 0.0
     for j in range(groups.lo.shape[1]):
-        lo, hi = (
-            min(groups.lo[w + one, j], groups.lo[w + other, j]),
-            max(groups.hi[w + one, j], groups.hi[w + other, j]),
-        )
-        if lo == groups.lo[w + other, j] and hi == groups.hi[w + other, j]:
-            each += groups.term[w + other, j]
-        elif lo == groups.lo[w + one, j] and hi == groups.hi[w + one, j]:
-            each += groups.term[w + one, j]
+        lo, hi = min(groups.lo[a, j], groups.lo[b, j]), max(groups.hi[a, j], groups.hi[b, j])
+        if lo == groups.lo[b, j] and hi == groups.hi[b, j]:
+            per_row += groups.term[b, j]
+        elif lo == groups.lo[a, j] and hi == groups.hi[a, j]:
+            per_row += groups.term[a, j]
         else:
-            each += ncp_term(shape, j, lo, hi)
+            per_row += ncp_term(shape, j, lo, hi)
     rows, others = groups.rows[one], groups.rows[other]
-    return float(rows * (each - groups.ncp[one]) + others * (each - groups.ncp[other]))
+    return float(rows * (per_row - groups.ncp[one]) + others * (per_row - groups.ncp[other]))
+
+
+@inlined
+def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
+    """How many more rows a slot's group needs at least to hold."""
+    return rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
 
 
 @compiled
-def lack_of(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
-    """How many rows a group needs at least until it holds."""
-    most = rules.rows - size
-    for i in range(rules.distinct.shape[0]):
-        most = max(most, rules.distinct[i] - n_distinct[i])
-        most = max(most, -(-top[i] * rules.denominator[i] // rules.numerator[i]) - size)
-    return int(max(most, 0))
-
-
-@compiled
-def _load(task: Task, groups: Groups, seat: int, codes: Ints) -> int:
-    """Counts a seat's rows into the task's scratch; codes (2, .): its subjects and codes, each once; how many."""
-    n, bundle = 0, groups.first[seat]
+def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
+    """Counts a slot's rows into the task's scratch; codes (2, .): its subjects and codes, each once; how many."""
+    n, bundle = 0, groups.first[slot]
     while bundle >= 0:
         for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
             for i in range(task.rules.distinct.shape[0]):
@@ -139,8 +146,8 @@ def _unload(task: Task, codes: Ints, n: int) -> None:
 def _fit(
     task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
 ) -> bool:
-    """Whether the loaded seat and another go together."""
-    rules, top, n_distinct = task.rules, task.scratch.top, task.scratch.n_distinct  # written over, and emptied later
+    """Whether the loaded slot, with n codes, and another may be merged."""
+    rules, top, n_distinct = task.rules, task.scratch.top, task.scratch.n_distinct  # overwritten, emptied by the caller
     for i in range(top.shape[0]):
         top[i] = max(counts.top[other, i], counts.top[loaded, i])
         n_distinct[i] = counts.n_distinct[other, i]
@@ -153,9 +160,8 @@ def _fit(
             top[i] = max(top[i], there + task.scratch.counts[i, code])
     size = groups.rows[loaded] + groups.rows[other]
     if not strict:
-        lack = lack_of(rules, groups.rows[loaded], counts.top[loaded], counts.n_distinct[loaded])
-        lack += lack_of(rules, groups.rows[other], counts.top[other], counts.n_distinct[other])
-        return lack_of(rules, size, top, n_distinct) < lack
+        apart = _lacking(task, groups, counts, loaded) + _lacking(task, groups, counts, other)
+        return rows_lacking(rules, size, top, n_distinct) < apart
     free = max(task.rows_min - size, 0)
     for i in range(top.shape[0]):
         missing = rules.distinct[i] - n_distinct[i]
@@ -171,326 +177,395 @@ def _fit(
 
 @compiled
 def _partner(
-    task: Task, groups: Groups, counts: SubjectCounts, seat: int, codes: Ints, others: Ints, strict: bool, far: int
+    task: Task, groups: Groups, counts: SubjectCounts, slot: int, codes: Ints, others: Ints, strict: bool, far: int
 ) -> int:
-    """The seat that another joins: of least rise for what it then lacks less; or of least rise.
+    """The slot of least rise of those that may be merged with this one; if there is none and not strict, of all.
 
-    far: nodes that are visited at most as long as nothing is found.
+    codes, others (2, .): scratch; far: the most nodes to visit while nothing is found.
     """
-    shape = task.shape
-    w = groups.lo.shape[0] // 2
-    lo, hi, term, rows = groups.lo[w + seat], groups.hi[w + seat], groups.term[w + seat], groups.rows[seat]
+    shape, w = task.shape, groups.lo.shape[0] // 2
+    lo, hi, term, rows = groups.lo[w + slot], groups.hi[w + slot], groups.term[w + slot], groups.rows[slot]
     stack, bounds = np.empty(128, np.int64), np.empty(128)
-    bits, depth, visits, n_codes = 0, 0, 0, -1
-    best, least, nearest, nearest_rise = -1, np.inf, -1, np.inf
-    while 1 << bits < w:
-        bits += 1
-    while depth < bits:
-        node = (w + seat) >> (bits - depth - 1) ^ 1
-        stack[depth], bounds[depth] = node, _bound(shape, groups, node, lo, hi, term, rows, np.inf)
-        depth += 1
-    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < far) or nearest < 0):
+    visits, n_codes = 0, -1  # -1: this slot is not loaded
+    best, least, closest, closest_rise = -1, np.inf, -1, np.inf
+    depth = begin_search(stack, w, slot)
+    for i in range(depth):
+        bounds[i] = _bound(shape, groups, stack[i], lo, hi, term, rows, np.inf)
+    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < far) or closest < 0):
         depth -= 1
         node = stack[depth]
         if bounds[depth] >= least or bounds[depth] == np.inf:
             continue
         visits += 1
-        if node >= w:
-            other = node - w
-            rise = _rise(shape, groups, seat, other)
-            if rise < nearest_rise:
-                nearest, nearest_rise = other, rise
-            if rise >= least:
-                continue
-            if groups.rows[other] < rows:
-                n_others = _load_aside(task, groups, other, others, n_codes, codes)
-                fitting = _fit(task, groups, counts, other, n_others, others, seat, strict)
-                _unload(task, others, n_others)
-                n_codes = -1
-            else:
-                if n_codes < 0:
-                    n_codes = _load(task, groups, seat, codes)
-                fitting = _fit(task, groups, counts, seat, n_codes, codes, other, strict)
-            if fitting:
-                best, least = other, rise
+        if node < w:
+            left = _bound(shape, groups, 2 * node, lo, hi, term, rows, least)
+            right = _bound(shape, groups, 2 * node + 1, lo, hi, term, rows, least)
+            depth = visit_children(stack, bounds, depth, node, left, right)
             continue
-        limit = least
-        left_bound = _bound(shape, groups, 2 * node, lo, hi, term, rows, limit)
-        right_bound = _bound(shape, groups, 2 * node + 1, lo, hi, term, rows, limit)
-        nearer = 0 if left_bound <= right_bound else 1
-        stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left_bound, right_bound)
-        stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left_bound, right_bound)
-        depth += 2
+        other = node - w
+        rise = _rise(shape, groups, slot, other)
+        if rise < closest_rise:
+            closest, closest_rise = other, rise
+        if rise >= least:
+            continue
+        if groups.rows[other] < rows:  # the one with fewer rows is loaded
+            if n_codes >= 0:
+                _unload(task, codes, n_codes)
+                n_codes = -1
+            n_others = _load(task, groups, other, others)
+            fitting = _fit(task, groups, counts, other, n_others, others, slot, strict)
+            _unload(task, others, n_others)
+        else:
+            if n_codes < 0:
+                n_codes = _load(task, groups, slot, codes)
+            fitting = _fit(task, groups, counts, slot, n_codes, codes, other, strict)
+        if fitting:
+            best, least = other, rise
     if n_codes >= 0:
         _unload(task, codes, n_codes)
     task.scratch.top[:], task.scratch.n_distinct[:] = 0, 0
-    return best if best >= 0 or strict else nearest
-
-
-@compiled
-def _load_aside(task: Task, groups: Groups, seat: int, codes: Ints, n_loaded: int, loaded: Ints) -> int:
-    """Counts a seat's rows in place of what is loaded."""
-    if n_loaded >= 0:
-        _unload(task, loaded, n_loaded)
-    return _load(task, groups, seat, codes)
-
-
-@compiled
-def _move_counts(task: Task, groups: Groups, counts: SubjectCounts, gone: int, stays: int) -> None:
-    bundle = groups.first[gone]
-    while bundle >= 0:
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            discount_row(task.rules, counts, gone, row)
-            count_row(task.rules, counts, stays, row)
-        bundle = groups.next[bundle]
-    counts.top[gone] = 0
+    return best if best >= 0 or strict else closest
 
 
 def agglomerated(
-    task: Task, qi_group: Ints, n_seats: int, rank: Floats, strict: bool, on_progress: OnProgress = unheard
+    task: Task, qi_group: Ints, n_slots: int, rank: Floats, strict: bool, on_progress: OnProgress = unheard
 ) -> Ints:
-    """Groups that all hold: those of qi_group (m,), and unions of them. rank (m,): the groups of the least first."""
-    first = n_seats
+    """Groups merged until they hold: those of qi_group (m,), and unions of them. rank (m,): the lowest goes first."""
+    first, some_turns = n_slots, max(1, task.rows_per_call // ROWS_PER_TURN)
     while True:
-        stage, turns = _stage(task, qi_group, n_seats, rank), True
-        while turns and stage.n[0] > n_seats * FULL:
-            turns = _take_turns(task, stage, strict, SOME_TURNS)
-            on_progress(1 - int(stage.waits.sum()) / first)
-        qi_group = _united(stage.into, qi_group)
-        if not stage.waits.any():
+        merging, turns = _merging(task, qi_group, n_slots, rank), True
+        while turns and merging.n[0] > n_slots * FULL:
+            turns = _take_turns(task, merging, strict, some_turns)
+            on_progress(1 - int(merging.waits.sum()) / first)
+        qi_group = _united(merging.into, qi_group)
+        if not merging.waits.any():
             return qi_group
-        used = np.zeros(n_seats, dtype=np.int64)
+        used = np.zeros(n_slots, dtype=np.int64)
         used[qi_group] = 1
         number = np.cumsum(used) - 1
-        n_seats = int(number[-1]) + 1
-        qi_group = number[qi_group]
+        qi_group, n_slots = number[qi_group], int(number[-1]) + 1
 
 
 @compiled
-def _stage(task: Task, qi_group: Ints, n_seats: int, rank: Floats) -> _Stage:
-    """Every seat with rows waits for its turn."""
-    groups, counts = groups_of(task, qi_group, n_seats), counts_for(task.rules, n_seats)
-    first_rank = np.full(n_seats, np.inf)
+def _merging(task: Task, qi_group: Ints, n_slots: int, rank: Floats) -> _Merging:
+    """Every slot with rows waits for its turn."""
+    groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
+    first_rank = np.full(n_slots, np.inf)
     for bundle in range(qi_group.shape[0]):
         first_rank[qi_group[bundle]] = min(first_rank[qi_group[bundle]], rank[bundle])
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            count_row(task.rules, counts, qi_group[bundle], row)
-    return _Stage(groups, counts, first_rank, groups.rows > 0, np.arange(n_seats), np.array([n_seats, 0]))
+    return _Merging(groups, counts, first_rank, groups.rows > 0, np.arange(n_slots), np.array([n_slots, 0]))
 
 
 @compiled
-def _take_turns(task: Task, stage: _Stage, strict: bool, turns: int) -> bool:
-    """Unites seats, turn after turn, until all hold or many seats are empty; whether turns are left to take."""
-    groups, counts, first_rank, waits, into, n = stage
-    n_seats, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
+def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool:
+    """Merges slots, turn after turn, until all hold or many slots are empty; whether turns are left to take."""
+    groups, counts, rank, waits, into, n = merging
+    n_slots, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
     codes, others = np.empty((2, size), np.int64), np.empty((2, size), np.int64)
-    waiting = [(first_rank[seat], groups.rows[seat], seat) for seat in range(n_seats) if waits[seat]]
+    waiting = [(rank[slot], groups.rows[slot], slot) for slot in range(n_slots) if waits[slot]]
     heapify(waiting)
-    while len(waiting) > 0 and n[0] > n_seats * FULL and turns > 0:
-        _, rows, seat = heappop(waiting)
-        if groups.rows[seat] != rows or not waits[seat]:
+    while len(waiting) > 0 and n[0] > n_slots * FULL and turns > 0:
+        _, rows, slot = heappop(waiting)
+        if groups.rows[slot] != rows or not waits[slot]:
             continue
         turns -= 1
-        waits[seat] = False
-        if lack_of(task.rules, rows, counts.top[seat], counts.n_distinct[seat]) == 0:
+        waits[slot] = False
+        if _lacking(task, groups, counts, slot) == 0:
             continue
         far = FAR_VISITS_MAX if n[1] < VAIN_MAX else VISITS_MAX
-        other = _partner(task, groups, counts, seat, codes, others, strict, far)
+        other = _partner(task, groups, counts, slot, codes, others, strict, far)
         n[1] = n[1] + 1 if other < 0 else 0
         if other < 0:
             continue
-        gone, stays = (seat, other) if rows <= groups.rows[other] else (other, seat)
-        _move_counts(task, groups, counts, gone, stays)
+        gone, stays = (slot, other) if rows <= groups.rows[other] else (other, slot)
+        for bundle in members_of(groups, gone):
+            recount_bundle(task, counts, bundle, gone, stays)
+        counts.top[gone] = 0
         unite(task, groups, gone, stays)
         into[gone] = stays
         n[0] -= 1
-        first_rank[stays] = min(first_rank[stays], first_rank[gone])
+        rank[stays] = min(rank[stays], rank[gone])
         waits[gone], waits[stays] = False, True
-        heappush(waiting, (first_rank[stays], groups.rows[stays], stays))
+        heappush(waiting, (rank[stays], groups.rows[stays], stays))
     return len(waiting) > 0
 
 
 @compiled
 def _united(into: Ints, qi_group: Ints) -> Ints:
-    """The seat in which every bundle is in the end; (m,)."""
+    """The slot in which every bundle is in the end; (m,)."""
     found = np.empty(qi_group.shape[0], np.int64)
     for bundle in range(qi_group.shape[0]):
-        seat = qi_group[bundle]
-        while into[seat] != seat:
-            into[seat] = into[into[seat]]
-            seat = into[seat]
-        found[bundle] = seat
+        slot = qi_group[bundle]
+        while into[slot] != slot:
+            into[slot] = into[into[slot]]
+            slot = into[slot]
+        found[bundle] = slot
     return found
 
 
-# Single bundles go to the group that takes them at the least growth of loss and still holds.
-#
-# A group that holds *takes* a bundle if every share is kept: the bundle's own subjects are the only ones whose shares
-# can grow, and rows and distinct subjects only become more. So the counts of these subjects are all that is asked for
-# (`group_index`). A search visits VISITS nodes of the index of groups, and if no group takes the bundle, FAR_VISITS.
+def assigned(task: Task, qi_group: Ints, n_slots: int) -> tuple[int, Ints]:
+    """How many bundles are left, and each bundle's group (m,): groups that hold, and one for each bundle that is left.
 
-PLACEMENT_VISITS = 128
-FAR_VISITS = 2048
-
-
-class _HeldGroups(NamedTuple):
-    """Groups that hold, and one more seat, in which every bundle without one stands for a moment.
-
-    found (m,): each bundle's group, -1 for those without; aside: that seat; left (1,): bundles that no group took.
+    qi_group (m,): the groups that are kept if they hold and taken apart if they do not.
     """
-
-    groups: Groups
-    counts: SubjectCounts
-    found: Ints
-    aside: int
-    left: Ints
-
-
-@inlined
-def takes(task: Task, groups: Groups, counts: SubjectCounts, seat: int, bundle: int) -> bool:
-    """Whether a group that holds still does with one more bundle: every share is kept."""
-    begin, end = task.bundles.begin[bundle], task.bundles.end[bundle]
-    rows = groups.rows[seat] + end - begin
-    for i in range(task.rules.distinct.shape[0]):
-        if task.rules.numerator[i] == task.rules.denominator[i]:
-            continue
-        for row in range(begin, end):
-            code, n = task.rules.subjects[row, i], 0
-            if code == task.rules.uncounted[i]:
-                continue
-            for other in range(begin, end):
-                n += task.rules.subjects[other, i] == code
-            n += count_of(counts, seat, i, code)
-            if n * task.rules.denominator[i] > rows * task.rules.numerator[i]:
-                return False
-    return True
+    found, n_kept = _held(task, qi_group, n_slots)
+    left = _assign(task, found, n_kept) if n_kept else len(found)
+    found[found < 0] = n_kept + np.arange(left)
+    return left, found
 
 
 @compiled
-def taker(
-    task: Task, groups: Groups, counts: SubjectCounts, own: int, bundle: int, limit: float, visits_max: int | np.int64
-) -> tuple[int, float]:
-    """The group, other than `own`, that holds with a bundle at the least growth below `limit`, and that."""
-    cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
-    stack, bounds = np.empty(128, np.int64), np.empty(128)
-    w, best, depth, visits = groups.lo.shape[0] // 2, -1, 0, 0
-    bits = 0
-    while 1 << bits < w:
-        bits += 1
-    while depth < bits:
-        node = (w + own) >> (bits - depth - 1) ^ 1
-        stack[depth], bounds[depth] = node, bound_of(task, groups, node, cells, rows, limit)
-        depth += 1
-    while depth > 0 and visits < visits_max:
-        depth -= 1
-        node = stack[depth]
-        if bounds[depth] >= limit:
-            continue
-        visits += 1
-        if node >= w:
-            grown = growth(task, groups, node - w, cells, rows)
-            if grown < limit and takes(task, groups, counts, node - w, bundle):
-                best, limit = node - w, grown
-            continue
-        left = bound_of(task, groups, 2 * node, cells, rows, limit)
-        right = bound_of(task, groups, 2 * node + 1, cells, rows, limit)
-        nearer = 0 if left <= right else 1
-        stack[depth], bounds[depth] = 2 * node + 1 - nearer, max(left, right)
-        stack[depth + 1], bounds[depth + 1] = 2 * node + nearer, min(left, right)
-        depth += 2
-    return best, limit
-
-
-def placed(task: Task, qi_group: Ints, n_seats: int, order: Ints) -> tuple[int, Ints]:
-    """How many bundles are left, and groups where those of groups that do not hold have gone to others that do.
-
-    The left ones have groups of their own. order: of bundles.
-    """
-    n_kept, found = _holding(task, qi_group, n_seats)
-    if n_kept == 0:
-        return len(qi_group), np.arange(len(qi_group))
-    kept, order = _kept(task, found, n_kept), order[found[order] < 0]
-    _place_all(task, kept, order)
-    return int(kept.left[0]), kept.found
-
-
-@compiled
-def _holding(task: Task, qi_group: Ints, n_seats: int) -> tuple[int, Ints]:
-    """How many groups hold, and each bundle's among them, numbered anew, -1 for the others; (m,)."""
-    m = qi_group.shape[0]
-    counts = counts_for(task.rules, n_seats)
-    for bundle in range(m):
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            count_row(task.rules, counts, qi_group[bundle], row)
-    rows = np.zeros(n_seats, np.int64)
-    for bundle in range(m):
-        rows[qi_group[bundle]] += task.bundles.end[bundle] - task.bundles.begin[bundle]
-    number, n_kept = np.full(n_seats, -1, np.int64), 0
-    for seat in range(n_seats):
-        if rows[seat] > 0 and lack_of(task.rules, rows[seat], counts.top[seat], counts.n_distinct[seat]) == 0:
-            number[seat] = n_kept
+def _held(task: Task, qi_group: Ints, n_slots: int) -> tuple[Ints, int]:
+    """Each bundle's number among the groups that hold, -1 for the others, (m,); and how many groups hold."""
+    groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
+    number, n_kept = np.full(n_slots, -1, np.int64), 0
+    for slot in range(n_slots):
+        if groups.rows[slot] > 0 and _lacking(task, groups, counts, slot) == 0:
+            number[slot] = n_kept
             n_kept += 1
-    return n_kept, number[qi_group]
+    return number[qi_group], n_kept
 
 
 @compiled
-def _kept(task: Task, found: Ints, n_kept: int) -> _HeldGroups:
-    """The groups of found (m,), -1 for bundles without one."""
-    one = np.where(found < 0, n_kept, found)
-    groups, counts = groups_of(task, one, n_kept + 1), counts_for(task.rules, n_kept + 1)
-    put(task, groups, n_kept, np.empty(0, np.int64))
+def _assign(task: Task, found: Ints, n_kept: int) -> int:
+    """Sends bundles without a group (-1), in order, to the group that takes each; how many are left without one."""
+    aside = n_kept  # a slot for the bundles without a group, which is emptied at once
+    groups, counts = groups_of(task, np.where(found < 0, aside, found), n_kept + 1), counts_of(task, found, n_kept + 1)
+    put(task, groups, aside, np.empty(0, np.int64))
+    # bare numbers would be types of their own, for each of which all is compiled again
+    near, far, left = np.int64(NEAREST_VISITS), np.int64(FAR_VISITS_MAX), 0
     for bundle in range(found.shape[0]):
         if found[bundle] >= 0:
-            for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-                count_row(task.rules, counts, found[bundle], row)
-    return _HeldGroups(groups, counts, found, n_kept, np.zeros(1, np.int64))
-
-
-@compiled
-def _place_all(task: Task, kept: _HeldGroups, order: Ints) -> None:
-    """Bundles without a group, one after the other, each to the group that takes it."""
-    groups, counts, found, aside, left = kept
-    # bare numbers would be types of their own, and everything compiled again for each
-    near, far = np.int64(PLACEMENT_VISITS), np.int64(FAR_VISITS)
-    for bundle in order:
-        seat, _ = taker(task, groups, counts, aside, bundle, np.inf, near)
-        if seat < 0:
-            seat, _ = taker(task, groups, counts, aside, bundle, np.inf, far)
-        if seat < 0:
-            found[bundle] = aside + left[0]
-            left[0] += 1
             continue
-        found[bundle] = seat
-        for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
-            count_row(task.rules, counts, seat, row)
-        join(task, groups, seat, bundle)
+        slot, _ = nearest(task, groups, counts, aside, bundle, np.inf, near)
+        if slot < 0:
+            slot, _ = nearest(task, groups, counts, aside, bundle, np.inf, far)
+        if slot < 0:
+            left += 1
+            continue
+        found[bundle] = slot
+        count_bundle(task, counts, slot, bundle)
+        join(task, groups, slot, bundle)
+    return left
 
 
-# QI groups founded on rare values: who has them chooses first; the others join where the loss rises least.
-#
-# Every bundle begins as a group of its own. Groups are merged that *fit*, those with the rarest
-# subjects first, each with the one with which the total loss rises least. What then does not hold is taken apart, and
-# every bundle goes to the group that takes it and holds. What no group takes is merged until it holds.
-
-SEED_SHARPNESS = 7
-
-
-def founded(task: Task, on_progress: OnProgress = unheard) -> Ints:
+def seeded(task: Task, on_progress: OnProgress = unheard) -> Ints:
     """Each bundle's QI group, int64 (m,); all of them hold."""
     order, _ = order_of(task, SEED_SHARPNESS)
-    seat = np.empty(len(order), dtype=np.int64)
-    seat[order] = np.arange(len(order))
-    rarity = _rarity(task)
-    qi_group = agglomerated(task, seat, len(order), rarity, True, on_progress)
-    left, qi_group = placed(task, qi_group, int(qi_group.max()) + 1, np.arange(len(order)))
+    slot = np.empty(len(order), dtype=np.int64)
+    slot[order] = np.arange(len(order))
+    commonness = _commonness(task)
+    qi_group = agglomerated(task, slot, len(order), commonness, True, on_progress)
+    left, qi_group = assigned(task, qi_group, int(qi_group.max()) + 1)
     if left:
-        qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(rarity), False)
+        qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(commonness), False)
     return qi_group
 
 
-def _rarity(task: Task) -> Floats:
+def _commonness(task: Task) -> Floats:
     """How common the rarest row of each bundle is, (m,): the product over subjects of how many rows have its code."""
     common = np.ones(len(task.rules.subjects))
     for codes in task.rules.subjects.T:
         common *= np.bincount(codes)[codes]
     return np.minimum.reduceat(common, task.bundles.begin)
+
+
+@compiled
+def ends_of(task: Task, members: Ints, ends: Ints) -> None:
+    """Fills in ends (6, d): the lowest cells, how many bundles have them, and the next ones; then of the highest."""
+    d = ends.shape[1]
+    for j in range(d):
+        lo, n_lo, next_lo = np.iinfo(np.int64).max, 0, np.iinfo(np.int64).max
+        hi, n_hi, next_hi = -1, 0, -1
+        for bundle in members:
+            cell = task.bundles.cells[bundle, j]
+            if cell < lo:
+                lo, n_lo, next_lo = cell, 1, lo
+            elif cell == lo:
+                n_lo += 1
+            elif cell < next_lo:
+                next_lo = cell
+            if cell > hi:
+                hi, n_hi, next_hi = cell, 1, hi
+            elif cell == hi:
+                n_hi += 1
+            elif cell > next_hi:
+                next_hi = cell
+        ends[0, j], ends[1, j], ends[2, j], ends[3, j], ends[4, j], ends[5, j] = lo, n_lo, next_lo, hi, n_hi, next_hi
+
+
+@inlined
+def _ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
+    """NCP of a group of two or more bundles without one."""
+    per_row = 0.0
+    for j in range(cells.shape[0]):
+        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
+        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
+        per_row += ncp_term(shape, j, lo, hi)
+    return per_row
+
+
+@inlined
+def _ncp_instead(shape: Shape, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
+    """NCP of a group with another bundle in place of one; alone: that one is the whole group."""
+    per_row = 0.0
+    for j in range(cells.shape[0]):
+        lo = ends[2, j] if cells[j] == ends[0, j] and ends[1, j] == 1 else ends[0, j]
+        hi = ends[5, j] if cells[j] == ends[3, j] and ends[4, j] == 1 else ends[3, j]
+        if alone:
+            lo = hi = new[j]
+        per_row += ncp_term(shape, j, min(lo, new[j]), max(hi, new[j]))
+    return per_row
+
+
+@inlined
+def _touches(ends: Ints, cells: Ints) -> bool:
+    """Whether a bundle lies on the edge of its group's box."""
+    at = False
+    for j in range(cells.shape[0]):
+        at = at or cells[j] == ends[0, j] or cells[j] == ends[3, j]
+    return at
+
+
+@compiled
+def _swap(
+    task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int, members: Ints, at: int, ends: Ints,
+    limit: float,
+) -> bool:  # fmt: skip
+    """Exchanges a bundle of a group, which is counted in `task`, for one of another group; whether that gained.
+
+    aside: the same task with a scratch of its own, in which the other group is counted.
+    """
+    shape, bundles = task.shape, task.bundles
+    bundle = members[at]
+    cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
+    other, _ = nearest(task, groups, None, slot, bundle, limit, np.int64(NEAREST_VISITS))
+    if other < 0 or groups.rows[other] > SWAPPED_MAX:
+        return False
+    theirs = members_of(groups, other)
+    their_ends = np.empty_like(ends)
+    ends_of(task, theirs, their_ends)
+    n_here = groups.rows[slot] - rows
+    before = groups.rows[slot] * groups.ncp[slot] + groups.rows[other] * groups.ncp[other]
+    best, least = -1, before - GAIN_MIN
+    loaded = False
+    for i in range(theirs.shape[0]):
+        their = theirs[i]
+        their_rows = bundles.end[their] - bundles.begin[their]
+        after = (n_here + their_rows) * _ncp_instead(shape, ends, cells, bundles.cells[their], members.shape[0] == 1)
+        if after >= least:
+            continue
+        after += (groups.rows[other] + rows - their_rows) * _ncp_instead(
+            shape, their_ends, bundles.cells[their], cells, theirs.shape[0] == 1
+        )
+        if after >= least:
+            continue
+        if not loaded:
+            loaded = True
+            for one in theirs:
+                add_bundle(aside, one)
+        remove_bundle(task, bundle)
+        add_bundle(task, their)
+        remove_bundle(aside, their)
+        add_bundle(aside, bundle)
+        if holds(task.rules, task.scratch) and holds(task.rules, aside.scratch):
+            best, least = i, after
+        remove_bundle(task, their)
+        add_bundle(task, bundle)
+        remove_bundle(aside, bundle)
+        add_bundle(aside, their)
+    if loaded:
+        for one in theirs:
+            remove_bundle(aside, one)
+    if best < 0:
+        return False
+    their = theirs[best]
+    remove_bundle(task, bundle)
+    add_bundle(task, their)
+    recount_bundle(task, counts, bundle, slot, other)
+    recount_bundle(task, counts, their, other, slot)
+    members[at], theirs[best] = their, bundle
+    put(task, groups, other, theirs)
+    put(task, groups, slot, members)
+    ends_of(task, members, ends)
+    return True
+
+
+@compiled
+def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
+    """Moves or exchanges bundles of a group; how many."""
+    bundles = task.bundles
+    members = members_of(groups, slot)
+    ends = np.empty((6, bundles.cells.shape[1]), np.int64)
+    for bundle in members:
+        add_bundle(task, bundle)
+    ends_of(task, members, ends)
+    moved, at = 0, 0
+    while at < members.shape[0]:
+        bundle = members[at]
+        cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
+        left = groups.rows[slot] - rows
+        gain = groups.rows[slot] * groups.ncp[slot]
+        if left > 0:
+            gain -= left * _ncp_without(task.shape, ends, cells)
+        at += 1
+        if gain < GAIN_MIN:
+            continue
+        remove_bundle(task, bundle)
+        if left == 0 or holds(task.rules, task.scratch):
+            other, _ = nearest(task, groups, counts, slot, bundle, gain - GAIN_MIN, np.int64(EXCHANGE_VISITS))
+            if other >= 0:
+                recount_bundle(task, counts, bundle, slot, other)
+                members = np.append(members[: at - 1], members[at:])
+                at -= 1
+                touched = _touches(ends, cells)
+                put(task, groups, slot, members)
+                join(task, groups, other, bundle)
+                if touched:
+                    ends_of(task, members, ends)
+                moved += 1
+                continue
+        add_bundle(task, bundle)
+        if groups.rows[slot] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[slot] + GAIN_MIN:
+            moved += _swap(task, aside, groups, counts, slot, members, at - 1, ends, gain)
+    for bundle in members:
+        remove_bundle(task, bundle)
+    return moved
+
+
+def exchanged(
+    task: Task, qi_group: Ints, n_slots: int, sweeps: int, on_progress: OnProgress = unheard
+) -> tuple[float, Ints]:
+    """The loss and the groups of qi_group (m,), numbers below n_slots, after some sweeps of exchanges."""
+    aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
+    groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
+    for done in range(sweeps):
+        parts = changed_slots(task, groups, part_of(on_progress, done / sweeps, (done + 1) / sweeps))
+        if sum(_exchange_some(task, aside, groups, counts, slots) for slots in parts) == 0:
+            break
+    return _found(groups, len(qi_group))
+
+
+@compiled
+def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slots: Ints) -> int:
+    """Moves or exchanges bundles of the groups in some slots; how many."""
+    moved = 0
+    for at in slots:
+        slot = int(at)
+        groups.changed[slot] = False
+        if groups.rows[slot] * groups.ncp[slot] > GAIN_MIN:
+            moved += _relieve(task, aside, groups, counts, slot)
+    return moved
+
+
+@compiled
+def _found(groups: Groups, m: int) -> tuple[float, Ints]:
+    """The loss of all groups, and every bundle's group; (m,)."""
+    found, loss = np.empty(m, np.int64), 0.0
+    for slot in range(groups.rows.shape[0]):
+        loss += groups.rows[slot] * groups.ncp[slot]
+        bundle = groups.first[slot]
+        while bundle >= 0:
+            found[bundle] = slot
+            bundle = groups.next[bundle]
+    return loss, found

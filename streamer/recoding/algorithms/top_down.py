@@ -1,12 +1,22 @@
 """Top-down local recoding: one QI group that says nothing, specialized level by level as long as the model holds.
 
-The first QI group is the whole table, at the tops of all attributes. Each is specialized
-into children and perhaps a remainder, which are specialized in turn, until no attribute can be lowered. QI groups are
-numbered depth first: children in the order of their first rows, then the remainder.
+The first QI group is the whole table, at the tops of all attributes. A QI group has one level for every attribute
+(`attribute.levels`) and publishes what these levels say. *Specializing* an attribute by one level splits its rows into
+children, one for each value of that level. The attribute whose specialization lowers the NCP of the group's rows most
+is chosen, of equals the earlier one. A level at which all rows agree is taken at once. Children are specialized in
+turn, until no attribute can be lowered.
+
+Children that do not hold stay behind, unspecialized, together: the *remainder*, a group like any other, and smaller
+than the one it comes from. A remainder that does not hold takes rows back: from the child of most rows first (of equals
+the earlier child), row by row as they come, each row that lessens what the remainder lacks (`local_recoding.lack`) and
+without which its child still holds. If that is not enough, it takes back whole children, those of fewest rows first (of
+equals the later). So children and remainder hold, and every row is in one of them. QI groups are numbered depth first:
+children in the order of their first rows, then the remainder.
 
 Source: Wong, Li, Fu and Wang, "(alpha, k)-Anonymity: An enhanced k-anonymity model for privacy-preserving data
-publishing", KDD 2006, which Tong et al. 2010 cite beside their bottom-up twin.
-"""
+publishing", KDD 2006, which Tong et al. 2010 cite beside their bottom-up twin. They choose the attribute with which
+most rows are specialized; NCP also distinguishes a large step from a small one. They know no individuals, and neither
+does taking back: rows are taken back one by one."""
 
 from __future__ import annotations
 
@@ -17,45 +27,27 @@ import numpy as np
 from streamer.numba_support.jit import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, no_objections
+from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.algorithms.local_recoding import lack
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
-# Specializing one QI group of local recoding from the top down: which attribute, and which rows stay behind.
-#
-# A QI group has one level for every attribute (`attribute.levels`) and publishes what these levels say. *Specializing*
-# an attribute by one level parts its rows into children, one for each value of that level. Of all attributes, that is
-# specialized which lowers the NCP of the group's rows most; ties go to the earlier one. A level at which all rows agree
-# is taken at once. A group that no attribute can lower is done.
-#
-# Children that do not hold stay behind, unspecialized, together: the *remainder*, a group like any other, and smaller
-# than the one it comes from. A remainder that does not hold takes rows back: from the child of most rows first (ties:
-# the earlier child), row by row as they come, each row that lessens what the remainder lacks (`orphans.lack`) and that
-# its child holds without; and if that is not enough, whole children, those of fewest rows first (ties: the later). So
-# children and remainder hold, and everybody is in one of them.
-#
-# Wong et al. 2006 (`top_down`) choose the attribute with which most rows are specialized; NCP also tells a large step
-# from a small one. They know no individuals: rows are taken back one by one.
-
-REMAINDER = -1
+REMAINDER = -1  # the number of a child
 
 
 class LevelTree(NamedTuple):
     """The levels of d attributes over the cells that occur, and where every row stands.
 
-    cell_number (d, n): the row's cell, numbered among the n_used of its attribute that occur. What attribute j says at
-    level v of cell number c is at the position start[j] + v * n_used[j] + c: of `value` as a number among the values of
-    that level, of `ncp` as its NCP.
+    What attribute j says at level v of cell number c is at the position start[j] + v * n_used[j] + c of value and ncp.
     """
 
-    cell_number: Ints
-    start: Ints
-    n_used: Ints
-    n_levels: Ints
-    value: Ints
+    cell_number: Ints  # (d, n) the row's cell, numbered among those of its attribute that occur
+    start: Ints  # (d,)
+    n_used: Ints  # (d,) cells that occur
+    n_levels: Ints  # (d,)
+    value: Ints  # as a number among the values of its level
     ncp: Floats
 
 
@@ -73,22 +65,19 @@ class Trial(NamedTuple):
 
 def tree_of(microdata: Microdata) -> LevelTree:
     """The levels of the table's attributes, and where its rows stand."""
-    start, n_used, n_levels, value, ncp, cell_number = [], [], [], [], [], []
-    at = 0
-    for j, attribute in enumerate(microdata.table.attributes):
-        used, here = np.unique(microdata.cells[:, j], return_inverse=True)
+    n, attributes = len(microdata), microdata.table.attributes
+    numbers, sizes, value, ncp = np.empty((len(attributes), n), dtype=np.int64), [], [], []
+    for j, attribute in enumerate(attributes):
+        used, numbers[j] = np.unique(microdata.cells[:, j], return_inverse=True)
         levels, axis = attribute.levels, Space([attribute.axis])
-        cell_number.append(here.astype(np.int64))
-        start.append(at)
-        n_used.append(len(used))
-        n_levels.append(levels.n_levels)
+        sizes.append((len(used), levels.n_levels))
         for level in range(levels.n_levels):
             lo, hi = levels.recode(level, used)
             value.append(value_numbers(levels, level, used))
             ncp.append(axis.ncp(lo[:, None], hi[:, None]))
-        at += len(used) * levels.n_levels
-    starts, n_cells, heights = (np.array(column, dtype=np.int64) for column in (start, n_used, n_levels))
-    return LevelTree(np.stack(cell_number), starts, n_cells, heights, np.concatenate(value), np.concatenate(ncp))
+    n_used, n_levels = np.array(sizes, dtype=np.int64).T.copy()
+    start = np.cumsum(n_used * n_levels) - n_used * n_levels
+    return LevelTree(numbers, start, n_used, n_levels, np.concatenate(value), np.concatenate(ncp))
 
 
 def trial_for(rules: Rules, tree: LevelTree) -> Trial:
@@ -115,7 +104,7 @@ def _agree(tree: LevelTree, j: int, level: int, rows: Ints) -> bool:
 
 @compiled
 def _sort_by_child(tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints) -> int:
-    """Fills in values, along and begins for the children of a specialization to `level`; how many children."""
+    """Fills in values, along and begins for the children that attribute j has at `level`; how many."""
     n_children = 0
     for row in rows:
         value = _value(tree, j, level, row)
@@ -138,7 +127,7 @@ def _sort_by_child(tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints
 
 @compiled
 def _specialize(rules: Rules, tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints) -> float:
-    """Fills in trial.child for attribute j at `level`, one below the group's; by how much the rows' NCP falls."""
+    """Fills in trial.child for attribute j at `level`, one below the group's; returns how much the rows' NCP falls."""
     n_children = _sort_by_child(tree, trial, j, level, rows)
     stands = np.empty(n_children, dtype=np.bool_)
     n_behind = 0
@@ -169,15 +158,14 @@ def _hold_remainder(rules: Rules, trial: Trial, rows: Ints, stands: Bools) -> No
     for row in rows:
         if trial.child[row] == REMAINDER:
             add(rules, trial.remainder, row)
+    size = np.diff(trial.begins[: len(stands) + 1])
     asked = ~stands
-    while lack(rules, trial.remainder) > 0:
-        c = _largest(trial, asked)
-        if c < 0:
-            break
+    while lack(rules, trial.remainder) > 0 and not asked.all():
+        c = int(np.argmax(np.where(asked, -1, size)))
         asked[c] = True
         _take_back(rules, trial, trial.along[trial.begins[c] : trial.begins[c + 1]])
-    while lack(rules, trial.remainder) > 0:
-        c = _smallest(trial, stands)
+    while lack(rules, trial.remainder) > 0:  # at least one child stands, or the remainder would hold
+        c = len(size) - 1 - int(np.argmin(np.where(stands, size, len(trial.along) + 1)[::-1]))
         stands[c] = False
         for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
             if trial.child[row] != REMAINDER:
@@ -189,30 +177,8 @@ def _hold_remainder(rules: Rules, trial: Trial, rows: Ints, stands: Bools) -> No
 
 
 @compiled
-def _largest(trial: Trial, asked: Bools) -> int:
-    """The child of most rows that was not asked yet, the first of equals; -1 if there is none."""
-    found, most = -1, 0
-    for c in range(len(asked)):
-        size = trial.begins[c + 1] - trial.begins[c]
-        if not asked[c] and size > most:
-            found, most = c, size
-    return found
-
-
-@compiled
-def _smallest(trial: Trial, stands: Bools) -> int:
-    """The child of fewest rows that stands, the last of equals; at least one does, or the remainder would hold."""
-    found, least = -1, len(trial.along) + 1
-    for c in range(len(stands)):
-        size = trial.begins[c + 1] - trial.begins[c]
-        if stands[c] and size <= least:
-            found, least = c, size
-    return found
-
-
-@compiled
 def _take_back(rules: Rules, trial: Trial, members: Ints) -> None:
-    """Rows that the remainder needs and that the child `members` holds without."""
+    """Takes back rows that the remainder needs and without which the child `members` holds."""
     missing = lack(rules, trial.remainder)
     for row in members:
         add(rules, trial.giving, row)
@@ -232,7 +198,7 @@ def _take_back(rules: Rules, trial: Trial, members: Ints) -> None:
 
 @compiled
 def choose(rules: Rules, tree: LevelTree, trial: Trial, level: Ints, rows: Ints, child: Ints) -> int:
-    """The attribute to specialize, -1: none; child: then by row of `rows`. Levels at which all agree are taken."""
+    """The attribute to specialize, or -1; fills in child by row of `rows`; lowers levels at which all rows agree."""
     best, most = -1, 0.0
     for j in range(len(level)):
         while level[j] > 0 and _agree(tree, j, level[j] - 1, rows):
@@ -317,10 +283,4 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     return Recoding(qi_group, lo, hi)
 
 
-TOP_DOWN = Algorithm(
-    "top-down",
-    "specializes, level by level, the rows that still hold then",
-    "Wong et al. 2006",
-    run,
-    no_objections,
-)
+TOP_DOWN = Algorithm("top-down", "specializes, level by level, the rows that still hold then", "Wong et al. 2006", run)

@@ -2,10 +2,13 @@
 
 The rules of this file
 ----------------------
-* The names and their order are a promise to readers of the JSON. `WHAT` says in a line what each is, and
-  `WHAT_JOINED` of a lossy join: what a recoding's boxes cost says nothing of a join, which publishes the cells.
+* The names and their order are a promise to readers of the JSON. `WHAT` says in a line what each is, and `WHAT_JOINED`
+  says it of a lossy join. What boxes cost says nothing of a join, which publishes the cells.
 * A measure is an int, a float or None, never NaN: None if there is nothing to measure (no rows, no QI groups, no
   sensitive column).
+* A reader joins the two tables of a lossy join by QI group, and gets every vector of cells of a group beside every
+  sensitive row of it. For every published row one of these rows is true, and the others are not (Tong et al. 2010,
+  section 3.2).
 """
 
 from __future__ import annotations
@@ -20,12 +23,6 @@ from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata
 
-# What a lossy join hides: nothing of the quasi-identifiers, but which of them belongs to which sensitive row.
-#
-# A reader joins the two tables by QI group, and gets every vector of cells of a group beside every sensitive row of it:
-# one of these rows is true for every published row, the others are not (the join is lossy: Tong et al. 2010, section
-# 3.2). Where there is nothing to measure the answer is None.
-
 
 def joined_rows(join: LossyJoin) -> int:
     """Rows of the two tables joined by QI group."""
@@ -35,7 +32,7 @@ def joined_rows(join: LossyJoin) -> int:
 
 
 def joined_true(join: LossyJoin) -> float | None:
-    """Share of the joined rows that are true: how often a reader is right who guesses; above 0, up to 1."""
+    """Share of the joined rows that are true: how often a reader who guesses is right; above 0, up to 1."""
     return len(join.stt_group) / joined_rows(join) if len(join.stt_group) else None
 
 
@@ -70,15 +67,15 @@ OF_BOXES = {"dm", "sed", "sed_literal", "sed_left_out", "ncp", "gcp", "il", "ril
 WHAT_JOINED: Mapping[str, str] = {name: what for name, what in WHAT.items() if name not in OF_BOXES} | {
     "quasi_identifiers": "rows of the table of quasi-identifiers: each vector of cells of a QI group, once",
     "joined_rows": "rows of the two tables joined by QI group",
-    "joined_true": "share of these rows that are true; the others say what was of nobody",
+    "joined_true": "share of these rows that are true; the others are true of no one",
 }
 
 
 def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
     """Every measure of `WHAT`, in its order.
 
-    model: what the recoding was made to hold; the k of `vulnerable` is its least number of rows, and `risk` looks at
-    the level at which it bounds shares (`streamer.recoding.metrics.risk.close_subjects`).
+    model: what the recoding was made to hold; the k of `vulnerable` is its least number of rows, and it decides the
+    level of `risk` (`streamer.recoding.metrics.risk.close_subjects`).
     """
     literal, left_out = utility.sed_literal(microdata, recoding)
     found = _groups(microdata, recoding, model) | {
@@ -96,7 +93,7 @@ def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
 
 
 def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
-    """Every measure of `WHAT_JOINED`, in its order: of the recoding as a lossy join."""
+    """Every measure of `WHAT_JOINED`, in its order, of the recoding as a lossy join."""
     join = lossy_join(microdata, recoding)
     found = _groups(microdata, recoding, model) | {
         "quasi_identifiers": len(join.qit_group),
@@ -107,7 +104,7 @@ def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> di
 
 
 def _groups(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
-    """What the QI groups are and risk, whatever they publish."""
+    """The measures that do not depend on what the QI groups publish."""
     return {
         "rows": len(microdata),
         "suppressed": recoding.n_suppressed,

@@ -1,10 +1,10 @@
 """What a recoding still risks: how many individuals hide each other, and how much a group gives away.
 
 A table is as safe as its worst group: minima of counts, maxima of shares, and of several sensitive columns the worst
-one. A row is an individual of its own where table.yaml declares none. A null is a sensitive value like any other in
-shares, and one of the l distinct ones only where table.yaml says so (`null_counts`; `streamer.privacy.models`).
-Suppressed rows are not published and risk nothing. Where there is nothing to measure (no QI groups, no sensitive
-column) the answer is None, never 0 and never NaN.
+one. If table.yaml declares no individuals, each row is one of its own. A null is a sensitive value like any other in
+shares, and one of the l distinct ones only if table.yaml says so (`null_counts`; `streamer.privacy.models`). Suppressed
+rows are not published and risk nothing. If there is nothing to measure (no QI groups, no sensitive column) the answer
+is None, never 0 and never NaN.
 
 Sources: risk R(c) and R(T): Gui et al. 2020, definition 1, equations 1 and 2; vulnerable and single-value groups: Tong
 et al. 2010, section 4; prosecutor risk: El Emam and Dankar 2008.
@@ -25,25 +25,17 @@ from streamer.table.arrays import NUMBERS_MAX, Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
 from streamer.table.schema import Table
 
-# How often each value occurs in each QI group: what measures of diversity, risk and entropy are made from.
-#
-# Suppressed rows count nowhere: they are not in the published table. Counting is sorting: n log n over whole columns,
-# whatever the number of groups and values.
-
 
 class Tally(NamedTuple):
-    """One entry for every value that occurs in a group, sorted by group; int64, all of one length.
-
-    group: the group's number; value: which value; rows: how many rows of the group have it.
-    """
+    """One entry for every value that occurs in a QI group, sorted by group; int64, all of one length."""
 
     group: Ints
     value: Ints
-    rows: Ints
+    rows: Ints  # how many rows of the group have the value
 
 
 def tally(recoding: Recoding, values: Ints) -> Tally:
-    """Counts `values`, int64 (n,) from 0, in every QI group.
+    """Counts `values`, int64 (n,) from 0, in every QI group; suppressed rows do not count.
 
     >>> one, two = np.array([[0], [5]]), np.array([[4], [9]])
     >>> tally(Recoding(np.array([0, 0, 1, -1]), one, two), np.array([7, 7, 2, 2])).rows
@@ -70,7 +62,7 @@ def distinct_by_group(microdata: Microdata, recoding: Recoding, subject: Subject
 def share_by_group(microdata: Microdata, recoding: Recoding, subject: Subject) -> Floats:
     """The largest share of one subject in every QI group; float64 (g,), above 0 up to 1.
 
-    With a column's ancestors as the subject this is R(c) of Gui et al. 2020, equation 1.
+    If the subject is a column's ancestors, this is R(c) of Gui et al. 2020, equation 1.
     """
     found = tally(recoding, microdata.subject(subject))
     top = np.zeros(recoding.n_groups, dtype=np.int64)
@@ -124,10 +116,10 @@ def risk(microdata: Microdata, recoding: Recoding, model: Model) -> float | None
 
 
 def close_subjects(table: Table, model: Model) -> tuple[Subject, ...]:
-    """What counts as semantically close, one subject for each sensitive column.
+    """What counts as semantically close: one subject for each sensitive column.
 
-    The lowest level above 0 at which the model bounds the column's shares; else the table's `privacy.level` (level 1
-    unless it says otherwise); for a column without a hierarchy its values themselves.
+    It has the lowest level above 0 at which the model bounds the column's shares; else the table's `privacy.level` (by
+    default 1); for a column without a hierarchy it is the values themselves.
     """
     close = []
     for column in table.sensitive:
@@ -150,13 +142,13 @@ def single_value(microdata: Microdata, recoding: Recoding) -> float | None:
 
 
 def prosecutor_max(microdata: Microdata, recoding: Recoding) -> float | None:
-    """The best chance to pick somebody known to be in the table: 1 / individuals of the smallest group."""
+    """The best chance to pick a person who is known to be in the table: 1 / individuals of the smallest group."""
     smallest = k_individuals(microdata, recoding)
     return None if smallest is None else 1 / smallest
 
 
 def prosecutor_mean(microdata: Microdata, recoding: Recoding) -> float | None:
-    """That chance on average over the published rows; 1 / AES where every row is its own individual."""
+    """That chance on average over the published rows; 1 / AES if every row is its own individual."""
     if not recoding.n_groups:
         return None
     sizes = recoding.sizes

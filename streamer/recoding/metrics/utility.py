@@ -1,11 +1,10 @@
 """What a recoding cost: how large its groups are, and how much of every value it hides.
 
 n is the number of source rows, suppressed ones included; d the number of quasi-identifiers; E a QI group. What is
-measured is the published box, whichever algorithm made it, and all attributes weigh the same. A suppressed row has
-lost everything: 1 for each of its attributes (`ncp`, `ril`, `distortion`), n in `dm`; `aes`, `gcp` and `sed` look at
-published rows only. Where there is nothing to measure (no rows, no groups) the answer is None, never 0 and never NaN.
-Sums over groups are exactly rounded (`math.fsum`), so that neither the order of the rows nor the numbers of the groups
-show.
+measured is the published box, from any algorithm, and all attributes weigh the same. A suppressed row has lost
+everything: 1 for each of its attributes (`ncp`, `ril`, `distortion`), n in `dm`; `aes`, `gcp` and `sed` look at
+published rows only. If there is nothing to measure (no rows, no groups) the answer is None, never 0 and never NaN. Sums
+over groups are exactly rounded (`math.fsum`), so the order of the rows and the numbers of the groups change nothing.
 
 Sources: AES, DM and SED as in Yan and Liu 2008, section 3; DM with suppressed rows: Bayardo and Agrawal 2005; GCP:
 Ghinita et al. 2007; IL and RIL: Gui et al. 2020, equations 3 to 7; distortion ratio: Tong et al. 2010, section 4.
@@ -31,7 +30,7 @@ def aes(recoding: Recoding) -> float | None:
 def dm(recoding: Recoding) -> int:
     """Discernability: the sum of |E|^2, and n for each suppressed row (Bayardo and Agrawal 2005).
 
-    Pairs of rows, ordered, that a reader cannot tell apart; a suppressed row could be any.
+    Ordered pairs of rows that a reader cannot tell apart; a suppressed row could be any.
     """
     sizes = recoding.sizes
     return int((sizes * sizes).sum()) + recoding.n_suppressed * len(recoding.qi_group)
@@ -41,7 +40,7 @@ def entropy_by_group(microdata: Microdata, recoding: Recoding) -> Floats:
     """Shannon entropy of the rows' vectors of cells in every QI group, in bits; float64 (g,).
 
     Yan and Liu 2008, definition 6, with a row's whole quasi-identifier as the random variable: their text speaks of the
-    entropy of the class's data points and names no dimension. 0 where all rows of the group are alike.
+    entropy of the class's data points and names no dimension. 0 if all rows of the group are alike.
     """
     found = tally(recoding, row_numbers(microdata.cells))
     share = found.rows / recoding.sizes[found.group]
@@ -72,7 +71,7 @@ def sed_literal(microdata: Microdata, recoding: Recoding) -> tuple[float | None,
 
 
 def _density(entropy: Floats, width: Ints) -> Floats:
-    """Entropy / volume, one attribute after the other: a volume too large for float64 ends in 0, not in an overflow."""
+    """Entropy / volume, one attribute after the other: a volume too large for float64 gives 0, not an overflow."""
     density = entropy
     for along in width.T:
         density = density / along
@@ -98,7 +97,7 @@ def ncp(microdata: Microdata, recoding: Recoding) -> float | None:
 def gcp(microdata: Microdata, recoding: Recoding) -> float | None:
     """Global certainty penalty: sum of |E| NCP(E) / (d * published rows); 0 to 1 (Ghinita et al. 2007).
 
-    The same as `ncp` where no row is suppressed. With s of n rows suppressed, ncp = ((n - s) gcp + s) / n.
+    The same as `ncp` if no row is suppressed. With s of n rows suppressed, ncp = ((n - s) gcp + s) / n.
     """
     total = fsum(recoding.sizes * microdata.space.ncp(recoding.lo, recoding.hi))
     return _ratio(total, _n_published(recoding) * microdata.space.d)
@@ -122,8 +121,8 @@ def ril(microdata: Microdata, recoding: Recoding) -> float | None:
 def heights(microdata: Microdata, recoding: Recoding) -> Ints:
     """Generalization height of every published value: the lowest level whose value covers the box; int64 (g, d).
 
-    Levels are those of full-domain recoding (`Attribute.levels`), for numbers too. So a box has one height however it
-    came about, and under full-domain recoding it is the level itself, or a lower one that publishes the same.
+    Levels are those of full-domain recoding (`Attribute.levels`), for numbers too. So the height depends on the box
+    alone, and under full-domain recoding it is the level itself, or a lower one that publishes the same.
     """
     found = np.zeros(recoding.lo.shape, dtype=np.int64)
     for j, attribute in enumerate(microdata.table.attributes):
@@ -149,7 +148,7 @@ def distortion(microdata: Microdata, recoding: Recoding) -> float | None:
 
 
 def _mean_over_rows(recoding: Recoding, terms: Floats) -> Floats | None:
-    """Mean loss per source row of what each group's rows lost, (g, d); suppressed rows lost 1. float64 (d,)."""
+    """Mean over the source rows of terms (g, d), what each group's rows lost; suppressed rows lost 1. float64 (d,)."""
     n = len(recoding.qi_group)
     if not n:
         return None

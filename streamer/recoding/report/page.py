@@ -2,8 +2,15 @@
 
 They are written for a data protection officer: what was done to what and when, what is guaranteed in words, what can
 still be found out, and then every measure with what it means. They show counts, shares, losses, settings and the text
-of table.yaml, never a value of a row, so a report may go where the published table goes. The same run gives the same
-bytes, but for the time that it is handed.
+of table.yaml, never a value of a row or a label of a category, so a report may go where the published table goes. The
+same run gives the same bytes, except for the time that the caller passes.
+
+Attackers have the names that ARX and El Emam and Dankar 2008 gave them. The *prosecutor* knows that a person is in the
+table. The *journalist* wants to find anybody at all and does not know who is in it: the risk is at most the
+prosecutor's, and how far below depends on the people who might have been in the table, of whom nothing is known here.
+The *marketer* wants as many as possible right. None of them counts what a QI group gives away without a person being
+picked out: that is said of every sensitive column. What no figure looks at is said last: rows of one person that count
+as several people, and columns that are published as they are.
 """
 
 from __future__ import annotations
@@ -27,31 +34,22 @@ from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.arrays import Floats, Ints
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import LOSSY_JOIN, Table
-
-# What a report says of itself: when it was made, by which version, from what, and under which table.yaml.
-#
-# Nothing here is read from a clock or a file: the caller hands it in.
+from streamer.table.schema import LOSSY_JOIN
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """made: date and time in words; input_name: of the file, without its folder; settings: the text of table.yaml."""
+    """When a report was made, by which version, and from what."""
 
-    made: str
+    made: str  # date and time in words
     version: str
-    input_name: str
-    settings: str
+    input_name: str  # of the file, without its folder
+    settings: str  # the text of table.yaml
 
-
-# What every measure means to somebody who has never heard its name: one or two plain sentences.
-#
-# `WHAT` of the measures says precisely what each is; this says what to make of a high or a low one. The meaning depends
-# on the form that is published, and on whether individuals are declared.
 
 MEANING: Mapping[str, str] = {
     "rows": "How many rows went in.",
-    "suppressed": "These rows are not in the published table at all. Many of them bend every statistic.",
+    "suppressed": "Rows that are not in the published table at all. Many of them distort every statistic.",
     "groups": "People are published in groups that look alike. More groups keep more detail.",
     "aes": "How many rows look alike, on average. The nearer to the smallest allowed, the more detail is kept.",
     "dm": "Grows with the square of the groups' sizes: low where no group is larger than it has to be.",
@@ -60,14 +58,14 @@ MEANING: Mapping[str, str] = {
     "sed_left_out": "Groups that the figure above cannot count, because all their rows are alike in some column.",
     "ncp": "How much detail was given up: 0 is exact values, 1 is nothing but stars. 0.05 is little, 0.3 is much.",
     "gcp": "The same without the rows that were left out.",
-    "il": "The sum behind the next figure; it grows with the number of rows.",
+    "il": "The sum from which the next figure is made; it grows with the number of rows.",
     "ril": "How much was given up, of all there was to give up: 0 is nothing, 1 is everything.",
     "distortion": "How far up their hierarchies values were lifted: 0 not at all, 1 to the very top.",
     "k": "The smallest crowd that anybody of the table is hidden in, counted in rows.",
     "k_individuals": "The smallest crowd counted in people: one person with five rows is one person.",
     "l": "How many different secrets there are in the group that has the fewest. 1 means that a secret is known.",
     "alpha": "How much of a group is one and the same person. 1 means a group of one person.",
-    "beta": "How sure one can be of a secret in the worst group: 0.5 is a coin's toss, 1 is certain.",
+    "beta": "How sure one can be of a secret in the worst group: 0.5 is a coin toss, 1 is certain.",
     "risk": "The same for secrets that are close to each other, such as two diseases of the lung.",
     "vulnerable": "Groups that look large enough by their rows and are not by their people. Should be 0.",
     "single_value": "Groups in which all rows are one person's. Should be 0.",
@@ -75,134 +73,55 @@ MEANING: Mapping[str, str] = {
     "prosecutor_mean": "The same risk on average over the rows.",
     "quasi_identifiers": "How many rows the first table has.",
     "joined_rows": "How many rows there are once both tables are put together again.",
-    "joined_true": "Of these rows, how many are true. The others are what hides people.",
+    "joined_true": "The share of these rows that is true. The others are what hides people.",
 }
+"""What to make of a measure, for somebody who has never heard its name; `WHAT` says precisely what it is."""
 
 OF_NOBODY: Mapping[str, str] = {
     "k_individuals": "The same as k: table.yaml does not say whose rows they are, so each counts as a person.",
     "alpha": "How much of a group is one row; of people it says nothing, because table.yaml does not say whose it is.",
-    "vulnerable": "Cannot be told: table.yaml does not say whose rows they are. Always 0.",
-    "single_value": "Cannot be told: table.yaml does not say whose rows they are. Always 0.",
+    "vulnerable": "Unknown: table.yaml does not say whose rows they are. Always 0.",
+    "single_value": "Unknown: table.yaml does not say whose rows they are. Always 0.",
 }
-"""Where k counts rows, and no people."""
+"""The same if k counts rows, not people."""
 
 OF_A_JOIN: Mapping[str, str] = {
     "groups": "Within a group it is open whose secret is whose; quasi-identifiers are not.",
     "aes": "Among how many rows a secret could be anybody's, on average.",
     "k": "The fewest rows among which it is open whose secret is whose. Who is in the table is not open.",
-    "prosecutor_max": "Whoever is found in the first table: the chance to pick her row of the second one, at worst.",
+    "prosecutor_max": "For a person found in the first table: the chance to pick her row of the second one, at worst.",
     "prosecutor_mean": "The same chance on average over the rows.",
 }
-"""Of a lossy join, in which everybody can be found."""
+"""The same for a lossy join, in which everybody can be found."""
 
 
 def meanings(form: str, by_individual: bool) -> Mapping[str, str]:
-    """What every measure means of a table that is published in this form; by_individual: k counts people."""
+    """What every measure means for a table published in this form; by_individual: k counts people."""
     return {**MEANING, **(OF_A_JOIN if form == LOSSY_JOIN else {}), **({} if by_individual else OF_NOBODY)}
 
 
-# The few sentences that come before all measures: what is guaranteed, and what an attacker can still do.
-#
-# Attackers have the names that ARX and El Emam and Dankar 2008 gave them. The *prosecutor* knows that a person is in
-# the table. The *journalist* wants to find anybody at all and does not know who is in it: the risk is at most the
-# prosecutor's, and how far below depends on the people who might have been in the table, of whom nothing is known here.
-# The *marketer* wants as many as possible right. None of them counts what a QI group gives away without anybody being
-# picked out: that is said of every sensitive column. What no figure looks at is said last: rows of one person that
-# count as several people, and columns that are published as they are.
-
 CROWDS = (2, 3, 5, 10, 20)
-"""Numbers of people below which a row's crowd is counted as small."""
+"""Numbers of people: a row with fewer around it is counted as at risk."""
 
 
-@dataclass(frozen=True)
-class Headline:
-    """One finding: who or what, how much in a few words, and what it means."""
-
-    title: str
-    figure: str
-    sentence: str
-
-
-def headlines(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding, form: str) -> list[Headline]:
-    """What can still be found out; nothing if nothing is published."""
+def attacks(microdata: Microdata, recoding: Recoding) -> dict[str, Any] | None:
+    """What decides, beside the measures, who can still find out what; None if nothing is published."""
     if not recoding.n_groups:
-        return []
-    by_individual = microdata.individuals is not None
-    about_people = _of_a_join() if form == LOSSY_JOIN else _of_rows(measures, by_individual)
-    return [*about_people, *_of_values(microdata, recoding), *_not_looked_at(microdata.table)]
-
-
-def _of_rows(measures: Mapping[str, Any], by_individual: bool) -> Iterator[Headline]:
-    worst, mean, alpha = measures["prosecutor_max"], measures["prosecutor_mean"], measures["alpha"]
-    picks = "picks her out of the people of her QI group" if by_individual else "picks the right row"
-    yield Headline(
-        "Prosecutor",
-        f"{chance(worst)} at worst, {chance(mean)} on average",
-        f"Somebody who knows that a person is in the table, and her quasi-identifiers, {picks} with this chance. That "
-        "she is in the table is not hidden.",
-    )
-    if by_individual and alpha > worst:
-        yield Headline(
-            "One row of a person's QI group",
-            f"is hers with {percent(alpha)} at worst",
-            "Some people have more of a QI group's rows than others, and whoever knows that of somebody guesses better "
-            "than by counting people. `alpha` in table.yaml bounds it.",
-        )
-    yield Headline(
-        "Journalist",
-        f"{chance(worst)} at most",
-        "Somebody who wants to find anybody, and does not know who is in the table. How much lower it really is "
-        "depends on the people who might have been in it; without a register of them the prosecutor's is the bound.",
-    )
-    yield Headline(
-        "Marketer",
-        f"{percent(mean)} of the rows",
-        "Somebody who guesses for every row, and wants as many right as possible.",
-    )
-
-
-def _of_a_join() -> Iterator[Headline]:
-    yield Headline(
-        "Who is in the table",
-        "not hidden",
-        "Quasi-identifiers are published as exactly as the columns' grids are, so whoever knows somebody's sees "
-        "whether such a person is in the table, and in which QI group. Prosecutor, journalist and marketer find people "
-        "here; what is hidden is which value is whose.",
-    )
-
-
-def _of_values(microdata: Microdata, recoding: Recoding) -> Iterator[Headline]:
-    for column in microdata.table.sensitive:
-        name = microdata.table.kept[column].name
-        shares = share_by_group(microdata, recoding, Subject(column))
-        known = int((shares == 1).sum())
-        alone = f"In {known:,} of {len(shares):,} QI groups all rows share one value: there it is known of everybody."
-        yield Headline(
-            f"{name}, of a person whose QI group is known",
-            f"guessed right with {percent(float(shares.max()))} at worst",
-            alone if known else "In no QI group do all rows share one value.",
-        )
-
-
-def _not_looked_at(table: Table) -> Iterator[Headline]:
-    if table.individual is None:
-        yield Headline(
-            "Whose rows they are",
-            "not known: every row counts as a person",
-            "table.yaml names no column that says it. Where somebody can have several rows, a QI group is fewer people "
-            "than rows, and every chance above is really higher.",
-        )
-    if as_they_are := [column.name for column in table.kept if not column.sensitive]:
-        yield Headline(
-            "Published as they are",
-            ", ".join(as_they_are),
-            "Whoever knows such a value of somebody can tell the rows of a QI group apart by it, and every chance "
-            "above is then really higher: no figure of this page looks at them.",
-        )
+        return None
+    table = microdata.table
+    shares = {
+        table.kept[column].name: share_by_group(microdata, recoding, Subject(column)) for column in table.sensitive
+    }
+    return {
+        "by_individual": microdata.individuals is not None,
+        "declared": table.individual is not None,
+        "values": {name: (float(share.max()), int((share == 1).sum()), len(share)) for name, share in shares.items()},
+        "as_they_are": [column.name for column in table.kept if not column.sensitive],
+    }
 
 
 def rows_at_risk(microdata: Microdata, recoding: Recoding) -> list[tuple[str, int, str]]:
-    """For every crowd: the risk that it stands for, how many rows have more, and their share of the published ones."""
+    """For every crowd: its risk, how many rows have a higher one, and their share of the published rows."""
     if not recoding.n_groups:
         return []
     sizes, people = recoding.sizes, individuals_by_group(microdata, recoding)
@@ -220,37 +139,32 @@ def chance(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """
+    """A share as a percentage.
+
     >>> percent(0.125), percent(0.00012)
     ('12.5 %', '0.012 %')
     """
     return f"{100 * share:.3g} %"
 
 
-# The pictures of a report, as SVG.
-#
-# A picture shows counts, shares and losses, no value of a row, and no label of a category. The same numbers give the
-# same bytes: no date, no random identifiers.
-
 WIDTH, HEIGHT = 640, 280  # pixels
 LEFT, RIGHT, TOP, BOTTOM = 72, 40, 20, 48
-"""Margins around what is drawn; numbers and labels stand in them."""
+"""Margins around the drawing, for numbers and labels."""
 
 CHARACTER, BAR = 8, 28
-"""Pixels that a character of a name may take, and the height of a bar with the gap to the next."""
+"""Pixels for a character of a name, and for a bar with the gap to the next."""
 
 COLOUR, INK = "#35618f", "#333"
 BINS_MAX, TICKS_MAX = 40, 8
 SEEN_BESIDE = 100
-"""The largest number of QI groups in a bar beside which a bar of one can still be seen."""
+"""A bar of one QI group can still be seen beside a bar of so many."""
 
 NAME_MAX = 40
-"""Characters of a name beside its bar: more would leave no room for the bar."""
+"""Characters of a name beside its bar; more would leave no room for the bar."""
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-SHARES = ("alpha", "beta")
-DEMANDS = {
+CONSTRAINTS = {
     "k": "k: rows (or individuals) of every QI group",
     "l": "l: distinct sensitive values of every QI group",
     "alpha": "alpha: largest share of one individual",
@@ -265,7 +179,7 @@ class ChartAxis(NamedTuple):
     last: float
     begin: float
     end: float
-    is_whole: bool = False  # a fraction of one means nothing
+    is_whole: bool = False  # fractions have no meaning
     is_log: bool = False
 
     def at(self, number: float) -> float:
@@ -287,7 +201,7 @@ class ChartAxis(NamedTuple):
 def group_sizes(sizes: Ints) -> str:
     """How many QI groups there are of each size; sizes int64 (g,). A data URI.
 
-    If one bar is so high that a single QI group could not be seen beside it, the axis counts in powers of ten.
+    The axis counts in powers of ten if a single QI group could not be seen beside the highest bar.
     """
     first, last = int(sizes.min()), int(sizes.max())
     width = -(-(last - first + 1) // BINS_MAX)
@@ -315,13 +229,13 @@ def _histogram(counts: Sequence[int], edges: Sequence[float], label: str, of_siz
 
 
 def tradeoff(curve: Curve) -> str:
-    """What every strength of a demand costs, with a mark at what is asked now. A data URI."""
+    """What every strength of a constraint costs, with a mark at what is asked now. A data URI."""
     ends = [LEFT, WIDTH - RIGHT]
-    if curve.demand in SHARES:
+    if curve.constraint in ("alpha", "beta"):
         ends.reverse()  # stricter to the right, as with k and l
     x = ChartAxis(min(curve.strengths), max(curve.strengths), ends[0], ends[1])
     y = ChartAxis(0, max(curve.losses) or 1, HEIGHT - BOTTOM, TOP)
-    svg = _picture(x, DEMANDS[curve.demand], HEIGHT)
+    svg = _picture(x, CONSTRAINTS[curve.constraint], HEIGHT)
     _draw_y(svg, y, "NCP")
     points = [(x.at(strength), y.at(loss)) for strength, loss in zip(curve.strengths, curve.losses, strict=True)]
     line = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
@@ -350,17 +264,17 @@ def bars(names: Sequence[str], values: Sequence[float], label: str) -> str:
 
 
 def _label(name: str) -> str:
-    """A name as text that every picture can hold."""
+    """A name as text that XML can hold, not too long."""
     return NOT_XML.sub("\ufffd", name if len(name) <= NAME_MAX else name[: NAME_MAX - 1] + "…")
 
 
 def _width(text: str) -> int:
-    """About how many pixels a text is wide."""
+    """About how many pixels wide a text is."""
     return CHARACTER * sum(2 if east_asian_width(character) in "FW" else 1 for character in text)
 
 
 def _picture(x: ChartAxis, label: str, height: int) -> Element:
-    """A picture with nothing but the axis below."""
+    """A picture with the axis below only."""
     svg = Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}")
     svg.attrib |= {"width": str(WIDTH), "height": str(height), "font-family": "sans-serif", "font-size": "12"}
     floor_at = height - BOTTOM
@@ -417,7 +331,7 @@ def anonymize_page(
         "anonymize.html",
         facts=facts,
         provenance=provenance,
-        headlines=headlines(facts["measures"], microdata, recoding, facts["form"]),
+        attacks=attacks(microdata, recoding),
         meaning=meanings(facts["form"], microdata.individuals is not None),
         at_risk=[] if "ncp" not in facts["measures"] else rows_at_risk(microdata, recoding),
         pictures=list(_pictures(facts["measures"], microdata, recoding)),
@@ -429,10 +343,7 @@ def compare_page(report: Mapping[str, Any], provenance: Provenance, curves: Sequ
     """The report of a comparison, which `streamer compare --json` prints; curves: of the default algorithm."""
     ran = [found for found in report["algorithms"] if "measures" in found]
     names = [found["name"] for found in ran]
-    drawn = {
-        "NCP": [found["measures"]["ncp"] for found in ran],
-        "seconds": [found["seconds"] for found in ran],
-    }
+    drawn = {"NCP": [found["measures"]["ncp"] for found in ran], "seconds": [found["seconds"] for found in ran]}
     return _rendered(
         "compare.html",
         report=report,
@@ -454,11 +365,13 @@ def _rendered(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(what={**WHAT, **WHAT_JOINED}, figure=figure, **values)
+    return environment.get_template(template).render(
+        what={**WHAT, **WHAT_JOINED}, figure=figure, chance=chance, percent=percent, **values
+    )
 
 
 def figure(value: bool | float | str | None) -> str:
-    """A number as people read it; nothing is a dash, and words stay."""
+    """A number as people read it; None is a dash, and words stay as they are."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -472,12 +385,12 @@ def figure(value: bool | float | str | None) -> str:
 
 
 def _tradeoffs(curves: Sequence[Curve], rows: int) -> dict[str, Any]:
-    drawn = [{"title": f"More {curve.demand}", "uri": tradeoff(curve)} for curve in curves]
+    drawn = [{"title": f"More {curve.constraint}", "uri": tradeoff(curve)} for curve in curves]
     return {"tradeoffs": drawn, "tradeoff_rows": ROWS_MAX if rows > ROWS_MAX else None}
 
 
 def _pictures(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, str]]:
-    """Title and picture (a data URI) of what can be shown; what attributes lost only if that was measured."""
+    """Title and picture (a data URI) of what can be shown; the attributes' losses only if these were measured."""
     losses = ncp_by_attribute(microdata, recoding) if "ncp" in measures else None
     if losses is not None:
         names = [attribute.name for attribute in microdata.table.attributes]

@@ -19,6 +19,7 @@ from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttri
 from streamer.table.calendar import Span
 from streamer.table.microdata import Microdata
 from worlds.calendars import temporal
+from worlds.kd import data_of
 from worlds.microdata import TEXTS, people
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
@@ -30,7 +31,7 @@ def some_people(n: int, k: int = 2) -> Microdata:
     """n people of 10 single years, all with one problem."""
     table = replace(people(YEARS, CITY), k=k)
     codes = np.array([[i % 10, i % 6] for i in range(n)], dtype=np.int64)
-    return Microdata(table, codes, None, np.zeros((n, 1), dtype=np.int64), TEXTS)
+    return data_of(table, codes)
 
 
 def silent(share: float) -> None:
@@ -50,7 +51,7 @@ def test_a_cost_is_that_of_a_run_with_that_k() -> None:
     assert (line["groups"], line["ncp"], line["suppressed"]) == (recoding.n_groups, ncp(data, recoding), 0)
 
 
-def test_beside_it_stands_the_cost_of_leaving_one_row_in_twenty_out() -> None:
+def test_each_k_also_has_the_cost_of_leaving_out_one_row_in_twenty() -> None:
     data = some_people(60)
     line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
     other, _ = suppressing(data.table, k_anonymity(5))
@@ -139,7 +140,7 @@ def test_places_within_the_cells_of_a_decimal_move_with_the_grid() -> None:
 def test_days_keep_their_dates_in_another_grid() -> None:
     days = [date(1980, 1, 31), date(1980, 2, 29), date(1980, 3, 1), date(1989, 6, 15)]
     codes = np.array([[BORN.calendar.code_of(day.toordinal() - 1)] for day in days])
-    data = Microdata(people(BORN), codes, None, np.zeros((4, 1), dtype=np.int64), TEXTS)
+    data = data_of(people(BORN), codes)
     finer = with_grid(data, 0, Span(1, "month"))
     (attribute,) = finer.table.attributes
     assert isinstance(attribute, TemporalAttribute)
@@ -153,7 +154,7 @@ def test_a_category_has_no_grid() -> None:
         with_grid(some_people(4), 1, D(2))
 
 
-def test_the_quickest_algorithm_that_may_leave_rows_out_is_the_one_beside() -> None:
+def test_rows_are_left_out_by_the_quickest_algorithm_that_can() -> None:
     data = some_people(60)
     able, reason = suppressing(data.table, k_anonymity(2))
     assert able is ALGORITHMS["degree-first"]
@@ -173,7 +174,7 @@ def test_a_lattice_too_large_to_wait_for_is_not_searched_and_said() -> None:
     assert able is None
     assert f"{31**3 * 16:,} nodes" in reason
     codes = np.arange(60)[:, None] % np.array([7, 5, 3, 2, 1])
-    data = Microdata(table, codes, None, np.zeros((60, 1), dtype=np.int64), TEXTS)
+    data = data_of(table, codes)
     found = costs(data, silent)
     assert found["none_suppressing"] == reason
     assert all("suppressing" not in line for line in found["k"])

@@ -24,10 +24,9 @@ from streamer.table.attributes import NumericAttribute
 from streamer.table.files import write_rows
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import KeptColumn, Table
-from worlds.microdata import MODELS, TABLES, holding, microdata
+from worlds.microdata import MODELS, holding, microdata, some_table
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 def folded(data: Microdata, recoding: Recoding) -> pd.DataFrame:
@@ -52,7 +51,7 @@ def test_the_published_table_is_what_the_changelog_would_fold_into(data: st.Data
     pd.testing.assert_frame_equal(published_frame(rows, recoding), folded(rows, recoding))
 
 
-def test_rows_of_a_group_stand_by_the_first_kept_column_and_then_by_the_others() -> None:
+def test_rows_of_a_group_are_sorted_by_the_first_kept_column_then_by_the_others() -> None:
     kept = (KeptColumn("problem", sensitive=True), KeptColumn("ward", sensitive=False), KeptColumn("bed", False))
     table = Table("people", ("id",), (AGE,), kept, k=2)
     values = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 1, 1]])

@@ -30,7 +30,7 @@ def test_a_box_is_the_smallest_publishable_one_around_the_rows_of_its_group(give
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())))
-def test_numbers_with_gaps_are_closed_up_and_nobody_changes_company(data: st.DataObject, small: Table) -> None:
+def test_gaps_in_numbers_are_closed_and_no_row_changes_its_group(data: st.DataObject, small: Table) -> None:
     people = data.draw(microdata(small))
     given_numbers = data.draw(st.lists(st.sampled_from([-1, 0, 3, 99]), min_size=len(people), max_size=len(people)))
     recoding = local_recoding(people, np.array(given_numbers))
@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[Callable[[], Recoding], int, str]] = {
     "a row too few": (lambda: _moved([0, 0, 0, 1, 1, 1]), 3, "a row has no QI group that exists"),
     "a group that is not there": (lambda: _moved([0, 0, 0, 1, 1, 1, 2]), 3, "a row has no QI group that exists"),
     "a number below suppressed": (lambda: _moved([0, 0, 0, 1, 1, 1, -2]), 3, "a row has no QI group that exists"),
-    "a box too few": (lambda: replace(GROUPS, hi=GROUPS.hi[:1]), 3, "have not one box each"),
+    "a box too few": (lambda: replace(GROUPS, hi=GROUPS.hi[:1]), 3, "not one box for each"),
     "a row in the wrong box": (lambda: _moved([1, 0, 0, 1, 1, 1, -1]), 3, "outside the box"),
     "a box that is no node": (lambda: _with_city(2, 3), 3, "a category that is no node of its hierarchy"),
     "a group below k": (lambda: GROUPS, 4, "2 of 2 QI groups do not hold the privacy model"),

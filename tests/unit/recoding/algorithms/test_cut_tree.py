@@ -14,13 +14,11 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.microdata import MODELS, TABLES, microdata, people
+from worlds.kd import data_of
+from worlds.microdata import every_model, microdata, people, some_table
 from worlds.small_tables import YEARS
 
 # One cut of one node, against all of them by the definition.
-
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 def weights(data: Microdata, cells: np.ndarray, at: int, power: int) -> float:
@@ -60,7 +58,7 @@ def test_the_cut_is_the_one_of_least_weight_and_one_whose_parts_hold_if_any_do(
 def test_a_large_node_is_never_cut_at_its_rim() -> None:
     """999 equal values and a stranger: the stranger alone would weigh least, and a chain of strangers n steps."""
     codes = np.array([0] * 999 + [9])[:, None]
-    rows = Microdata(people(YEARS), codes, None, np.zeros_like(codes), ((b"null",),))
+    rows = data_of(people(YEARS), codes)
     _, task = task_of(rows, k_anonymity(3))
     m = len(codes)
     assert m >= EVEN_FROM
@@ -72,7 +70,7 @@ def test_a_node_that_no_cut_makes_cheaper_is_cut_between_two_categories() -> Non
     """49 categories right under the root with 7 rows each: no part that is large enough has one category alone."""
     flat = CategoricalAttribute("code", Hierarchy.from_rows([f"{i}", "*"] for i in range(49)), YEARS.unit)
     leaves = np.repeat(np.arange(49), 7)[:, None]
-    rows = Microdata(people(flat), leaves, None, np.zeros_like(leaves), ((b"null",),))
+    rows = data_of(people(flat), leaves)
     _, task = task_of(rows, k_anonymity(3))
     m = len(leaves)
     assert m // EVEN_PART > 7
@@ -104,7 +102,7 @@ def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(
 
 def test_along_one_number_the_order_is_that_of_the_numbers() -> None:
     codes = np.random.default_rng(3).integers(0, 10, (200, 1))
-    rows = Microdata(people(YEARS), codes, None, np.zeros_like(codes), ((b"null",),))
+    rows = data_of(people(YEARS), codes)
     _, task = task_of(rows, k_anonymity(3))
     for sharpness in (0, 7):
         order, _ = order_of(task, sharpness)

@@ -12,31 +12,31 @@ from streamer.privacy.compiled import rules_of
 from streamer.recoding.algorithms.group_index import count_of, count_row, counts_for, discount_row
 from worlds.microdata import MODELS
 
-SEATS, CODES = 7, 40
+SLOTS, CODES = 7, 40
 
 
 @given(
-    places=st.lists(st.integers(0, SEATS - 1), min_size=1, max_size=60),
-    moves=st.lists(st.tuples(st.integers(0, 59), st.integers(0, SEATS - 1)), max_size=60),
+    places=st.lists(st.integers(0, SLOTS - 1), min_size=1, max_size=60),
+    moves=st.lists(st.tuples(st.integers(0, 59), st.integers(0, SLOTS - 1)), max_size=60),
     seed=st.integers(0, 99),
 )
 def test_counts_follow_rows_from_group_to_group(places: list[int], moves: list[tuple[int, int]], seed: int) -> None:
     model = MODELS["all at once"]
     subjects = np.random.default_rng(seed).integers(0, CODES, (len(places), len(model.subjects)))
     rules = rules_of(model, subjects)
-    counts = counts_for(rules, SEATS)
-    for row, seat in enumerate(places):
-        count_row(rules, counts, seat, row)
-    for row, seat in moves:
+    counts = counts_for(rules, SLOTS)
+    for row, slot in enumerate(places):
+        count_row(rules, counts, slot, row)
+    for row, slot in moves:
         if row < len(places):
             discount_row(rules, counts, places[row], row)
-            count_row(rules, counts, seat, row)
-            places[row] = seat
-    for seat in range(SEATS):
+            count_row(rules, counts, slot, row)
+            places[row] = slot
+    for slot in range(SLOTS):
         for i in range(len(model.subjects)):
-            expected = Counter(int(subjects[row, i]) for row, there in enumerate(places) if there == seat)
-            del expected[int(rules.uncounted[i])]  # a null that makes nobody diverse
+            expected = Counter(int(subjects[row, i]) for row, there in enumerate(places) if there == slot)
+            del expected[int(rules.uncounted[i])]  # a null that does not count as a value
             codes = range(subjects[:, i].max() + 1)
-            assert [count_of(counts, seat, i, code) for code in codes] == [expected[code] for code in codes]
-            assert counts.n_distinct[seat, i] == len(expected)
-            assert counts.top[seat, i] >= max(expected.values(), default=0)
+            assert [count_of(counts, slot, i, code) for code in codes] == [expected[code] for code in codes]
+            assert counts.n_distinct[slot, i] == len(expected)
+            assert counts.top[slot, i] >= max(expected.values(), default=0)

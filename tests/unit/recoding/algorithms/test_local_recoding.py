@@ -22,22 +22,22 @@ from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
 from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, assert_laws, boxes, canonical_form, holding, microdata, permuted
+from worlds.microdata import (
+    VALUES,
+    boxes,
+    canonical_form,
+    every_model,
+    microdata,
+    some_model,
+    some_table,
+)
 from worlds.models_by_hand import lacking, obeys
 
 # Rows that no group could hold: where they go, and what the groups around them give.
 
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-
-
-some_table = st.sampled_from(list(TABLES.values()))
-
-
-some_model = st.sampled_from(list(MODELS.values()))
-
 
 def settle(data: Microdata, model: Model, qi_group: list[int]) -> Recoding:
-    """The orphans, marked -1, settled beside groups that publish the smallest boxes of their members."""
+    """Settles the orphans, marked -1, among groups that publish the smallest boxes of their members."""
     group = np.array(qi_group)
     members = [data.cells[group == g] for g in range(max(qi_group) + 1)]
     ends = [data.space.box_of_cells(cells) for cells in members]
@@ -165,14 +165,14 @@ def spared(data: Microdata, model: Model, qi_group: list[int]) -> list[int]:
 @every_model
 @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data(), small=some_table)
-def test_orphans_stand_apart_with_the_portions_that_one_by_one_would_move_where_that_loses_least(
+def test_orphans_are_a_group_with_the_portions_that_would_move_one_by_one_if_that_loses_least(
     model: Model, data: st.DataObject, small: Table
 ) -> None:
     rows = canonical_form(data.draw(microdata(small, max_rows=25)))
     group = data.draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
     subjects = rows.subjects(model.subjects)
     failing = [g for g in set(group) if g >= 0 and not obeys(model, subjects[np.array(group) == g])]
-    group = [-1 if g in failing else g for g in group]  # orphans as they come, beside groups that hold
+    group = [-1 if g in failing else g for g in group]  # any orphans, and groups that hold
     number = {g: i for i, g in enumerate(sorted(set(group) - {-1}))}
     group = [number.get(g, -1) for g in group]
     assume(number and -1 in group and lacking(model, subjects[np.array(group) < 0]))
@@ -219,28 +219,6 @@ def test_what_a_group_lacks_is_how_many_strangers_would_make_it_hold(
         subjects = np.vstack([subjects, np.full((1, len(model.subjects)), 100 + strangers)])
         strangers += 1
     assert lack(rules, scratch) == strangers
-
-
-both = pytest.mark.parametrize("algorithm", [BOTTOM_UP, TOP_DOWN], ids=lambda algorithm: algorithm.name)
-
-
-@both
-@every_model
-@given(data=st.data(), small=some_table)
-def test_rows_are_in_one_group_that_holds_and_in_its_box(
-    algorithm: Algorithm, model: Model, data: st.DataObject, small: Table
-) -> None:
-    assert_laws(algorithm, data.draw(microdata(small)), model)
-
-
-@both
-@given(data=st.data(), small=some_table, model=some_model, seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_change_what_is_published(
-    algorithm: Algorithm, data: st.DataObject, small: Table, model: Model, seed: int
-) -> None:
-    rows = data.draw(microdata(small))
-    one = holding(algorithm, rows, model)
-    assert boxes(holding(algorithm, permuted(rows, seed), model)) == boxes(one)
 
 
 # --- bottom-up ---------------------------------------------------------------------------------------------------
@@ -368,7 +346,7 @@ def test_on_adult_both_lose_less_than_median_mondrian(adult: Path) -> None:
 
 
 @pytest.mark.slow
-@both
+@pytest.mark.parametrize("algorithm", [BOTTOM_UP, TOP_DOWN], ids=lambda algorithm: algorithm.name)
 def test_on_adult_the_kept_values_are_diverse_where_that_is_asked(algorithm: Algorithm, adult: Path) -> None:
     data = adult_microdata(5)
     model = k_anonymity(5) & distinct_l(VALUES, 2)

@@ -13,10 +13,8 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
-from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed
+from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed, some_table
 from worlds.small_tables import YEARS
-
-some_table = st.sampled_from(list(TABLES.values()))
 
 
 @st.composite
@@ -69,7 +67,7 @@ def test_stt_keeps_together_what_one_individual_has_and_nothing_else(data: st.Da
 
 
 @given(data=st.data(), small=some_table)
-def test_stt_stands_by_group_and_values_and_numbers_the_individuals_of_a_group_as_they_occur(
+def test_stt_is_sorted_by_group_and_values_and_numbers_individuals_of_a_group_as_they_occur(
     data: st.DataObject, small: Table
 ) -> None:
     stt = stt_of(lossy_join(*data.draw(recoded(small))))

@@ -20,12 +20,11 @@ from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.kd import data_of, numbers
-from worlds.microdata import MODELS, TABLES, VALUES, holding, microdata, people
+from worlds.microdata import MODELS, VALUES, holding, microdata, people, some_model, some_table
 from worlds.specialized_by_hand import chosen_by_hand, said_at
 
 # One QI group specialized: along which attribute, and a remainder that takes back what it lacks.
 
-some_table = st.sampled_from(list(TABLES.values()))
 EVERY_MODEL = {**MODELS, "nothing": k_anonymity(1)}
 
 
@@ -84,9 +83,6 @@ def test_as_many_children_come_back_as_the_remainder_needs() -> None:
     )
     model = k_anonymity(2) & Model([AtMostShare(VALUES, Fraction(1, 2))])
     assert specialized(crowd, model, list(range(10)))[2] == [[0, 1], [2, 3, 4, 5, 6, 7, 8, 9]]
-
-
-some_model = st.sampled_from(list(MODELS.values()))
 
 
 @given(data=st.data(), small=some_table, model=some_model)

@@ -77,7 +77,7 @@ def test_risk_follows_the_level_that_the_model_bounds() -> None:
 
 
 def test_of_several_bounded_levels_the_lowest_counts() -> None:
-    """Whoever bounds families and departments alike asks more of the families: the risk is told for them."""
+    """A bound on families is stricter than one on departments, so the risk is that of the families."""
     deep = Hierarchy.from_rows([["flu", "viral", "lung", "*"], ["ulcer", "acid", "belly", "*"]])
     table = replace(SEVEN.table, kept=(KeptColumn("problem", sensitive=True, type="text", hierarchy=deep),))
     bounded = r_k(2, Subject(0, 3), Fraction(1)) & r_k(2, Subject(0, 2), Fraction(1))

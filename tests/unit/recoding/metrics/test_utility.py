@@ -18,8 +18,9 @@ from streamer.recoding.metrics.measures import measure
 from streamer.table.arrays import row_numbers
 from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
+from worlds.kd import data_of
 from worlds.measured_tables import GROUPS, SEVEN, TABLE_5, ZIPS, recoded
-from worlds.microdata import SEX, TEXTS, people
+from worlds.microdata import SEX, people
 from worlds.small_tables import YEARS
 
 
@@ -35,7 +36,7 @@ def test_the_normalized_penalty_is_the_global_one_with_suppressed_rows_lost() ->
 
 def test_the_root_of_a_hierarchy_of_one_level_is_a_whole_loss() -> None:
     """Gui et al. 2020, equation 6: height of the published node / height of the hierarchy, here 1 / 1."""
-    data = Microdata(people(SEX), np.array([[0], [1]]), None, np.zeros((2, 1), dtype=np.int64), TEXTS)
+    data = data_of(people(SEX), np.array([[0], [1]]))
     assert utility.il(data, local_recoding(data, np.array([0, 0]))) == 2
     assert utility.il(data, local_recoding(data, np.array([0, 1]))) == 0
 
@@ -51,7 +52,7 @@ def test_a_spread_group_is_denser_than_a_crowded_one_in_the_same_box() -> None:
 
     def sed_of(*years: int) -> float | None:
         n = len(years)
-        data = Microdata(table, np.array(years)[:, None], None, np.zeros((n, 1), dtype=np.int64), TEXTS)
+        data = data_of(table, np.array(years)[:, None])
         return utility.sed(data, local_recoding(data, np.zeros(n, dtype=np.int64)))
 
     assert sed_of(0, 1, 2, 3) == 2 / 4  # four values, two bits, four places
@@ -63,7 +64,7 @@ def test_volumes_that_no_float_holds_end_in_no_density() -> None:
         NumericAttribute(f"q{j}", (Decimal(0), Decimal(10**9)), Decimal(1), Decimal(1), Decimal(1)) for j in range(40)
     ]
     codes = np.array([[0] * 40, [10**9] * 40])
-    data = Microdata(people(*wide), codes, None, np.zeros((2, 1), dtype=np.int64), TEXTS)
+    data = data_of(people(*wide), codes)
     assert utility.sed(data, local_recoding(data, np.array([0, 0]))) == 0
 
 
@@ -96,5 +97,5 @@ def test_adult_in_one_group_has_lost_everything_and_in_groups_of_equal_rows_noth
     everyone = measure(data, local_recoding(data, np.zeros(len(data), dtype=np.int64)), k_anonymity(5))
     assert [everyone[name] for name in ("ncp", "ril", "distortion")] == pytest.approx([1, 1, 1])
     assert (everyone["k"], everyone["dm"]) == (30_162, 30_162**2)
-    nobody = measure(data, local_recoding(data, row_numbers(data.cells)), k_anonymity(5))
-    assert [nobody[name] for name in ("sed", "ncp", "gcp", "il", "ril", "distortion")] == [0] * 6
+    apart = measure(data, local_recoding(data, row_numbers(data.cells)), k_anonymity(5))
+    assert [apart[name] for name in ("sed", "ncp", "gcp", "il", "ril", "distortion")] == [0] * 6

@@ -1,10 +1,11 @@
-"""The report of an anonymization: counts, shares and losses; never a value of a row, and nothing beside it."""
+"""The report of an anonymization: counts, shares and losses; never a value of a row; a single file."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode
 from dataclasses import replace
+from html import unescape
 from typing import Any
 from xml.etree import ElementTree
 
@@ -26,7 +27,6 @@ from streamer.recoding.report.page import (
     chance,
     compare_page,
     group_sizes,
-    headlines,
     largest_shares,
     meanings,
     rows_at_risk,
@@ -37,25 +37,21 @@ from streamer.table.microdata import Microdata
 from streamer.table.schema import KeptColumn
 from worlds.measured_tables import GROUPS, SEVEN
 
-# What measures mean to a layman: a sentence for every one that is measured, and for no other.
+# What measures mean to a layman.
 
 
-@pytest.mark.parametrize("name", sorted({*WHAT, *WHAT_JOINED}))
-def test_every_measure_has_a_plain_sentence(name: str) -> None:
-    assert MEANING[name].endswith(".")
-
-
-def test_nothing_is_explained_that_is_not_measured() -> None:
+def test_every_measure_has_a_plain_sentence_and_nothing_else_has_one() -> None:
     assert set(MEANING) == {*WHAT, *WHAT_JOINED}
+    assert all(sentence.endswith(".") for sentence in MEANING.values())
 
 
-def test_of_rows_that_are_nobodys_nothing_is_said_of_people() -> None:
+def test_without_declared_individuals_nothing_is_said_of_people() -> None:
     for name in ("k_individuals", "vulnerable", "single_value"):
         assert meanings("rows", by_individual=True)[name] == MEANING[name]
         assert "table.yaml" in meanings("rows", by_individual=False)[name]
 
 
-def test_a_lossy_join_hides_nobody() -> None:
+def test_a_lossy_join_hides_no_one() -> None:
     joined = meanings("lossy-join", by_individual=True)
     assert set(joined) == set(MEANING)
     assert "hidden" in MEANING["k"] and "hidden" not in joined["k"]
@@ -64,24 +60,36 @@ def test_a_lossy_join_hides_nobody() -> None:
 # What comes before all measures: attackers by name, crowds that are small, values that are known.
 
 
+UNDECLARED = replace(SEVEN, individuals=None, table=replace(SEVEN.table, individual=None))
+"""The same seven rows, of which table.yaml does not say whose they are."""
+
+both_forms = pytest.mark.parametrize("form", ["rows", "lossy-join"])
+
+
+FINDING = re.compile('<tr><th>([^<]*)</th><td><strong>([^<]*)</strong><span class="meaning">(.*?)</span>', re.DOTALL)
+
+
+def found_out(data: Microdata = SEVEN, recoding: Recoding = GROUPS, form: str = "rows") -> dict[str, tuple[str, str]]:
+    """Every finding of the page by its title: the figure, and the sentence."""
+    html = page(facts(recoding, form=form, measures=measure(data, recoding, k_anonymity(3))), data, recoding)
+    return {unescape(title): (figure, " ".join(text.split())) for title, figure, text in FINDING.findall(html)}
+
+
 def test_the_attackers_of_seven_people_worked_out_by_hand() -> None:
     """Group 0 has two individuals in three rows, group 1 three: 1/2 at worst, (3/2 + 3/3) / 6 on average."""
-    said = {
-        found.title: found.figure for found in headlines(measure(SEVEN, GROUPS, k_anonymity(3)), SEVEN, GROUPS, "rows")
-    }
+    said = {title: figure for title, (figure, _) in found_out().items()}
     assert said["Prosecutor"] == "1 in 2 at worst, 1 in 2.4 on average"
     assert said["Journalist"] == "1 in 2 at most"
     assert said["Marketer"] == "41.7 % of the rows"
     assert said["problem, of a person whose QI group is known"] == "guessed right with 33.3 % at worst"
 
 
-def test_that_some_people_have_more_of_a_groups_rows_than_others_is_told() -> None:
+def test_the_report_says_if_some_people_have_more_rows_of_a_group_than_others() -> None:
     """Ann has two of the three rows of group 0: of two people, but a row of it is hers with 2/3."""
-    found = {one.title: one for one in headlines(measure(SEVEN, GROUPS, k_anonymity(3)), SEVEN, GROUPS, "rows")}
-    assert found["One row of a person's QI group"].figure == "is hers with 66.7 % at worst"
-    assert "picks her out of the people of her QI group" in found["Prosecutor"].sentence
-    nobody = replace(SEVEN, individuals=None, table=replace(SEVEN.table, individual=None))
-    assert "One row of a person's QI group" not in titles(nobody, "rows")
+    figure, _ = found_out()["One row of a person's QI group"]
+    assert figure == "is hers with 66.7 % at worst"
+    assert "picks her out of the people of her QI group" in found_out()["Prosecutor"][1]
+    assert "One row of a person's QI group" not in found_out(UNDECLARED)
 
 
 def test_rows_in_small_crowds_are_counted_by_people_not_by_rows() -> None:
@@ -91,39 +99,35 @@ def test_rows_in_small_crowds_are_counted_by_people_not_by_rows() -> None:
     ]  # fmt: skip
 
 
-def test_a_group_that_shares_a_value_is_told() -> None:
+def test_the_report_says_if_all_rows_of_a_group_share_a_value() -> None:
     """The two people with a flu, by themselves."""
     recoding = local_recoding(SEVEN, np.array([0, 1, 1, 0, 1, 1, -1]))
-    found = headlines(measure(SEVEN, recoding, k_anonymity(2)), SEVEN, recoding, "rows")[-1]
-    assert found.figure == "guessed right with 100 % at worst"
-    assert found.sentence.startswith("In 1 of 2 QI groups all rows share one value")
+    figure, sentence = found_out(recoding=recoding)["problem, of a person whose QI group is known"]
+    assert figure == "guessed right with 100 % at worst"
+    assert sentence == "In 1 of 2 QI groups all rows share one value: there it is known of everybody."
+    assert found_out()["problem, of a person whose QI group is known"][1].startswith("In no QI group")
 
 
 def test_of_nothing_that_is_published_nothing_is_found_out() -> None:
     nothing = local_recoding(SEVEN, np.full(7, -1))
-    assert headlines(measure(SEVEN, nothing, k_anonymity(3)), SEVEN, nothing, "rows") == []
+    assert found_out(recoding=nothing) == {}
     assert rows_at_risk(SEVEN, nothing) == []
 
 
-@pytest.mark.parametrize("form", ["rows", "lossy-join"])
-def test_columns_that_are_published_as_they_are_come_with_what_they_do_to_every_chance(form: str) -> None:
+@both_forms
+def test_columns_that_are_published_as_they_are_come_last_with_what_they_do_to_every_chance(form: str) -> None:
     ward = KeptColumn("ward", sensitive=False)
     kept = replace(SEVEN, table=replace(SEVEN.table, kept=(*SEVEN.table.kept, ward)))
-    found = headlines(measure(kept, GROUPS, k_anonymity(3)), kept, GROUPS, form)[-1]
-    assert (found.title, found.figure) == ("Published as they are", "ward")
-    assert "no figure of this page looks at them" in found.sentence
-    assert "Published as they are" not in titles(SEVEN, form)
+    *_, (title, (figure, sentence)) = found_out(kept, form=form).items()
+    assert (title, figure) == ("Published as they are", "ward")
+    assert "no figure of this page looks at these columns" in sentence
+    assert "Published as they are" not in found_out(form=form)
 
 
-@pytest.mark.parametrize("form", ["rows", "lossy-join"])
-def test_where_nobody_says_whose_rows_they_are_it_is_told_that_rows_are_no_people(form: str) -> None:
-    nobody = replace(SEVEN, individuals=None, table=replace(SEVEN.table, individual=None))
-    assert "Whose rows they are" in titles(nobody, form)
-    assert "Whose rows they are" not in titles(SEVEN, form)
-
-
-def titles(microdata: Microdata, form: str) -> list[str]:
-    return [found.title for found in headlines(measure(microdata, GROUPS, k_anonymity(3)), microdata, GROUPS, form)]
+@both_forms
+def test_without_declared_individuals_the_report_says_that_rows_are_not_people(form: str) -> None:
+    assert "Whose rows they are" in found_out(UNDECLARED, form=form)
+    assert "Whose rows they are" not in found_out(form=form)
 
 
 def test_a_chance_in_very_many_is_written_out() -> None:
@@ -155,9 +159,10 @@ def test_a_bar_is_as_long_as_its_value_is_large() -> None:
     (begin, age), (_, zip_), (_, city) = numbers(uri, "rect", "x", "width")
     assert (age, city) == (pytest.approx(zip_ / 4, abs=0.1), 0)
     assert begin < begin + zip_ < WIDTH
+    assert not numbers(bars([], [], "NCP of the attribute"), "rect", "width")
 
 
-def test_a_bar_is_as_high_as_there_are_groups_of_its_size_and_stands_where_the_size_is() -> None:
+def test_a_bar_has_the_height_of_its_number_of_groups_and_the_place_of_their_size() -> None:
     two, one, nine = numbers(group_sizes(np.array([3, 3, 4, 9])), "rect", "x", "y", "width", "height")
     assert two[3] == pytest.approx(2 * one[3], abs=0.2) and one[3] == nine[3]
     assert two[1] + two[3] == pytest.approx(one[1] + one[3], abs=0.2), "all stand on one axis"
@@ -169,9 +174,9 @@ def test_in_powers_of_ten_a_bar_of_one_group_has_a_height() -> None:
     assert 0 < one[0] < many[0] < 20 * one[0]
 
 
-@pytest.mark.parametrize(("demand", "rises"), [("k", True), ("beta", False)])
-def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(demand: str, rises: bool) -> None:
-    points = numbers(tradeoff(Curve(demand, (0.2, 0.4, 0.8), (0.1, 0.2, 0.3), 0.4)), "circle", "cx", "cy")
+@pytest.mark.parametrize(("constraint", "rises"), [("k", True), ("beta", False)])
+def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(constraint: str, rises: bool) -> None:
+    points = numbers(tradeoff(Curve(constraint, (0.2, 0.4, 0.8), (0.1, 0.2, 0.3), 0.4)), "circle", "cx", "cy")
     across, down = zip(*points, strict=True)
     assert list(across) == sorted(across, reverse=not rises)
     assert across[2] - across[1] == pytest.approx(2 * (across[1] - across[0]), abs=0.2)
@@ -179,11 +184,12 @@ def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(demand: 
     assert down[0] > down[2] > 0, "what loses more stands higher"
 
 
-def test_numbers_beside_an_axis_are_round_and_reach_from_end_to_end() -> None:
-    shown = texts(largest_shares(np.array([0.2, 1.0, 1.0]))).split()
-    assert shown[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
-    shown = texts(tradeoff(Curve("k", (2, 100), (0.0, 0.0), None))).split()
-    assert shown[:5] == ["20", "40", "60", "80", "100"]
+def test_the_numbers_of_an_axis_are_round_and_reach_from_end_to_end() -> None:
+    shown = texts(largest_shares(np.array([0.2, 1.0, 1.0])))
+    assert shown.split()[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    assert "share of the most frequent sensitive value" in shown
+    shown = texts(tradeoff(Curve("k", (2, 100), (0.0, 0.0), None)))
+    assert shown.split()[:5] == ["20", "40", "60", "80", "100"]
 
 
 @pytest.mark.parametrize("sizes", [[3], [3, 3, 4, 9], list(range(1, 10 * BINS_MAX)), [2, 10**6]])
@@ -194,25 +200,15 @@ def test_sizes_of_any_spread_are_drawn(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("most", "says"), [(SEEN_BESIDE, False), (SEEN_BESIDE + 1, True)])
-def test_one_group_is_seen_beside_very_many_of_another_size(most: int, says: bool) -> None:
+def test_one_group_can_be_seen_next_to_very_many_of_another_size(most: int, says: bool) -> None:
     assert ("powers of ten" in texts(group_sizes(np.array([5] * most + [60])))) == says
 
 
-@pytest.mark.parametrize(("demand", "now"), [("k", 5), ("l", None), ("alpha", 0.5), ("beta", None)])
-def test_a_curve_names_its_demand_and_what_is_asked_now(demand: str, now: float | None) -> None:
-    shown = texts(tradeoff(Curve(demand, (0.3, 0.5), (0.2, 0.1), now)))
-    assert f"{demand}: " in shown and "NCP" in shown
+@pytest.mark.parametrize(("constraint", "now"), [("k", 5), ("l", None), ("alpha", 0.5), ("beta", None)])
+def test_a_curve_names_its_demand_and_what_is_asked_now(constraint: str, now: float | None) -> None:
+    shown = texts(tradeoff(Curve(constraint, (0.3, 0.5), (0.2, 0.1), now)))
+    assert f"{constraint}: " in shown and "NCP" in shown
     assert ("asked for now" in shown) == (now is not None)
-
-
-def test_every_attribute_has_its_bar_and_its_name() -> None:
-    shown = texts(bars(["age", "zip"], [0.25, 1.0], "NCP of the attribute"))
-    assert "age" in shown
-    assert "zip" in shown
-
-
-def test_without_a_name_there_is_no_bar() -> None:
-    assert not numbers(bars([], [], "NCP of the attribute"), "rect", "width")
 
 
 def test_a_name_is_text_whatever_is_in_it() -> None:
@@ -230,16 +226,6 @@ def test_a_long_name_leaves_room_for_its_bar() -> None:
 
 def test_what_no_picture_can_hold_of_a_name_is_shown_as_such() -> None:
     assert "x\ufffdy" in texts(bars(["x\ufffey"], [0.1], "NCP of the attribute"))
-
-
-def test_shares_are_drawn_between_nothing_and_everything() -> None:
-    uri = largest_shares(np.array([0.2, 1.0, 1.0]))
-    assert "share of the most frequent sensitive value" in texts(uri)
-    assert uri == largest_shares(np.array([0.2, 1.0, 1.0]))
-
-
-def test_a_picture_has_no_date() -> None:
-    assert not [element for element in drawn(bars(["age"], [0.5], "NCP")).iter() if element.tag.endswith("}date")]
 
 
 def facts(recoding: Recoding = GROUPS, **changed: Any) -> dict[str, Any]:
@@ -280,7 +266,7 @@ def test_rows_that_were_refused_before_are_counted_with_their_reasons() -> None:
     assert "refused before" not in page(facts(), SEVEN, GROUPS)
 
 
-def test_it_needs_nothing_beside_it() -> None:
+def test_a_report_is_a_single_file() -> None:
     sources = re.findall(r'(?:src|href)="([^"]*)"', page(facts(), SEVEN, GROUPS))
     assert len(sources) == 3  # losses, sizes, the one sensitive column
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
@@ -322,7 +308,7 @@ def test_the_guarantee_and_the_attackers_come_before_all_measures() -> None:
     assert places == sorted(places)
 
 
-def test_of_a_lossy_join_it_says_that_nobody_is_hidden_in_it_and_draws_no_loss() -> None:
+def test_the_report_of_a_lossy_join_says_that_no_one_is_hidden_and_draws_no_loss() -> None:
     measures = measure_joined(SEVEN, GROUPS, k_anonymity(3))
     html = page(facts(form="lossy-join", measures=measures), SEVEN, GROUPS)
     assert "Who is in the table" in html

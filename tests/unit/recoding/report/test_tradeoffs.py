@@ -1,4 +1,4 @@
-"""What more privacy would cost: one demand at a time, only what the data can hold, of a large table a part."""
+"""What more privacy would cost: one constraint at a time, only what the data can hold, of a large table a part."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MONDRIAN = ALGORITHMS["mondrian"]
 
 
 def test_every_demand_has_its_curve_and_a_stricter_one_never_loses_less_than_the_loosest() -> None:
-    curves = {curve.demand: curve for curve in tradeoffs(SEVEN, MONDRIAN, PLAIN)}
+    curves = {curve.constraint: curve for curve in tradeoffs(SEVEN, MONDRIAN, PLAIN)}
     assert set(curves) == {"k", "l", "beta", "alpha"}
-    for demand, curve in curves.items():
-        strict, loose = (curve.losses[0], curve.losses[-1])[:: 1 if demand in ("beta", "alpha") else -1]
+    for constraint, curve in curves.items():
+        strict, loose = (curve.losses[0], curve.losses[-1])[:: 1 if constraint in ("beta", "alpha") else -1]
         assert strict >= loose
 
 
 def test_what_the_data_cannot_hold_is_no_point_of_a_curve() -> None:
     """Six individuals, and six of seven rows with a value."""
-    curves = {curve.demand: curve for curve in tradeoffs(SEVEN, MONDRIAN, PLAIN)}
+    curves = {curve.constraint: curve for curve in tradeoffs(SEVEN, MONDRIAN, PLAIN)}
     assert max(curves["k"].strengths) <= 6
     assert max(curves["l"].strengths) <= 5
     assert curves["k"].now == SEVEN.table.k
