@@ -9,15 +9,15 @@ import pytest
 
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.draft.columns import (
-    DATES,
-    MEASURED,
+    DATES_HINT,
+    MEASURED_HINT,
     MONTH_NAMES_HINT,
-    WORDS,
+    WORDS_HINT,
     drafted,
-    far_numbers,
     hint_of,
     hint_of_spellings,
     is_no_header,
+    sentinel_values,
 )
 from streamer.table.draft.kinds import DraftScale
 from streamer.table.schema import KeptColumn
@@ -29,16 +29,16 @@ from worlds.drafting import begun
 @pytest.mark.parametrize(
     ("texts", "hint"),
     [
-        (["31.12.1980", "1980-12-31"], DATES),
-        (["12/31/1980", "31.12.1980"], DATES),
+        (["31.12.1980", "1980-12-31"], DATES_HINT),
+        (["12/31/1980", "31.12.1980"], DATES_HINT),
         (["12-Jan-1980", "1-DEC-1981"], MONTH_NAMES_HINT),
         (["12 January 1980", "3. M\u00e4rz 1981", "12Sept80"], MONTH_NAMES_HINT),
         (["Jan 12, 1980", "December 1st, 1981 08:15"], MONTH_NAMES_HINT),
-        (["34 years", "7 years"], MEASURED),
-        ([">90", "34"], MEASURED),
-        (["12%", "7%"], MEASURED),
-        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED),
-        (["34", "7.5", "90+", "unknown"], WORDS),
+        (["34 years", "7 years"], MEASURED_HINT),
+        ([">90", "34"], MEASURED_HINT),
+        (["12%", "7%"], MEASURED_HINT),
+        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED_HINT),
+        (["34", "7.5", "90+", "unknown"], WORDS_HINT),
     ],
 )
 def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
@@ -113,7 +113,7 @@ RATINGS = ["1", "2", "3", "4", "5"] * 20
 def test_few_codes_behind_a_gap_of_several_times_what_the_others_span_are_far(
     numbers: list[int], far: list[int]
 ) -> None:
-    assert far_numbers([Decimal(number) for number in numbers]) == set(map(Decimal, far))
+    assert sentinel_values([Decimal(number) for number in numbers]) == set(map(Decimal, far))
 
 
 @pytest.mark.parametrize(
@@ -138,20 +138,20 @@ def test_few_codes_behind_a_gap_of_several_times_what_the_others_span_are_far(
     ],
 )
 def test_tails_scales_around_zero_and_plain_numbers_are_not(numbers: list[int]) -> None:
-    assert far_numbers([Decimal(number) for number in numbers]) == set()
+    assert sentinel_values([Decimal(number) for number in numbers]) == set()
 
 
 def test_a_draft_says_how_many_rows_hold_codes_for_no_answer_and_none_of_the_codes() -> None:
     why = drafted("rating", [*RATINGS, "99", "99", "98"]).why
-    assert "3 rows hold numbers apart from all others" in why and "`na`" in why and "`null_as`" in why
+    assert "3 rows hold numbers far from all others" in why and "`na`" in why and "`null_as`" in why
     assert "99" not in why and "98" not in why
-    assert "1 row holds a number apart" in drafted("rating", [*RATINGS, "999.0"]).why
+    assert "1 row holds a number far" in drafted("rating", [*RATINGS, "999.0"]).why
 
 
 def test_a_draft_says_nothing_of_codes_that_are_names_of_places_or_published_as_they_are() -> None:
-    assert "apart from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
-    assert "apart from" not in drafted("income", [*RATINGS, "99"]).why
-    assert "apart from" not in drafted("rating", RATINGS).why
+    assert "far from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
+    assert "far from" not in drafted("income", [*RATINGS, "99"]).why
+    assert "far from" not in drafted("rating", RATINGS).why
 
 
 def test_whole_numbers_that_pandas_wrote_beside_holes_are_whole_numbers(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_dates_and_numbers_are_read_as_they_are_written(tmp_path: Path) -> None:
         "income": "1.234,5",
     }
     assert [type(a) for a in table.attributes] == [TemporalAttribute] * 3 + [NumericAttribute]
-    assert text.count("day and month could change places") == 1
+    assert text.count("day and month could be swapped") == 1
 
 
 def test_what_nobody_could_tell_is_said_of_sensitive_columns_too() -> None:
@@ -283,7 +283,7 @@ def test_what_nobody_could_tell_is_said_of_sensitive_columns_too() -> None:
         assert "could be thousands or fractions" in drafted(name, ["1.234", "2.500", "980"] * 2).why
         assert "could be thousands or fractions" not in drafted(name, ["1.23", "2.5", "980"] * 2).why
     for name in ("seen", "diagnosis_date"):
-        assert "day and month could change places" in drafted(name, ["01/02/2020", "03/04/2020"] * 2).why
+        assert "day and month could be swapped" in drafted(name, ["01/02/2020", "03/04/2020"] * 2).why
 
 
 def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
@@ -353,4 +353,4 @@ def test_what_could_name_people_or_cannot_be_generalized_is_left_out(name: str, 
 def test_a_column_is_sensitive_by_its_name_alone_and_marked_as_a_guess(tmp_path: Path) -> None:
     table, text = begun(tmp_path, age=["31", "44", "58", "62"], income=["10", "20", "10", "30"])
     assert table.kept == (KeptColumn("income", sensitive=True, type="integer"),)
-    assert "income: {role: sensitive, type: integer}  # a guess, by its name: published as it is" in text
+    assert "income: {role: sensitive, type: integer}  # guessed by its name: published as it is" in text
