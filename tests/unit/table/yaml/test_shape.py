@@ -39,8 +39,8 @@ def test_a_word_stands_for_what_is_not_wanted() -> None:
         (Number, 0.1, "must be a number"),
         (Number, "0.0000000001", "9 after it"),
         (Price, "0", "must be `off`"),
-        (Price, "101", "100 at most"),
-        (Drift, "1", "must be 1.01 at least"),
+        (Price, "101", "at most 100"),
+        (Drift, "1", "must be at least 1.01"),
         (Length, "5", "must be a length"),
         (Names, [], "at least 1"),
     ],
@@ -118,11 +118,11 @@ def test_either_trigger_of_a_rebuild_can_be_told_never() -> None:
         ({"every": "٢h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
         ({"every": "1.5h"}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
         ({"every": None}, "every: must be a duration such as 30m, 24h or 7d, or `never`"),
-        ({"every": "59s"}, "every: must be 1m at least and 3650d at most, or `never`"),
-        ({"every": "999999999d"}, "every: must be 1m at least and 3650d at most, or `never`"),
-        ({"drift": "1"}, "drift: must be 1.01 at least and 100 at most, or `never`"),
+        ({"every": "59s"}, "every: must be at least 1m and at most 3650d, or `never`"),
+        ({"every": "999999999d"}, "every: must be at least 1m and at most 3650d, or `never`"),
+        ({"drift": "1"}, "drift: must be at least 1.01 and at most 100, or `never`"),
         ({"drift": "20 %"}, "drift: must be a number"),
-        ({"when": "24h"}, "when: is no setting; there are algorithm, every, drift"),
+        ({"when": "24h"}, "when: is not a setting; there are algorithm, every, drift"),
         ({"algorithm": "median"},
          "algorithm: must be 'mondrian', 'emp', 'ola', 'degree-first', 'gdppr', 'bottom-up', 'top-down' or 'ordered'"),
     ],
@@ -139,19 +139,20 @@ def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"tabel": "x"}, "tabel: is no setting; there are table, key, individual, na, columns, privacy, engine, "
+        ({"tabel": "x"}, "tabel: is not a setting; there are table, key, individual, na, columns, privacy, engine, "
                          "publish, input, durability, limits, rebuild"),
-        ({"table": "my table"}, "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names "
-                                "Kafka's topics"),
+        ({"table": "my table"}, "table: must be at most 200 letters, digits, dots, dashes or underscores: it names"
+                                " Kafka's topics"),
         ({"privacy": {}}, "privacy.k: is missing"),
-        ({"privacy": {"k": "1"}}, "privacy.k: must be greater than or equal to 2"),
+        ({"privacy": {"k": "1"}}, "privacy.k: must be at least 2"),
         ({"privacy": {"k": "3", "beta": "half"}}, "privacy.beta: must be a number"),
         ({"privacy": "3"}, "privacy: must be a mapping"),
+        ({"privacy": {"k": "many"}}, "privacy.k: must be a whole number"),
         ({"columns": {"age": {"role": "secret"}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
         ({"columns": {"age": {}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
         ({"columns": {"age": {**COLUMN, "width": "5"}}},
-         "columns.age.width: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as, null,"
-         " other, na, written"),
+         "columns.age.width: is not a setting; there are role, type, domain, grid, step, unit, hierarchy, null_as,"
+         " null, other, na, written"),
         ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
                           "{form: rows}}`"),
         ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: must be 'rows', 'groups' or 'lossy-join'"),
