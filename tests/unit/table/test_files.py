@@ -82,7 +82,7 @@ def test_a_table_may_have_one_column(saved: Callable[[str | bytes], Path]) -> No
         ("\ufeffid,age\n7,8\n".encode("utf-16-le"), "is UTF-16 text: .*iconv -f UTF-16 -t UTF-8"),
         (b"PAR1\x15\x04\xff7\n", "is a Parquet file: write it as CSV"),
         (b"PK\x03\x04\xff7\n", "is a zip file, as .xlsx is: save it as CSV UTF-8"),
-        (b"\x1f\x8b\x08\xff7\n", r"is packed by gzip: let its name end with \.gz"),
+        (b"\x1f\x8b\x08\xff7\n", r"is compressed by gzip: rename it, so that its name ends with \.gz"),
         ('{"id": 7, "age": 8}\n', "is JSON, not CSV"),
         ('{ "id":7}\n', "is JSON, not CSV"),
         ('[{"id":7}]\n', "is JSON, not CSV"),
@@ -104,7 +104,7 @@ def test_a_packed_table_is_read_and_a_broken_one_refused(tmp_path: Path) -> None
     assert read_rows(path).to_dict("records") == [{"id": "1", "age": "2"}]
     for broken in (b"id,age\n1,2\n", packed[:-9], packed[:-8] + bytes(8)):
         path.write_bytes(broken)
-        with pytest.raises(ConfigError, match="not a whole gzip file"):
+        with pytest.raises(ConfigError, match="not a complete gzip file"):
             read_rows(path)
 
 
