@@ -227,7 +227,7 @@ def for_owner_alone(file: IO[Any]) -> None:
 
 
 def _target_of(path: str | Path) -> Path:
-    """The file that a path names, behind a link; a path that is not a file, such as /dev/stdout, as it is."""
+    """The file that a path or link leads to; a path to something else, such as /dev/stdout, stays as it is."""
     named = Path(path)
     return named.resolve() if named.is_symlink() and not (named.exists() and not named.is_file()) else named
 

@@ -211,7 +211,8 @@ def test_a_number_may_have_a_hierarchy_that_fits_its_cells(tmp_path: Path) -> No
     (tmp_path / "ages.csv").write_text("".join(f"{n};{n // 10}0s;*\n" for n in range(30)))
     assert number(tmp_path, "type: integer, domain: [0, 29], hierarchy: ages.csv").levels.n_levels == 3
     assert faults(tmp_path, "type: integer, domain: [0, 30], hierarchy: ages.csv") == [
-        "columns.x.hierarchy: ages.csv: the domain's value 30 is no leaf"
+        "columns.x.hierarchy: ages.csv: 30 is in the domain, but not a leaf of the hierarchy; add it, or make the"
+        " domain smaller"
     ]
     assert faults(tmp_path, "type: decimal, domain: [0, 9], grid: 1, hierarchy: ages.csv") == [
         "columns.x.hierarchy: ages.csv: a decimal without a step has no values to name in a hierarchy; give it a step"

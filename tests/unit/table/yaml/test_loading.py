@@ -417,7 +417,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load: Load, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a;x;*\na;y;*\n")
     assert faults(load, with_column(f"{QI}, hierarchy: bad.csv")) == [
-        "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' was given another path before"
+        "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' has another path in an earlier row"
     ]
 
 
