@@ -1,4 +1,4 @@
-"""Rows that table.yaml refuses: told by number, reason and column, and left out."""
+"""Warnings about data: refused rows, nulls beside values, unknown categories, keys that look alike."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
     assert leaves_of_others(UNLISTED_PEOPLE) == {"city": "c1", "illness": "d1"}
     (said,) = unlisted_sentences(UNLISTED_PEOPLE, {"city": 1204}, 300_000, "rows")
     assert said == (
-        "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; where these are"
-        " no strays, add them to the hierarchy"
+        "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; if these are"
+        " not mistakes, add them to the hierarchy"
     )
 
 

@@ -85,7 +85,7 @@ def test_edges_of_cells_have_the_scale_of_what_they_are_made_of() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "moon-phase"])
-def test_a_kept_column_of_any_type_or_an_unknown_one_is_refused_with_the_mend(kind: str | None) -> None:
+def test_a_kept_column_of_any_type_or_an_unknown_one_is_refused_with_the_remedy(kind: str | None) -> None:
     with pytest.raises(ConfigError, match=r"columns\.problem: .*give it a hierarchy, or one of the types text"):
         kept_column(KeptColumn("problem", sensitive=True, type=kind))
 
@@ -107,7 +107,7 @@ def test_a_category_is_no_time_though_it_is_a_text() -> None:
 
 @pytest.mark.parametrize("columns", [record_key_columns, record_value_columns])
 def test_a_lossy_join_is_refused_with_what_to_do_instead(columns: object) -> None:
-    with pytest.raises(UsageError, match=r"may be of two moments.*subscribe --csv"):
+    with pytest.raises(UsageError, match=r"may join two moments.*subscribe --csv"):
         columns(published_as(LOSSY_JOIN))  # type: ignore[operator]
 
 
@@ -162,7 +162,7 @@ def test_a_table_whose_name_avro_does_not_know_has_schemas_all_the_same() -> Non
 def test_what_has_no_schema_is_refused() -> None:
     with pytest.raises(UsageError, match="two topics"):
         avro_key_schema(replace(TABLE, form=LOSSY_JOIN))
-    with pytest.raises(ConfigError, match="begin with no digit"):
+    with pytest.raises(ConfigError, match="do not begin with a digit"):
         avro_value_schema(replace(TABLE, kept=(KeptColumn("2nd", sensitive=True, type="text"),)))
 
 
@@ -203,7 +203,7 @@ def test_exact_numbers_are_connect_s_decimals_with_their_scale() -> None:
     }
 
 
-def test_a_whole_group_has_box_and_size_and_its_list_of_values_is_passed_over() -> None:
+def test_a_whole_group_has_box_and_size_and_its_list_of_values_is_skipped() -> None:
     names = [field["field"] for field in value_schema(published_as(GROUPS))["fields"]]
     assert names == ["qi_group", "age_lo", "age_hi", "bmi_lo", "bmi_hi", "city", "size"]
 
@@ -221,7 +221,7 @@ UNTYPED = KeptColumn("ward", sensitive=False)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_tables_without_a_schema_are_refused_with_the_mend(format_: str) -> None:
+def test_tables_without_a_schema_are_refused_with_the_remedy(format_: str) -> None:
     (join,) = no_schema(replace(TABLE, form=LOSSY_JOIN, format=format_))
     assert join.startswith("publish.live.format: ")
     assert "publish `form: rows`" in join
