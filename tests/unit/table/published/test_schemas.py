@@ -47,8 +47,7 @@ from streamer.table.published.schemas import (
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Limits, Table
 from worlds.published_forms import BMI as PUBLISHED_FORMS_BMI
 from worlds.published_forms import CITY, TABLE, published_as
-from worlds.small_tables import BMI, CITIES, TABLES, YEARS, table
-from worlds.small_tables import CITY as SMALL_TABLES_CITY
+from worlds.small_tables import BMI, CITIES, TABLES, table
 
 
 def test_every_published_column_has_its_type_and_only_kept_values_can_be_null() -> None:
@@ -299,22 +298,6 @@ def test_no_box_takes_more_than_the_frame(small: Table, data: st.DataObject) -> 
     (record,), _ = Changelog(small, shard).diff(number, None, group)
     assert record.value is not None
     assert len(record.key) + len(record.value) - len(VALUES[0]) <= frame_bytes(small)
-
-
-def test_what_decides_dead_letters_belongs_to_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay under other limits, or by another engine, would not give the table that is out."""
-    small = table(YEARS, SMALL_TABLES_CITY)
-    said = {small.fingerprint}
-    for other in ({"event_bytes_max": 7}, {"statement_rows_max": 7}, {"row_bytes_max": 7}):
-        said.add(replace(small, limits=Limits(**other)).fingerprint)
-    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 999)
-    said.add(table(YEARS, SMALL_TABLES_CITY).fingerprint)
-    assert len(said) == 5
-
-
-def test_how_the_work_is_cut_does_not_belong_to_the_fingerprint() -> None:
-    small = table(YEARS, SMALL_TABLES_CITY)
-    assert replace(small, limits=Limits(batch_events_max=7, transaction_rows_max=700)).fingerprint == small.fingerprint
 
 
 @pytest.mark.parametrize("form", [GROUPS, LOSSY_JOIN])

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.calendar import Span
-from streamer.table.schema import Limits, RebuildRules
+from streamer.table.schema import RebuildRules
 from streamer.table.yaml.loading import NOT_BUILT, read_settings
 from streamer.table.yaml.shape import REBUILD_ALGORITHMS, Drift, Duration, Length, Names, Number, Price, TableSettings
 
@@ -84,23 +84,6 @@ def faults(**changed: object) -> list[str]:
     return found
 
 
-def test_one_key_may_stand_without_a_list() -> None:
-    assert read().key == ("id",)
-    assert read(key=["country", "id"]).key == ("country", "id")
-
-
-def test_a_number_is_that_of_its_text_and_never_a_binary_float() -> None:
-    settings = read(privacy={"k": "3", "alpha": "0.1"})
-    assert settings.privacy.alpha == Decimal("0.1")
-    assert settings.privacy.k == 3
-
-
-def test_what_is_not_said_has_the_defaults_of_the_table() -> None:
-    settings = read()
-    assert Limits(**settings.limits.model_dump()) == Limits()
-    assert (settings.engine.recut, settings.engine.shrink, settings.individual) == (True, True, None)
-
-
 def test_without_a_word_a_shard_is_rebuilt_when_it_has_drifted_and_by_no_clock() -> None:
     assert RebuildRules(**read().rebuild.model_dump()) == RebuildRules("ordered", None, Decimal("1.2"))
 
@@ -131,43 +114,18 @@ def test_a_rebuild_that_cannot_be_is_refused(settings: dict[str, object], senten
     assert faults(rebuild=settings) == [f"rebuild.{sentence}"]
 
 
-@pytest.mark.parametrize("raw", [None, [], "table: people", 7])
-def test_a_file_that_is_no_mapping_is_told_how_it_begins(raw: object) -> None:
-    assert read_settings(raw) == (None, ["the file: must be a mapping that starts with `table: <name>`"])
-
-
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
         ({"tabel": "x"}, "tabel: is not a setting; there are table, key, individual, na, columns, privacy, engine, "
                          "publish, input, durability, limits, rebuild"),
-        ({"table": "my table"}, "table: must be at most 200 letters, digits, dots, dashes or underscores: it names"
-                                " Kafka's topics"),
-        ({"privacy": {}}, "privacy.k: is missing"),
-        ({"privacy": {"k": "1"}}, "privacy.k: must be at least 2"),
-        ({"privacy": {"k": "3", "beta": "half"}}, "privacy.beta: must be a number"),
-        ({"privacy": "3"}, "privacy: must be a mapping"),
         ({"privacy": {"k": "many"}}, "privacy.k: must be a whole number"),
-        ({"columns": {"age": {"role": "secret"}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
-        ({"columns": {"age": {}}}, "columns.age.role: must be quasi-identifier, sensitive or keep"),
-        ({"columns": {"age": {**COLUMN, "width": "5"}}},
-         "columns.age.width: is not a setting; there are role, type, domain, grid, step, unit, hierarchy, null_as,"
-         " null, other, na, written"),
         ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
                           "{form: rows}}`"),
-        ({"publish": {"live": {"form": "cells"}}}, "publish.live.form: must be 'rows', 'groups' or 'lossy-join'"),
-        ({"durability": "hoped"}, "durability: must be 'stated'"),
-        ({"columns": {"age": {**COLUMN, "domain": ["0", "1e18"]}}},
-         "columns.age.domain.1: must have at most 18 digits before the point, 9 after it"),
     ],
 )  # fmt: skip
 def test_a_fault_is_one_sentence_with_its_place(changed: dict[str, object], sentence: str) -> None:
     assert faults(**changed) == [sentence]
-
-
-def test_all_faults_are_found_in_one_go() -> None:
-    found = faults(table="my table", privacy={"k": "1"}, columns={"age": {"role": "secret"}})
-    assert [sentence.partition(":")[0] for sentence in found] == ["table", "columns.age.role", "privacy.k"]
 
 
 @pytest.mark.parametrize("place", NOT_BUILT)
