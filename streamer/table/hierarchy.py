@@ -129,7 +129,9 @@ class Hierarchy:
         if len(roots) > 1:
             top = _Branch(ROOT_LABEL)
             top.children = roots
-        tree = cls(cls._checked(top, set(paths)))
+        if inner := sorted({label for path in paths.values() for label in path[1:] if label != path[0]} & paths.keys()):
+            raise ConfigError(f"hierarchy: {inner[0]!r} is a leaf in one row and an inner node in another")
+        tree = cls(top)
         tree.levels = tree._levels_of(paths)
         return tree
 
@@ -146,21 +148,6 @@ class Hierarchy:
         for below, here in pairwise(levels):
             here[:] = widest_by_class(below, here)
         return levels
-
-    @staticmethod
-    def _checked(top: _Branch, leaves: set[str]) -> _Branch:
-        """Checks that the leaves of the tree are those of the rows."""
-        found: set[str] = set()
-        todo = [top]
-        while todo:
-            branch = todo.pop()
-            if branch.children:
-                todo.extend(branch.children.values())
-            else:
-                found.add(branch.label)
-        if inner := sorted(leaves - found):
-            raise ConfigError(f"hierarchy: {inner[0]!r} is a leaf in one row and an inner node in another")
-        return top
 
     @property
     def n_leaves(self) -> int:

@@ -1,16 +1,19 @@
-"""How an input writes its message keys, and what follows for every message about one row: the partition contract.
+"""How an input writes its message keys, and what that asks of every message about one row: the partition contract.
 
-* All messages of a row must come to one shard, and the bytes of the message key decide the shard. So these bytes must follow
-  from the source key alone. The rule by which they do is the *key form*: the text itself (`bare`), a JSON text with the
-  source key in it (`json:{"id":number}`, or a hash if this text is long), or that within Kafka Connect's schema
-  (`json-schema:<hash of all but the source key>`). If the key's schema is in a registry, its id is in the bytes: `avro:<id>`,
-  or `registry:<id>:` before a JSON text. The name of a form holds names of columns, never a value.
-* A shard has one form, that of the first row change that it applied. Every later row change must be written in it, name the
-  same row as its value, and be in the shard that murmur2 of its key gives. Anything else is refused: other messages of the row
-  may be in another shard, and applying this one would make a second copy that nothing ever removes.
-* Statements and notices are not row changes. A truncation, which reaches all shards, removes the rows and the form: so an input
-  can change its form. With one shard nothing is required and nothing is remembered: all messages of a row meet in it.
-* What a shard learns depends on the sequence of messages alone; the caches of this module only save time.
+The rules of this file
+----------------------
+* A row's messages must all come to one shard, and the shard follows from the bytes of the message key. So these bytes
+  must follow from the source key alone. How they do is the *key form*: the text itself (`bare`), a JSON text with the
+  source key in it (`json:{"id":number}`, or the hash of so long a text), or that within Kafka Connect's schema
+  (`json-schema:<hash of all but the source key>`). Where a registry keeps the key's schema, its id stands in the bytes:
+  `avro:<id>`, and before a JSON text `registry:<id>:`. A form's name holds names of columns and never a value.
+* A shard has one form: that of the first row change which it applied. Every later row change must be written so, name
+  the same row as its value, and lie in the shard that murmur2 of its key gives. Anything else is refused: the row's
+  other messages may lie in another shard, and applying it would make a second copy that nobody ever removes.
+* Statements and notices are not row changes. A truncation, which reaches all shards, forgets the form with the rows: so
+  an input may change its form. Where there is one shard nothing is asked and nothing is learned: all messages of a row
+  meet there, whatever their keys.
+* What is learned depends on the sequence of messages alone; what this file remembers beside it only saves time.
 """
 
 from __future__ import annotations
@@ -50,7 +53,10 @@ from streamer.table.encode import Encoder
 from streamer.table.scalars import read_decimal
 from streamer.table.schema import Table
 
-# -- murmur2, by which Kafka's clients, and so Connect and Debezium, assign a message to a partition by default
+# Which shard a message key leads to: murmur2, as Kafka's Java client computes it.
+#
+# Kafka's own clients, and so Connect and Debezium, place a message by this hash unless they are told otherwise: it is
+# the one rule that all producers can agree on. A shard checks it for every message about a row.
 
 _SEED, _FACTOR, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
@@ -83,17 +89,18 @@ def shard_of(message_key: bytes, shards: int) -> int:
     return (murmur2(message_key) & 0x7FFFFFFF) % shards
 
 
-# -- parts of a message key with a logical type: the text of a source key -> the JSON that Connect's converter writes
+# Parts of a message key that have a logical type: the text of a source key -> the JSON that Connect's converter has.
 #
-# This is the inverse of `logical_types`, byte for byte. A *kind* names the way: `days`, `decimal(2)`, `instant(1000)`. A part
-# without a kind is in the key as the number or the text of the source key. A VariableScaleDecimal has no kind: 1.5 and 1.50
-# are one source key, but two message keys.
+# A row's message keys must follow from its source key alone, so what
+# `logical_types` reads out of a key is written back here, byte for byte. A *kind* names the way: `days`, `decimal(2)`,
+# `instant(1000)`. Where no kind is named, the part stands in the key as the number or the text that the source key has.
+# A VariableScaleDecimal has none: 1.5 and 1.50 are one source key, and two message keys.
 
 _KIND = re.compile(r"(decimal|time|local|instant)\((-?\d+)\)")
 
 
 def kind_of(type_: ConnectType) -> str | None:
-    """How a part of this type is written in a message key; None: as in the source key.
+    """How a part of this type stands in a message key; None if it stands there as the source key has it.
 
     >>> kind_of(ConnectType("bytes", DECIMAL, {"scale": "2"})), kind_of(ConnectType("int32"))
     ('decimal(2)', None)
@@ -114,7 +121,7 @@ def kind_of(type_: ConnectType) -> str | None:
 
 
 def written_part(kind: str, text: str) -> bytes | None:
-    """A part of a source key as JSON; None if no value of the kind has this text.
+    """A part of a source key as JSON; None if no value of this kind has that text.
 
     >>> written_part("decimal(2)", "-26588.24"), written_part("days", "1980-01-31"), written_part("days", "today")
     (b'"1234"', b'3682', None)
@@ -127,7 +134,7 @@ def written_part(kind: str, text: str) -> bytes | None:
         return None if timestamp_count(text, NANO) is None else f'"{text}Z"'.encode()
     found = _KIND.fullmatch(kind)
     if found is None:
-        raise ValueError(f"{kind} is not the kind of a message key's part")
+        raise ValueError(f"{kind} is no kind of a message key's part")
     way, number = found[1], int(found[2])
     if way == "decimal":
         return _decimal(text, number)
@@ -159,19 +166,19 @@ def _decimal(text: str, scale: int) -> bytes | None:
     return b'"%b"' % base64.b64encode(unscaled.to_bytes(bits // 8 + 1, "big", signed=True))
 
 
-# -- message keys in Avro: the head with the schema's id, then the parts of the source key
+# Message keys in Avro, as a key form: the head with the schema's id, then the parts of the source key.
 #
-# The id is in the bytes, and the bytes decide the shard. So each schema is a form of its own, even if two say the same: under
-# another id the same row would come to another shard.
+# The id stands in the bytes, and the shard follows from the bytes. So each schema of a key is a form of its own,
+# although two may say the same: under another id the same row would come to another shard.
 
 _INTEGERS = ("int8", "int16", "int32", "int64")
-_json = msgspec.json.Decoder().decode
+_avro_members = msgspec.json.Decoder().decode
 _parts = msgspec.json.Decoder(list[str]).decode
 
 
 @dataclass(frozen=True)
 class AvroKeyForm:
-    """One Avro schema of message keys. columns: of the source key, in order."""
+    """One schema of message keys. columns: of the source key, in its order."""
 
     schema: RegisteredSchema
     columns: tuple[str, ...]
@@ -183,19 +190,19 @@ class AvroKeyForm:
         return f"avro:{self.schema.id}"
 
     def written(self, source_key: str) -> bytes | None:
-        """The message key of a row; None if the source key cannot be written so (a text for a number)."""
+        """The message key of a row; None if the source key cannot be written so (a text where numbers stand)."""
         texts = [source_key] if len(self.columns) == 1 else _parts(source_key)
         parts = {name: _value(self.types[name], text) for name, text in zip(self.columns, texts, strict=True)}
         if None in parts.values() or self.schema.avro is None:
             return None
-        from fastavro import schemaless_writer  # installed, or this schema would not be known
+        from fastavro import schemaless_writer  # there, or this schema would not be known
 
         body = BytesIO()
         body.write(b"\0" + self.schema.id.to_bytes(HEAD_BYTES - 1, "big"))
-        datum: object = parts if self.schema.type.type == "struct" else parts[self.columns[0]]
+        said: object = parts if self.schema.type.type == "struct" else parts[self.columns[0]]
         try:
-            schemaless_writer(body, self.schema.avro, datum)
-        except Exception:  # of many classes: the value does not fit the schema
+            schemaless_writer(body, self.schema.avro, said)
+        except Exception:  # of many kinds: the value is none of the schema's
             return None
         return body.getvalue()
 
@@ -203,24 +210,24 @@ class AvroKeyForm:
 def avro_key_form(
     schema: RegisteredSchema, columns: tuple[str, ...], types: Mapping[str, ConnectType]
 ) -> AvroKeyForm | None:
-    """The form of keys with exactly the columns of the source key; None for any other keys."""
+    """The form of keys that have exactly the columns of the source key; None for any other."""
     if schema.type.type == "struct" and set(schema.type.fields) != set(columns):
         return None
     return AvroKeyForm(schema, columns, types) if set(types) == set(columns) else None
 
 
 def _value(type_: ConnectType, text: str) -> object:
-    """A part of the source key for Avro; None if no value of the type has this text."""
+    """A part of the source key as Avro has it; None if no value of this type has that text."""
     if (kind := kind_of(type_)) is not None:
         part = written_part(kind, text)
-        value = None if part is None else _json(part)
-        return base64.b64decode(value) if type_.type == "bytes" and isinstance(value, str) else value
+        said = None if part is None else _avro_members(part)
+        return base64.b64decode(said) if type_.type == "bytes" and isinstance(said, str) else said
     if type_.type in _INTEGERS:
         return int(text) if text.removeprefix("-").isdecimal() else None
     return text if type_.type == "string" else None
 
 
-# -- the row that a message key names
+# The row that a message key names: a bare text, JSON with or without Kafka Connect's schema, or by a registry's.
 
 JSON_BEGINS = (b"{", b"[", b'"')
 
@@ -235,13 +242,13 @@ class MessageKeys:
     def source_key(self, message_key: bytes | None) -> str:
         """The source key that a message key names; raises EventRefused.
 
-        The key is a bare text (a number, too), or a JSON text or object with or without schema, or a registered one.
+        A bare text, or a JSON text or object, with or without schema; a bare number is the text it is written as.
         """
         if not message_key:
             raise EventRefused("missing-key", "neither the value nor the message key says which row is gone")
         if is_registered(message_key) or message_key.lstrip()[:1] in JSON_BEGINS:
-            key, readers = self._reader.read(message_key)
-            return self._encoder.source_key_of(readers.own.key(key))
+            said, readers = self._reader.read(message_key)
+            return self._encoder.source_key_of(readers.own.key(said))
         try:
             text = message_key.decode().strip()
         except UnicodeDecodeError:
@@ -249,7 +256,7 @@ class MessageKeys:
         return self._encoder.source_key_of(None if text == "null" else text)
 
     def types(self, message_key: bytes) -> Mapping[str, ConnectType]:
-        """The types of the key's columns, if the message key has a schema; raises EventRefused."""
+        """The types of the key's columns, as far as a message key has a schema; raises EventRefused."""
         has_types = is_registered(message_key) or message_key.lstrip()[:1] == b"{"
         return self._reader.read(message_key)[1].own.types if has_types else {}
 
@@ -258,8 +265,8 @@ RowChange = Insert | Delete | Modify | Upsert | Remove
 ROW_CHANGES = (Insert, Delete, Modify, Upsert, Remove)
 
 NAME_BYTES_MAX = 100
-REGISTERED = ("avro:", "registry:")  # prefixes of forms with a schema's id
-NOT_BARE = ("", "{", "[", '"', "\0")  # a bare text does not begin with these
+REGISTERED = ("avro:", "registry:")  # how the names of forms begin that hold a schema's id
+NOT_BARE = ("", "{", "[", '"', "\0")  # what a message key that is a bare text does not begin with
 
 _to_json = msgspec.json.Encoder().encode
 _key_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -269,15 +276,20 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """A way to write a source key as a message key."""
+    """One way to write a source key as a message key.
+
+     around: what stands around the parts of the source key, one text more than parts. parts: number of the column in
+     the source key, and how it is written: "bare", "number", "text" (a JSON string) or a kind of logical type
+    .
+    """
 
     name: str
-    around: tuple[bytes, ...]  # the bytes around the parts: one more than parts
-    parts: tuple[tuple[int, str], ...]  # number of the column, and "bare", "number", "text" (a JSON string) or a kind
+    around: tuple[bytes, ...]
+    parts: tuple[tuple[int, str], ...]
 
     def written(self, source_key: str) -> bytes | None:
-        """The message key of a row; None if the source key cannot be written so (a text for a number)."""
-        if self is BARE:  # the fast path: nearly every producer, for every message
+        """The message key of a row; None if the source key cannot be written so (a text where numbers stand)."""
+        if self is BARE:  # what nearly every producer writes, asked for every message
             return source_key.encode() if _is_bare(source_key) else _to_json(source_key)
         texts = [source_key] if len(self.parts) == 1 else _parts(source_key)
         written = self.around[0]
@@ -306,7 +318,7 @@ AnyKeyForm = KeyForm | AvroKeyForm
 
 
 def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
-    """The form for an input without a form: bare, for a composite key the JSON object of its texts.
+    """The form for an input that tells none yet: bare, and for a composite key the JSON object of its texts.
 
     >>> form_unless_told(("ward", "number")).written('["B","3"]')
     b'{"ward":"B","number":"3"}'
@@ -319,7 +331,7 @@ def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
 
 
 class KeyContract:
-    """What one shard of a table requires of message keys."""
+    """What one shard of a table asks of the keys of its messages."""
 
     def __init__(self, table: Table, shard: int, schemas: Known | None = None) -> None:
         self._columns = table.source_key
@@ -330,10 +342,11 @@ class KeyContract:
         self._last: AnyKeyForm = BARE
 
     def form_after(self, key_form: str, message_key: bytes | None, change: Change, shards: int) -> str:
-        """The shard's key form after a change ("": not known yet); raises EventRefused if the key breaks the contract.
+        """The shard's key form ("": not known yet) once a change is applied; raises EventRefused where it may not be.
 
-        shards: of the input. Reasons: message-key-missing, message-key-unreadable, message-key-form,
-        message-key-of-other-row, wrong-partition, unknown-schema.
+        shards: how many the input has.
+        message-key-missing, message-key-unreadable, message-key-form, message-key-of-other-row, wrong-partition,
+        unknown-schema.
         """
         if isinstance(change, Truncate):
             return ""
@@ -347,24 +360,23 @@ class KeyContract:
         return key_form
 
     def check_partition(self, message_key: bytes, shards: int) -> None:
-        """Raises EventRefused if murmur2 of the key gives another shard."""
+        """Raises EventRefused if the message lies in another shard than murmur2 of its key gives."""
         if not self._partitioner_stated and shard_of(message_key, shards) != self._shard:
             raise EventRefused("wrong-partition", _WRONG_PARTITION)
 
     def _checked(self, key_form: str, message_key: bytes, source_key: str) -> str:
-        found = self.form_told(message_key, source_key)
-        if found is None and key_form in ("", BARE.name, JSON_TEXT.name):
+        told = self.form_told(message_key, source_key)
+        if told is None and key_form in ("", BARE.name, JSON_TEXT.name):
             return key_form
-        form = found or JSON_TEXT
+        form = told or JSON_TEXT
         if key_form not in ("", form.name):
-            other_id = form.name.startswith(REGISTERED) and key_form.startswith(REGISTERED)
-            remedy = _OTHER_ID if other_id else _OTHER_WRITER
-            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name, remedy))
+            mend = _OTHER_ID if form.name.startswith(REGISTERED) and key_form.startswith(REGISTERED) else _OTHER_WRITER
+            raise EventRefused("message-key-form", _OTHER_FORM.format(key_form, form.name, mend))
         self._last = form
         return form.name
 
     def form_told(self, message_key: bytes, source_key: str) -> AnyKeyForm | None:
-        """The form of a row's message key; None if two forms write it alike (a quoted text).
+        """The form of a row's message key; None for one that is written the same in two forms (a quoted text).
 
         Raises EventRefused: message-key-unreadable, message-key-of-other-row, unknown-schema.
         """
@@ -383,9 +395,9 @@ class KeyContract:
             raise self._unreadable(_VARIABLE_SCALE)
         form = self._form(message_key, types)
         if form is None:
-            raise self._unreadable("the message key has other columns, or comes before its schema")
+            raise self._unreadable("the message key has other columns, or stands before its schema")
         if form.written(source_key) != message_key:
-            raise self._unreadable("the message key has spaces around it, or a part that can be shorter (7.0, \\u00e9)")
+            raise self._unreadable("the message key has spaces around it, or a part longer than need be (7.0, \\u00e9)")
         return form
 
     def _form(self, message_key: bytes, types: Mapping[str, ConnectType]) -> AnyKeyForm | None:
@@ -410,7 +422,7 @@ def _is_bare(text: str) -> bool:
 
 
 def _json_form(message_key: bytes, columns: tuple[str, ...], types: Mapping[str, ConnectType]) -> KeyForm | None:
-    """The form of a JSON key with exactly the columns of the source key; None for any other."""
+    """The form of a JSON key out of which exactly the columns of the source key can be read; None for any other."""
     if message_key.lstrip()[:1] not in (b"{", b'"'):
         return None
     value, payload, has_schema = read_json(message_key), message_key, False
@@ -433,7 +445,7 @@ def _json_form(message_key: bytes, columns: tuple[str, ...], types: Mapping[str,
 
 
 def _kind(token: bytes, type_: ConnectType | None) -> str:
-    """How a part of the key is written; a Decimal may be a number (the converter's decimal.format)."""
+    """How a part of the key is written; a Decimal may stand there as a number (the converter's decimal.format)."""
     kind, is_text = kind_of(type_) if type_ else None, token.startswith(b'"')
     return kind if kind and (is_text or not kind.startswith("decimal")) else "text" if is_text else "number"
 
@@ -441,39 +453,39 @@ def _kind(token: bytes, type_: ConnectType | None) -> str:
 @lru_cache(64)
 def _named(around: tuple[bytes, ...], parts: tuple[tuple[int, str], ...], has_schema: bool) -> KeyForm:
     text = around[0] + b"".join(kind.encode() + after for (_, kind), after in zip(parts, around[1:], strict=True))
-    shown = text.decode() if not has_schema and len(text) <= NAME_BYTES_MAX else blake2b(text, digest_size=8).hexdigest()
-    return KeyForm(f"json-schema:{shown}" if has_schema else f"json:{shown}", around, parts)
+    told = text.decode() if not has_schema and len(text) <= NAME_BYTES_MAX else blake2b(text, digest_size=8).hexdigest()
+    return KeyForm(f"json-schema:{told}" if has_schema else f"json:{told}", around, parts)
 
 
 _VARIABLE_SCALE = (
-    "one source key has several message keys if a decimal has no fixed scale (1.5, 1.50): set the connector's "
+    "one source key has several message keys where a decimal has no scale of its own (1.5, 1.50): set the connector's "
     "decimal.handling.mode=string, or give the column a scale"
 )
 _MISSING = (
-    "there are several shards, and only the message key keeps a row's messages in one of them: let the producer write "
+    "there are several shards, and only its message key keeps a row's messages in one of them: let the producer write "
     "the primary key as message key (Debezium: message.key.columns, for a table without primary key)"
 )
 _UNREADABLE = (
-    "{}; it must be the primary key of table.yaml ({}), as bare text or as JSON of exactly these columns in the shortest "
-    "spelling: use a JSON key converter, and name the same columns in table.yaml and in the producer (Debezium: "
-    "message.key.columns)"
+    "{}; it has to be the primary key of table.yaml ({}), as bare text or as JSON of exactly these columns in the "
+    "shortest spelling: use a JSON key converter, and name the same columns in table.yaml and in the producer "
+    "(Debezium: message.key.columns)"
 )
 _OTHER_FORM = (
-    "this shard's message keys are written as {}, this one as {}: one row would come to two shards. {}; to change the form "
-    "for good, empty the table with `streamer produce --truncate` and send all rows again"
+    "this shard's message keys are written as {}, this one as {}: the same row would come to two shards. {}; if the "
+    "form is to change for good, empty the table with `streamer produce --truncate` and send all rows again"
 )
 _OTHER_WRITER = "Set the producer's key.converter back (`streamer produce` writes what the topic has)"
 _OTHER_ID = (
-    "The key's schema was registered again, with another id: undo what changed it (names and types of the primary key, the "
-    "connector's topic.prefix, the converter's settings, the registry), and keep it with the key converter's "
+    "The key's schema was registered anew, under another id: set back what changed it (names and types of the primary "
+    "key, the connector's topic.prefix, the converter's settings, the registry), and keep it with the key converter's "
     "auto.register.schemas=false and use.latest.version=true"
 )
 _OTHER_ROW = (
-    "message key and value name different rows, so a row's messages would come to several shards: let the producer write "
-    "the primary key as message key"
+    "message key and value name different rows, so that a row's messages would not meet in one shard: let the producer "
+    "write the primary key as message key"
 )
 _WRONG_PARTITION = (
     "murmur2 of its message key gives another shard: set the producer's partitioner to that of Kafka's Java clients "
-    "(librdkafka: partitioner=murmur2_random). Only if all messages of a row come to one shard anyway, say `input: "
-    "{partitioner: stated}` in table.yaml and read the input again from the start"
+    "(librdkafka: partitioner=murmur2_random). Only where every message of a row is known to come to one shard all the "
+    "same, say `input: {partitioner: stated}` in table.yaml and read the input again from the start"
 )

@@ -169,7 +169,7 @@ def numeric_attribute(
             faults.append(f"{place}.grid: is missing; a decimal without a step needs the width of its cells")
         return None
     faults += [f"{place}.{setting}: {why}" for setting, why in _ONLY_FOR_CATEGORIES.items() if getattr(column, setting)]
-    wrong = _numeric_faults(place, column.domain, grid, step, column.unit, integer)
+    wrong = _numeric_faults(place, column, column.domain, grid, step)
     hierarchy = hierarchy_of(place, column.hierarchy, rows, faults)[0] if column.hierarchy else None
     if wrong:
         faults += wrong
@@ -199,18 +199,13 @@ def numeric_attribute(
 
 
 def _numeric_faults(
-    place: str,
-    domain: tuple[Decimal, Decimal],
-    grid: Decimal,
-    step: Decimal | None,
-    unit: Decimal | None,
-    integer: bool,
+    place: str, column: QuasiIdentifierSettings, domain: tuple[Decimal, Decimal], grid: Decimal, step: Decimal | None
 ) -> list[str]:
-    lengths = {"grid": grid, "step": step, "unit": unit}
+    lengths = {"grid": grid, "step": step, "unit": column.unit}
     faults = [f"{place}.{name}: must be above 0" for name, n in lengths.items() if n is not None and n <= 0]
     if domain[0] > domain[1]:
         faults.append(f"{place}.domain: the lower end is above the upper end")
-    if integer:
+    if column.type == "integer":
         whole = {"domain": domain, "grid": (grid,), "step": (step or Decimal(1),)}
         broken = [name for name, numbers in whole.items() if any(n != n.to_integral_value() for n in numbers)]
         faults += [f"{place}.{name}: must be whole numbers, because the type is integer" for name in broken]
