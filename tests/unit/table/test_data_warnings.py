@@ -45,7 +45,7 @@ MESSY = frame(
 )
 
 
-def test_every_refused_row_is_told_by_its_number_reason_and_column() -> None:
+def test_every_refused_row_has_its_number_reason_and_column() -> None:
     assert refused_rows(PEOPLE, MESSY) == [
         RefusedRow(2, "out-of-domain", "age"),
         RefusedRow(3, "unknown-category", "city"),
@@ -91,7 +91,7 @@ def test_without_a_key_no_row_comes_twice() -> None:
     assert [row.data_row for row in refused_rows(keyless, MESSY)] == [2, 3, 6, 7]
 
 
-# Where nulls are published, and which values stand there, too.
+# Nulls, and values in their cell.
 
 
 def test_a_null_is_published_as_the_cell_or_category_that_it_counts_as() -> None:
@@ -108,7 +108,7 @@ def test_values_in_the_cell_of_the_nulls_are_counted_and_nulls_are_not() -> None
     assert beside_nulls(table(AGE, CITY), frame) == {}
 
 
-# Categories that table.yaml does not list: counted by row and column, and never told.
+# Unknown categories: counted, and never shown.
 
 ILLNESS = KeptColumn("illness", True, "text", CITIES, other="d1")
 UNLISTED_PEOPLE = replace(table(AGE, replace(CITY, other_code=CITIES.code_of["c1"])), kept=(ILLNESS,))
@@ -156,7 +156,7 @@ def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
     )
 
 
-# Keys that look alike are told by their number, and never by themselves.
+# Keys that look alike: counted, and never shown.
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from worlds.drafting import begun
         (["34", "7.5", "90+", "unknown"], WORDS_HINT),
     ],
 )
-def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
+def test_a_hint_says_what_all_texts_seem_to_be(texts: list[str], hint: str) -> None:
     assert hint_of(texts) == hint
 
 
@@ -90,7 +90,7 @@ def test_a_first_line_of_numbers_and_dates_is_a_row_unless_they_are_years(names:
     assert is_no_header(names) is row
 
 
-# Numbers that are codes for no answer are told from measured ones, and from long tails.
+# Sentinels: numbers that stand for no answer.
 
 RATINGS = ["1", "2", "3", "4", "5"] * 20
 
@@ -110,9 +110,7 @@ RATINGS = ["1", "2", "3", "4", "5"] * 20
         ([Decimal("21.5"), Decimal("30.1"), Decimal("999.0")], [999]),
     ],
 )
-def test_few_codes_behind_a_gap_of_several_times_what_the_others_span_are_far(
-    numbers: list[int], far: list[int]
-) -> None:
+def test_few_codes_after_a_wide_gap_are_sentinels(numbers: list[int], far: list[int]) -> None:
     assert sentinel_values([Decimal(number) for number in numbers]) == set(map(Decimal, far))
 
 
@@ -162,11 +160,11 @@ def test_whole_numbers_that_pandas_wrote_beside_holes_are_whole_numbers(tmp_path
     assert (children.integer, children.grid, weight.integer) == (True, Decimal(1), False)
 
 
-def test_a_column_without_a_name_is_told_to_get_one() -> None:
+def test_a_column_without_a_name_is_left_out_with_a_remedy() -> None:
     assert drafted("", ["0", "1", "2"]).why == "has no name: give it one in the header, such as id"
 
 
-def test_categories_written_in_several_ways_and_dates_with_names_of_months_are_told() -> None:
+def test_categories_in_several_spellings_and_dates_with_names_of_months_get_a_hint() -> None:
     mixed = drafted("sex", ["m", "M", "f", "f"] * 9)
     assert mixed.role == "quasi-identifier"
     assert mixed.why.endswith("; 2 values are alike but for capitals or blanks: write them in one way in the source")
@@ -237,7 +235,7 @@ def test_flags_have_the_domain_of_flags(tmp_path: Path) -> None:
     assert [int(end) for end in asked.domain] == [-1, 1]
 
 
-def test_words_for_nulls_are_found_and_told_for_the_table_or_where_they_are_doubtful_for_the_column(
+def test_words_for_nulls_are_those_of_the_table_and_doubtful_ones_those_of_the_column(
     tmp_path: Path,
 ) -> None:
     table, text = begun(
@@ -278,7 +276,7 @@ def test_dates_and_numbers_are_read_as_they_are_written(tmp_path: Path) -> None:
     assert text.count("day and month could be swapped") == 1
 
 
-def test_what_nobody_could_tell_is_said_of_sensitive_columns_too() -> None:
+def test_doubts_are_said_of_sensitive_columns_too() -> None:
     for name in ("spent", "salary"):
         assert "could be thousands or fractions" in drafted(name, ["1.234", "2.500", "980"] * 2).why
         assert "could be thousands or fractions" not in drafted(name, ["1.23", "2.5", "980"] * 2).why

@@ -1,4 +1,4 @@
-"""The columns of what is published, as others need them: names, types, and what none of them can be told."""
+"""Columns, schemas and lengths of what is published."""
 
 from __future__ import annotations
 

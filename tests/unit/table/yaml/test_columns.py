@@ -134,7 +134,7 @@ def test_null_and_other_are_of_the_tables_fingerprint(load: Load) -> None:
         (", null_as: pilot, other: cook", "columns.job.null_as: must be a leaf of the column's hierarchy"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(load: Load, settings: str, sentence: str) -> None:
+def test_a_fault_of_null_or_other_names_its_place(load: Load, settings: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(settings)
     assert f"\n  {sentence}" in str(caught.value)
@@ -154,7 +154,7 @@ def test_an_added_category_has_the_name_of_no_inner_node_either(load: Load) -> N
 
 
 @pytest.mark.parametrize("setting", ["null: own-category", "other: cook"])
-def test_a_number_has_no_category_and_is_told_its_choices(load: Load, tmp_path: Path, setting: str) -> None:
+def test_a_number_has_no_category_for_nulls_or_others(load: Load, tmp_path: Path, setting: str) -> None:
     load()
     table = tmp_path / "table.yaml"
     of_numbers = f"  age: {{role: quasi-identifier, type: integer, domain: [0, 9], {setting}}}\n"
@@ -311,7 +311,7 @@ def test_a_date_is_what_it_says(tmp_path: Path) -> None:
     assert published_columns(loaded(tmp_path, BORN))[1:3] == ("x_lo", "x_hi")
 
 
-def test_without_a_word_a_fifth_of_the_cells_counts_as_1(tmp_path: Path) -> None:
+def test_by_default_a_fifth_of_the_cells_counts_as_1(tmp_path: Path) -> None:
     assert attribute(tmp_path, BORN).unit == 130 * 12 / Decimal(5)
     assert attribute(tmp_path, BORN.replace("1 month", "3 months") + ", unit: 1 month").unit == 1 / Decimal(3)
     assert attribute(tmp_path, BORN.replace("1 month", "7 days") + ", unit: 1 day").unit == 1 / Decimal(7)
@@ -501,7 +501,7 @@ def test_typed_values_of_a_data_frame_are_not_written_in_any_way(yaml_texts_load
     assert Encoder(table).frame(typed).rows() == Encoder(table).frame(PEOPLE).rows()
 
 
-def test_a_word_for_nothing_known_is_nobodys_key_and_nobody(yaml_texts_load: YamlTextsLoad) -> None:
+def test_a_word_for_nulls_is_no_key_and_no_individual(yaml_texts_load: YamlTextsLoad) -> None:
     encoder = Encoder(yaml_texts_load(MESSY))
     for column, reason in (("id", "missing-key"), ("who", "missing-individual")):
         with pytest.raises(ConfigError, match=reason):
@@ -570,9 +570,7 @@ def test_words_and_patterns_are_of_the_tables_fingerprint(yaml_texts_load: YamlT
         ("hierarchy: sex.csv, na: [f]", "columns.x.na: 'f' is a category of its hierarchy"),
     ],
 )
-def test_what_cannot_be_said_of_texts_is_told_with_its_place(
-    yaml_texts_load: YamlTextsLoad, column: str, sentence: str
-) -> None:
+def test_a_fault_of_na_or_written_names_its_place(yaml_texts_load: YamlTextsLoad, column: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_texts_load(MESSY.replace("columns:\n", f"columns:\n  x: {{role: quasi-identifier, {column}}}\n"))
     assert f"\n  {sentence}" in str(caught.value)

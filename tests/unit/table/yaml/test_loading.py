@@ -175,7 +175,7 @@ def test_local_repair_is_on_beside_every_model(load: Load) -> None:
     assert load(f"{asking_more}\nengine: {{repair: 0.02}}").repair == 0.02
 
 
-def test_without_a_word_there_is_no_local_repair_where_no_boxes_are_published(load: Load) -> None:
+def test_by_default_there_is_no_local_repair_if_no_boxes_are_published(load: Load) -> None:
     joined = GOLDEN.replace("k: 2", "k: 2, l: 2").replace("form: rows", "form: lossy-join")
     assert load(joined).form == "lossy-join"
     assert load(joined).repair == 0

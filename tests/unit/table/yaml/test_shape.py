@@ -45,7 +45,7 @@ def test_a_word_stands_for_what_is_not_wanted() -> None:
         (Names, [], "at least 1"),
     ],
 )
-def test_what_is_none_of_its_kind_is_told_what_is_allowed(kind: Any, text: object, complaint: str) -> None:
+def test_a_refused_setting_names_what_is_allowed(kind: Any, text: object, complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         said(kind, text)
 
@@ -84,11 +84,11 @@ def faults(**changed: object) -> list[str]:
     return found
 
 
-def test_without_a_word_a_shard_is_rebuilt_when_it_has_drifted_and_by_no_clock() -> None:
+def test_by_default_a_shard_is_rebuilt_after_drift_and_at_no_interval() -> None:
     assert RebuildRules(**read().rebuild.model_dump()) == RebuildRules("ordered", None, Decimal("1.2"))
 
 
-def test_either_trigger_of_a_rebuild_can_be_told_never() -> None:
+def test_either_trigger_of_a_rebuild_can_be_never() -> None:
     never = read(rebuild={"every": "never", "drift": "never", "algorithm": "mondrian"}).rebuild
     assert (never.every, never.drift, never.algorithm) == (None, None, "mondrian")
 
