@@ -274,15 +274,9 @@ def no_schema(table: Table) -> Iterator[str]:
         )
         return
     try:
-        _schemas(table)
+        _ = avro_value_schema(table) if table.format == AVRO else value_schema(table)
     except ConfigError as error:
         yield f"{error} (publish.live.format: {table.format})"
-
-
-def _schemas(table: Table) -> tuple[dict[str, object], dict[str, object]]:
-    if table.format == AVRO:
-        return avro_key_schema(table), avro_value_schema(table)
-    return key_schema(table), value_schema(table)
 
 
 def bytes_more(table: Table) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Files of rows: read as they stand, refused where they are broken."""
+"""Files of rows are read as they are, or refused; files that we write appear whole or not at all."""
 
 from __future__ import annotations
 

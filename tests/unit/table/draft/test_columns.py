@@ -1,4 +1,4 @@
-"""What a column of a data file could be: a guess, and the reason for it."""
+"""Drafts of columns from their cells, and the reasons that they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of a column that say that nothing is known."""
+"""Nulls, scales and patterns, guessed from the texts of a column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Categories that a hierarchy file does not have: nulls with a leaf of their own, and unknown ones at a node."""
+"""Columns of table.yaml: what they mean, and how their faults are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a variable says instead of table.yaml, and what it may not say."""
+"""table.yaml and variables: what they mean, and how their faults are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one setting of table.yaml may say, whichever it is."""
+"""Settings of table.yaml by themselves: what each may be, and the sentence of a fault."""
 
 from __future__ import annotations
 
