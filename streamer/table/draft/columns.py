@@ -121,7 +121,7 @@ def _sentinels_first(numbers: Sequence[Decimal]) -> Iterator[Decimal]:
 CATEGORIES_MAX = 100
 """The most values below one root; more need a hierarchy that somebody thinks about."""
 CODE_DIGITS_SHOWN = 3
-"""The first digits of a code, which all codes of a cell share."""
+"""How many first digits the codes of a cell share."""
 TEXT_MAX = 60
 """Characters of a category; a longer text is free text."""
 ROOT = "*"
