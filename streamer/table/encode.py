@@ -82,8 +82,9 @@ class Encoder:
         self.unlisted: Counter[str] = Counter()
         """How many values only `other` took, by column; callers clear it."""
         self._meanings = meanings_of(table)
-        self._to_code = tuple(self._of_source(a.name, to_code(a, self._note_unlisted)) for a in table.attributes)
-        self._codes_plan = tuple((a.name, code) for a, code in zip(table.attributes, self._to_code, strict=True))
+        self._codes_plan = tuple(
+            (a.name, self._of_source(a.name, to_code(a, self._note_unlisted))) for a in table.attributes
+        )
         self._kept_plan = tuple(
             (column.name, self._of_source(column.name, within_type(column, table.format, to_json)))
             for column, to_json in ((column, to_json_text(column, self._note_unlisted)) for column in table.kept)
@@ -163,7 +164,7 @@ class Encoder:
 
     def code(self, j: int, value: object) -> tuple[int, str | None]:
         """One quasi-identifier's value -> its code and, for a decimal without a step, its exact text."""
-        code, exact = self._to_code[j](value), self._exact.get(j)
+        code, exact = self._codes_plan[j][1](value), self._exact.get(j)
         return code, None if exact is None else exact(value)
 
     def is_null(self, j: int, value: object) -> bool:
