@@ -40,7 +40,7 @@ Rows = list[list[str]]
 def categorical_attribute(
     place: str, name: str, column: QuasiIdentifierSettings, rows: Rows | None, faults: list[str]
 ) -> CategoricalAttribute | None:
-    """The attribute without its `null_as`; None, and `faults` added to, if there are faults.
+    """The attribute without its `null_as`; None if it has faults, which are added to `faults`.
 
     rows: None if there is no hierarchy file that can be read.
     """
@@ -53,7 +53,7 @@ def categorical_attribute(
         faults.append(f"{place}.unit: must be above 0; it counts leaves")
     own_null = column.null is not None
     if own_null and column.null_as is not None:
-        faults.append(f"{place}.null: cannot stand beside null_as; remove one of the two")
+        faults.append(f"{place}.null: cannot be combined with null_as; remove one of the two")
     hierarchy, other = hierarchy_of(place, column.hierarchy, rows, faults, column.other, own_null=own_null)
     if hierarchy is None:
         return None
@@ -154,7 +154,7 @@ _ONLY_FOR_CATEGORIES = {
 def numeric_attribute(
     place: str, name: str, column: QuasiIdentifierSettings, rows: Rows | None, faults: list[str]
 ) -> NumericAttribute | None:
-    """The attribute without its `null_as`; None, and `faults` added to, if there are faults.
+    """The attribute without its `null_as`; None if it has faults, which are added to `faults`.
 
     The domain of a column with a step ends on a step: an end between two steps becomes the lower one. rows: None if
     there is no hierarchy file that can be read.
@@ -251,7 +251,7 @@ def _shortest(number: Decimal) -> Decimal:
 
 
 def temporal_attribute(place: str, name: str, column: TemporalSettings, faults: list[str]) -> TemporalAttribute | None:
-    """The attribute without its `null_as`; None, and `faults` added to, if there are faults."""
+    """The attribute without its `null_as`; None if it has faults, which are added to `faults`."""
     clock = CLOCKS[column.type]
     wrong = list(_faults_of_lengths(place, column, clock))
     first, last = (_moment_said(f"{place}.domain", text, clock, wrong) for text in column.domain)

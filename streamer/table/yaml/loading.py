@@ -246,7 +246,7 @@ def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
 
 
 def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | None:
-    """The table; None, and `faults` added to, if there are faults."""
+    """The table; None if it has faults, which are added to `faults`."""
     attributes: list[Attribute | None] = []
     kept: list[KeptColumn | None] = []
     for name, column in settings.columns.items():
