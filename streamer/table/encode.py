@@ -201,9 +201,9 @@ class Encoder:
             )
         return columns
 
-    def fields(self, texts: Mapping[str, str]) -> dict[str, object]:
+    def fields(self, cells: Mapping[str, object]) -> dict[str, object]:
         """What a row of a CSV file means: numbers and booleans by their column's type, an empty cell is a null."""
-        return {name: self._cells.value(name, text) for name, text in texts.items()}
+        return {name: self._cells.value(name, cell) for name, cell in cells.items()}
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
         """A whole table of texts or typed values.

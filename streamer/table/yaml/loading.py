@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from streamer.errors import ConfigError, UsageError
 from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
@@ -125,7 +125,7 @@ _IN_OUR_WORDS = {
 }
 """What to say of a fault, by pydantic's name of its kind; of any other kind, pydantic's sentence."""
 
-_MODELS = {
+_MODELS: dict[str, type[BaseModel]] = {
     "": TableSettings,
     "quasi-identifier": QuasiIdentifierSettings,
     shape.TEMPORAL_ROLE: TemporalSettings,
