@@ -1,4 +1,4 @@
-"""The arrays that everything is made of, by the type of their elements."""
+"""The types of arrays, and vectors of numbers as single numbers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ Singles = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 
-
-# Vectors of numbers as single numbers, which sort and compare quickly.
-#
-# A vector is read as digits in mixed radix, the first column the highest, so the numbers stand in the vectors' own
-# order. Where they would outgrow int64 their gaps are closed, and the column's: nothing ever wraps around.
-
 NUMBERS_MAX = 1 << 62
 
 
 def row_numbers(columns: Ints) -> Ints:
-    """A number from 0 for every row of columns (n, c), none negative: equal for equal rows alone, and in their order.
+    """A number for every row of non-negative columns (n, c): equal for equal rows only, and in their order; int64 (n,).
 
-    int64 (n,); the order is that of the first column, then of the second, and so on.
+    A row is read as digits in mixed radix, the first column the highest. If the numbers would outgrow int64, their gaps
+    are closed, and the column's.
 
     >>> row_numbers(np.array([[3, 1], [0, 2], [3, 1]])).tolist()
     [10, 2, 10]

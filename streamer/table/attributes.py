@@ -1,19 +1,17 @@
-"""The geometry of a quasi-identifier: what its codes mean, which of them are one cell, and how a cell is published.
+"""The geometry of one quasi-identifier: what its codes mean, which of them are one cell, and how a cell is published.
 
-The rules of this file
-----------------------
-* A numeric quasi-identifier is held as an int64 *code* and published as a run of *cells*:
-  - with a `step` (integers: 1): the code counts steps from domain[0], and a cell holds grid / step codes. A cell is
-    {lo, lo+step, ..., lo+grid-step}; a published interval is closed;
-  - without a step (decimals): a cell is [lo, lo+grid), the last one closed; the code is the cell number times
-    `FINENESS` plus the place within the cell. Only similarity and order look at that place; the exact text of the value
-    is kept beside the code. A published interval is given by its edges.
-  Cells start at domain[0]; the last one is clipped at domain[1].
-* A temporal quasi-identifier (a date, a timestamp) is held as an int64 code, too, which gives the value back; its cells
-  are those of the calendar (`streamer.table.calendar`), and its published interval is a pair of ISO texts.
-  Lengths are counted in cells: January is as long as February, and the last cell as long as the others, however it was
-  clipped. So NCP, similarities and the unit of a temporal column speak of months where the grid is a month.
-* A categorical quasi-identifier is held as the number of its leaf in the hierarchy.
+The rules of this file ----------------------
+* A numeric quasi-identifier is kept as an int64 *code* and published as a run of *cells*, which start at domain[0]; the
+  last one is clipped at domain[1]: - with a `step` (integers: 1) a code counts steps from domain[0], and a cell has
+  grid / step codes. A cell is {lo, lo+step, ..., lo+grid-step}; a published interval is closed; - without a step
+  (decimals) a cell is [lo, lo+grid), the last one closed; a code is the number of the cell times `FINENESS` plus the
+  position within the cell, which only similarity and order use. The exact text of the value is kept besides. A
+  published interval is given by its edges.
+* A temporal quasi-identifier (a date, a timestamp) is kept as an int64 code, too, which gives the value back. Its cells
+  are those of the calendar (`streamer.table.calendar`), and its published interval is a pair of ISO texts. Lengths are
+  counted in cells: January is as long as February, and a clipped cell as long as the others. So NCP, similarities and
+  the unit of a column with a grid of a month are in months.
+* A categorical quasi-identifier is kept as the number of its leaf in the hierarchy.
 """
 
 from __future__ import annotations
@@ -30,16 +28,27 @@ from streamer.table.space import FINENESS, Axis
 
 @dataclass(frozen=True)
 class NumericAttribute:
-    """A numeric quasi-identifier: closed domain, cell width, resolution, and the length that counts as 1 in QGSSD."""
+    """A numeric quasi-identifier."""
 
     name: str
-    domain: tuple[Decimal, Decimal]
-    grid: Decimal
+    domain: tuple[Decimal, Decimal]  # both ends included
+    grid: Decimal  # width of a cell
     step: Decimal | None
-    unit: Decimal
+    unit: Decimal  # the length that counts as 1 in QGSSD
     integer: bool = True
     null_code: int | None = None  # what a null counts as; None: a null is a dead letter
     hierarchy: Hierarchy | None = None  # for full-domain recoding only
+
+    @property
+    def places(self) -> int:
+        """Digits after the point that the ends of published intervals may have."""
+        numbers = (*self.domain, self.grid, self.step or self.grid)
+        return max(0, *(-int(number.normalize().as_tuple().exponent) for number in numbers))
+
+    @property
+    def whole_digits(self) -> int:
+        """Digits before the point that they may have."""
+        return max(len(str(int(abs(end)))) for end in self.domain)
 
     @property
     def codes_per_cell(self) -> int:
@@ -87,11 +96,11 @@ class NumericAttribute:
 
 @dataclass(frozen=True)
 class CategoricalAttribute:
-    """A categorical quasi-identifier: its generalization hierarchy, and how many leaves count as 1 in QGSSD."""
+    """A categorical quasi-identifier."""
 
     name: str
     hierarchy: Hierarchy
-    unit: Decimal
+    unit: Decimal  # leaves that count as 1 in QGSSD
     null_code: int | None = None
     other_code: int | None = None  # what an unknown category counts as; None: it is a dead letter
 
@@ -115,13 +124,12 @@ class CategoricalAttribute:
 
 @dataclass(frozen=True)
 class TemporalAttribute:
-    """A quasi-identifier of dates or timestamps: its cells, how many of them count as 1 in QGSSD, and the units of the
-    calendar that full-domain recoding goes by (None: the usual ones)."""
+    """A quasi-identifier of dates or timestamps."""
 
     name: str
     calendar: CalendarCells
-    unit: Decimal
-    level_units: tuple[str, ...] | None = None
+    unit: Decimal  # cells that count as 1 in QGSSD
+    level_units: tuple[str, ...] | None = None  # of full-domain recoding; None: the usual ones
     null_code: int | None = None
 
     @property
@@ -130,7 +138,7 @@ class TemporalAttribute:
 
     @property
     def width_codes(self) -> Decimal:
-        """Width of the domain in codes: that of its cells, all of one length."""
+        """Width of the domain in codes, all cells of one length."""
         return Decimal(self.n_cells * self.codes_per_cell - self.calendar.is_closed)
 
     @property

@@ -1,16 +1,14 @@
 """A domain of dates or times, cut into cells of the calendar.
 
-The rules of this file
-----------------------
-* A cell is so many months (or years), or so many days, hours or minutes (`Span`): the first by the calendar, so that
-  one is as long as its months are; the others by the clock, of which every day has 24 hours.
-* Cells are counted from the domain's first moment, which lies on a border of the grid's unit: the first of a month, of
+The rules of this file ----------------------
+* A cell is a number of months or years, as long as these are in the calendar; or of days, hours or minutes, by the
+  clock, of which every day has 24 hours.
+* Cells are counted from the domain's first moment, which is the start of a unit of the grid: the first of a month or of
   January, midnight, a full hour or minute. The last cell is clipped at the domain's end.
-* A code is the number of a cell times `codes_per_cell`, plus the moments from the cell's start: the value comes back
-  from the code alone. Cells have different lengths, and all have room for the longest; so there are codes that no
-  moment has.
-* Dates are published closed, by the first and the last day. Timestamps have no step that means anything: their cells
-  are [start, next start), the last one closed, published by these edges, as decimals without a step are.
+* A code is the cell's number times `codes_per_cell`, plus the moments since the start of the cell, so a code alone
+  gives the value back. Every cell has room for the longest one, so some codes are no moment.
+* Dates are published closed, by the first and the last day. Timestamps have no step that means anything, so their cells
+  are [start, next start), the last one closed, published by these edges, like decimals without a step.
 * Methods take an int, or an int64 array of any shape, and give the same back.
 """
 
@@ -31,10 +29,10 @@ from streamer.table.scalars import DATE, MICROSECONDS_PER_DAY, Clock, moment_tex
 IntOrInts = TypeVar("IntOrInts", int, Ints)
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1_200, "millennium": 12_000}
-"""Units that have lengths of the calendar."""
+"""Units whose length the calendar decides, in months."""
 
 MICROSECONDS = {"minute": 60_000_000, "hour": 3_600_000_000, "day": MICROSECONDS_PER_DAY}
-"""Units that have lengths of the clock."""
+"""Units whose length the clock decides."""
 
 DAYS_OF_MONTH_MAX = 31
 _EPOCH = 719_162
@@ -45,7 +43,7 @@ _SPAN = re.compile(r"([1-9][0-9]{0,5}) (minute|hour|day|month|year)(s?)")
 
 @dataclass(frozen=True)
 class Span:
-    """A length of time: so many of one unit.
+    """A length of time: a number of one unit.
 
     >>> Span(3, "month").text, Span(3, "month").months, Span(1, "day").months
     ('3 months', 3, 0)
@@ -60,21 +58,21 @@ class Span:
 
     @property
     def months(self) -> int:
-        """Its length in months; 0 where the clock and not the calendar says how long it is."""
+        """Its length in months; 0 if the clock decides it."""
         return self.n * MONTHS.get(self.unit, 0)
 
     @property
     def microseconds(self) -> int:
-        """Its length by the clock; 0 where the calendar says how long it is."""
+        """Its length by the clock; 0 if the calendar decides it."""
         return self.n * MICROSECONDS.get(self.unit, 0)
 
     def moments(self, clock: Clock) -> int:
-        """The same in moments; 0, too, if it is shorter than one."""
+        """The same in moments; also 0 if it is shorter than one."""
         return self.microseconds * clock.per_day // MICROSECONDS_PER_DAY
 
 
 def read_span(text: object) -> Span | None:
-    """The length that a text of table.yaml says; None if it says none.
+    """The length that a text of table.yaml stands for; None if it is not a length.
 
     >>> read_span("7 days"), read_span("1 month"), read_span("month"), read_span("0 days")
     (Span(n=7, unit='day'), Span(n=1, unit='month'), None, None)
@@ -84,7 +82,7 @@ def read_span(text: object) -> Span | None:
 
 
 def month_of(moment: IntOrInts, clock: Clock) -> IntOrInts:
-    """The month that a moment lies in, counted from January of year 1."""
+    """The month of a moment, counted from January of year 1."""
     days = np.asarray(moment // clock.per_day - _EPOCH, dtype="datetime64[D]")
     return _like(moment, days.astype("datetime64[M]").astype(np.int64) + _EPOCH_MONTHS)
 
@@ -101,7 +99,7 @@ def _like(asked: IntOrInts, found: Ints) -> IntOrInts:
 
 @dataclass(frozen=True)
 class CalendarCells:
-    """The moments first..last, both inclusive, in cells of `grid`. first has to lie on a border of the grid's unit."""
+    """The moments first..last, both inclusive, in cells of `grid`; first must be the start of a unit of the grid."""
 
     clock: Clock
     first: int
@@ -115,7 +113,7 @@ class CalendarCells:
 
     @cached_property
     def codes_per_cell(self) -> int:
-        """Codes that every cell has room for; the last one takes the end of its interval in, too."""
+        """Codes that every cell has room for; also the end of the last one's interval, if that is not closed."""
         months, moments = self.grid.months, self.grid.moments(self.clock)
         return (months * DAYS_OF_MONTH_MAX * self.clock.per_day if months else moments) + (not self.is_closed)
 
@@ -142,7 +140,7 @@ class CalendarCells:
         return np.minimum(cell, self.n_cells - 1)
 
     def _counted(self, moment: IntOrInts) -> IntOrInts:
-        """The number of the cell that a moment would lie in if none were the last."""
+        """The number of a moment's cell, not limited to the last cell."""
         if self.grid.months:
             return (month_of(moment, self.clock) - self._first_month) // self.grid.months
         return (moment - self.first) // self.grid.moments(self.clock)
@@ -153,7 +151,7 @@ class CalendarCells:
         return cell * self.codes_per_cell + moment - self.start(cell)
 
     def code_or_beyond(self, moment: int) -> int:
-        """The same of any moment: one before the domain has a code below all others, one after it above them."""
+        """The same of any moment: before the domain a code below all others, after it one above them."""
         if moment < self.first:
             return -1
         return self.code_of(moment) if moment <= self.last else self.n_cells * self.codes_per_cell
@@ -173,7 +171,7 @@ class CalendarCells:
         return moment_text(lo, self.clock), moment_text(hi, self.clock)
 
     def cells_between(self, lo: int, hi: int) -> tuple[int, int] | None:
-        """The cells whose published interval has these ends; None if there are none."""
+        """The cells whose published interval has these ends; None if no cells have."""
         if not self.first <= lo <= hi <= self.last:
             return None
         cells = self.cell_of(lo), self.cell_of(hi if self.is_closed else max(lo, hi - 1))
@@ -189,33 +187,33 @@ class CalendarCells:
         )
 
 
-# The generalization levels of dates and times: the units of the calendar, as ARX's date hierarchies have them.
+# The generalization levels of dates and times: the units of the calendar, as in ARX's date hierarchies.
 #
-# * Level 0 publishes the cell, the last level the whole domain, and between them stands a unit for each level, the
-#   finest first: `1980-05-17` -> `1980-05` -> `1980` -> the decade of 1980 -> everything. A unit is what ISO texts
-#   begin with, so decades begin with a year that ends with 0.
-# * A value of a level is a run of cells, so a unit is a level only where it begins and ends with cells, wherever the
+# * Level 0 publishes the cell, the last level the whole domain, and each level between them a unit, the shortest first:
+#   `1980-05-17` -> `1980-05` -> `1980` -> the decade of 1980 -> everything. Decades begin with a year that ends with 0.
+# * A value of a level is a run of cells. So a unit can be a level only if it begins and ends with cells, wherever the
 #   domain begins: months over days, years over quarters that begin in January, never months over weeks.
-# * Without a word of table.yaml the levels are those of minute, hour, day, month, year and decade that are wider than
-#   the grid and can be. Where none can (cells of 7 days), they are runs of 2, 4, 8 ... cells, as those of numbers are.
-# * What lies in one unit altogether has no level for it: it would say the same as the last one.
-# * Nothing is kept per cell: a column of times may have hundreds of millions of them.
+# * By default the levels are those of minute, hour, day, month, year and decade that are longer than the grid and can
+#   be levels. If none can (cells of 7 days), they are runs of 2, 4, 8 ... cells, like those of numbers.
+# * A unit that contains the whole domain is not a level: it would publish the same as the last one.
+# * Nothing is kept per cell: a column of times may have hundreds of millions.
 
 UNITS = (*MICROSECONDS, *MONTHS)
-"""Units that can be levels, the finest first: each is made of whole ones of those before it."""
+"""Units that can be levels, the shortest first: each consists of whole ones of those before it."""
 
 USUAL = ("minute", "hour", "day", "month", "year", "decade")
 
 _YEAR_0 = 12
-"""Months of the year before year 1: counted from there, decades begin with a multiple of ten years."""
+"""Months of the year before year 1: counted from its start, decades begin at multiples of ten years."""
 
 
 class CalendarLevels:
-    """Levels of cells by units of the calendar, which have to fit them."""
+    """Levels by units of the calendar, all of which fit the cells."""
 
     def __init__(self, cells: CalendarCells, units: Sequence[str]) -> None:
         self._cells = cells
-        self._units = tuple(Span(1, unit) for unit in units if not _holds_all(cells, Span(1, unit)))
+        spans = [Span(1, unit) for unit in units]
+        self._units = [unit for unit in spans if ends_of_unit(cells.clock, unit, cells.first)[1] <= cells.last]
         self.n_levels = 1 if cells.n_cells == 1 else len(self._units) + 2
 
     def recode(self, level: int, cells: Ints) -> tuple[Ints, Ints]:
@@ -232,19 +230,13 @@ class CalendarLevels:
 
 
 def ends_of_unit(clock: Clock, unit: Span, moment: IntOrInts) -> tuple[IntOrInts, IntOrInts]:
-    """Where the unit that holds a moment begins, and where the next one does; neither need lie in the calendar."""
+    """The starts of the unit that holds a moment and of the next one; either may lie outside the calendar."""
     if not unit.months:
         begin = moment - moment % unit.moments(clock)
         return begin, begin + unit.moments(clock)
     month = month_of(moment, clock) + _YEAR_0
     begin = month - month % unit.months - _YEAR_0
     return start_of_month(begin, clock), start_of_month(begin + unit.months, clock)
-
-
-def _holds_all(cells: CalendarCells, unit: Span) -> bool:
-    """Whether the whole domain lies in one of the units."""
-    _, end = ends_of_unit(cells.clock, unit, cells.first)
-    return cells.last < end
 
 
 def is_wider(cells: CalendarCells, unit: str) -> bool:
@@ -256,18 +248,18 @@ def is_wider(cells: CalendarCells, unit: str) -> bool:
 
 
 def fits(cells: CalendarCells, unit: str) -> bool:
-    """Whether a unit that is longer than a cell is a run of cells, wherever it begins."""
+    """Whether a unit that is longer than a cell always consists of whole cells."""
     grid, wide = cells.grid, Span(1, unit)
     if grid.months:
         first = month_of(cells.first, cells.clock) + _YEAR_0
         return wide.months > 0 and wide.months % grid.months == 0 and first % grid.months == 0
-    of_days = MICROSECONDS_PER_DAY if wide.months else wide.microseconds  # months are of days of any number
+    of_days = MICROSECONDS_PER_DAY if wide.months else wide.microseconds  # months have any number of days
     length = grid.moments(cells.clock)
     return of_days % grid.microseconds == 0 and cells.first % length == 0
 
 
 def levels_of_calendar(cells: CalendarCells, units: Sequence[str] | None) -> Levels:
-    """The levels of a column; units: those that table.yaml names, None if it names none."""
+    """The levels of a column; units: those that table.yaml names; None: the usual ones."""
     if units is not None:
         return CalendarLevels(cells, units)
     usual = [unit for unit in USUAL if is_wider(cells, unit) and fits(cells, unit)]

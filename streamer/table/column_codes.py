@@ -1,8 +1,7 @@
 """One value of one column: raw value -> code or JSON text, and back.
 
-Every column gets its own closure, made once: what is known of the column is looked up then, and not for every row. What
-a raw value says by itself is asked of `streamer.table.scalars`, and a moment of `streamer.table.scalars`. What cannot
-be encoded raises `EventRefused`, naming reason and column and never the value.
+Every column gets its own closure, made once. `streamer.table.scalars` reads what a raw value is by itself. What cannot
+be encoded raises `EventRefused`, with reason and column and never with the value.
 """
 
 from __future__ import annotations
@@ -31,31 +30,29 @@ from streamer.table.space import FINENESS
 ToCode = Callable[[object], int]
 ToText = Callable[[object], bytes]
 Note = Callable[[str], None]
-"""Told the name of a column whenever its `other` takes a category that its hierarchy does not list."""
+"""Called with the name of a column whenever only its `other` takes a category."""
 
-# Numbers of table.yaml have at most 27 digits, so every cell's edge fits this precision: rounding a value down to it
-# cannot carry the value over an edge.
+# Numbers of table.yaml have at most 27 digits, so every edge of a cell fits this precision: rounding a value down
+# cannot move it across an edge.
 _EXACT = Context(prec=100, rounding=ROUND_FLOOR)
 
 _to_json = msgspec.json.Encoder().encode
 
 
 def decimal_exact(value: object, attribute: NumericAttribute) -> str:
-    """The exact text of a value of a decimal attribute that has no step; a null's is what it counts as."""
-    if value is not None:
-        return decimal_text(number_of(value, attribute.name))
-    return null_exact(attribute)
+    """The exact text of a value of a decimal without a step; of a null, that of what it counts as."""
+    return null_exact(attribute) if value is None else decimal_text(number_of(value, attribute.name))
 
 
 def null_exact(attribute: NumericAttribute) -> str:
-    """The exact text of what a null counts as in a decimal attribute that has no step; else EventRefused."""
+    """The exact text of what a null counts as in a decimal without a step. Raises EventRefused if it has no null."""
     if attribute.null_code is None:
         raise _null_refused(attribute.name)
     return decimal_text(attribute.domain[0] + attribute.null_code // FINENESS * attribute.grid)
 
 
 def is_stepless(attribute: Attribute) -> TypeGuard[NumericAttribute]:
-    """Whether it is one of decimals that have no step, whose values are in their exact texts."""
+    """Whether it is a decimal without a step, whose values are in their exact texts."""
     return isinstance(attribute, NumericAttribute) and attribute.step is None
 
 
@@ -98,12 +95,8 @@ def _null_to_code(attribute: Attribute) -> int:
 
 
 def _integer_to_code(attribute: NumericAttribute) -> ToCode:
-    name, first, last, step = (
-        attribute.name,
-        int(attribute.domain[0]),
-        int(attribute.domain[1]),
-        int(attribute.step or 1),
-    )
+    name, step = attribute.name, int(attribute.step or 1)
+    first, last = map(int, attribute.domain)
 
     def code(value: object) -> int:
         if type(value) is not int:
@@ -191,8 +184,8 @@ def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode
 
 
 def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decimal | str:
-    """The value a code stands for: an int, an exact Decimal (without a step: of `exact`), or a text, which is a
-    category's label or a moment."""
+    """The value that a code stands for: a number (without a step that of `exact`), a category's label, or an ISO
+    text."""
     if isinstance(attribute, CategoricalAttribute):
         return attribute.hierarchy.leaves[code]
     if isinstance(attribute, TemporalAttribute):

@@ -1,18 +1,15 @@
-"""Rows of people <-> codes: the way from raw values into the house, and back.
+"""Rows of people -> codes, and back.
 
-The rules of this file
-----------------------
+The rules of this file ----------------------
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
-  without a step, the text of the individual, and which quasi-identifiers are null: the code of a null is that of the
-  value it counts as. Columns that table.yaml does not name are not looked at.
-* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. The rows
-  of a file of a table without a key have their numbers for keys.
-* What a cell of a file or a value of a DataFrame stands for is asked of `streamer.table.source_texts`. Everything else
-  is the same as for events: `frame` encodes each distinct value once, by the very encoders of `row`.
-* A value of a column that table.yaml says is written in its own way (`na`, `written`) means the same wherever it comes
-  from, a file, a message or a statement: its meaning is asked before anything else (`streamer.table.source_texts`).
-* A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`, wherever it comes from; a DataFrame
-  may have datetime64 and pandas' Timestamps. A number is neither: what it counts must be known before it comes here.
+  without a step, the text of the individual, and which quasi-identifiers are null. The code of a null is that of the
+  value it counts as. Columns that table.yaml does not name are ignored.
+* A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. In a
+  file of a table without a key, the row's number is its key.
+* `frame` encodes each distinct value once, with the same encoders as `row`. What a text means (`na`, `written`), and
+  what a cell of a file or a value of a DataFrame stands for, is decided first (`streamer.table.source_texts`).
+* A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`; in a DataFrame also datetime64 and
+  pandas' Timestamps. It is never a number.
 * What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
   value.
 """
@@ -44,7 +41,7 @@ Fields = Mapping[str, object]
 T = TypeVar("T")
 
 TUPLES_REMEMBERED = 10_000
-"""Different rows of kept values that are looked out for, so that those of a million people are not a million."""
+"""Different rows of kept values that are shared in memory: a million people often have few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +80,11 @@ class Encoder:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.unlisted: Counter[str] = Counter()
-        """How many values `other` took that their column's hierarchy does not list, by column, until it is cleared."""
+        """How many values only `other` took, by column; callers clear it."""
         self._meanings = meanings_of(table)
-        self._to_code = tuple(self._of_source(a.name, to_code(a, self._note_unlisted)) for a in table.attributes)
-        self._codes_plan = tuple((a.name, code) for a, code in zip(table.attributes, self._to_code, strict=True))
+        self._codes_plan = tuple(
+            (a.name, self._of_source(a.name, to_code(a, self._note_unlisted))) for a in table.attributes
+        )
         self._kept_plan = tuple(
             (column.name, self._of_source(column.name, within_type(column, table.format, to_json)))
             for column, to_json in ((column, to_json_text(column, self._note_unlisted)) for column in table.kept)
@@ -97,7 +95,8 @@ class Encoder:
             if is_stepless(a)
         }
         self._stepless = tuple((j, table.attributes[j].name, exact) for j, exact in self._exact.items())
-        self._nullable = tuple((j, name, self._of_source(name, _is_null)) for j, name in _nullable(table))
+        names = ((j, table.attributes[j].name) for j in table.nullable)
+        self._nullable = tuple((j, name, self._of_source(name, _is_null)) for j, name in names)
         self._key_plan = tuple((n, self._of_source(n, partial(_key_part, n))) for n in table.source_key)
         self._who: tuple[str, Callable[[object], str]] | None = None
         if (who := table.individual) is not None:
@@ -109,21 +108,19 @@ class Encoder:
         self.unlisted[name] += 1
 
     def _of_source(self, name: str, encode: Callable[[object], T]) -> Callable[[object], T]:
-        """The encoder of a column's values as the source writes them."""
+        """The encoder, applied to what a value of the source means."""
         meaning = self._meanings.get(name)
         return encode if meaning is None else lambda value: encode(meaning(value))
 
-    # -- who ------------------------------------------------------------------------------------------------------
-
     def source_key(self, fields: Fields) -> str:
-        """Canonical text of the primary key out of a row's fields; EventRefused: missing-key, wrong-type."""
+        """Canonical text of a row's primary key; EventRefused: missing-key, wrong-type."""
         if len(self._key_plan) == 1:
             name, part = self._key_plan[0]
             return part(fields.get(name))
         return _joined([part(fields.get(name)) for name, part in self._key_plan])
 
     def source_key_of(self, value: object) -> str:
-        """The same from a bare scalar (a key of one column) or from an object that has the key columns."""
+        """The same of a scalar, if the key has one column, or of an object with the key columns."""
         if isinstance(value, Mapping):
             return self.source_key(value)
         names = self.table.source_key
@@ -132,16 +129,14 @@ class Encoder:
         return self.source_key({names[0]: value})
 
     def individual(self, fields: Fields) -> str | None:
-        """Whom k counts, as text; None if the table declares no individual. EventRefused: missing-individual."""
+        """The individual as text; None if the table declares none. EventRefused: missing-individual."""
         if self._who is None:
             return None
         name, individual = self._who
         return individual(fields.get(name))
 
-    # -- what -----------------------------------------------------------------------------------------------------
-
     def row(self, fields: Fields) -> Row:
-        """A whole row; every named column must be there. Raises EventRefused."""
+        """A whole row, which must have every named column. Raises EventRefused."""
         individual = self.individual(fields)
         try:
             codes = tuple([code(fields[name]) for name, code in self._codes_plan])
@@ -152,7 +147,7 @@ class Encoder:
         return Row(codes, values, exact, individual, self._nulls(fields) if self._nullable else ())
 
     def _nulls(self, fields: Fields) -> tuple[int, ...]:
-        """Numbers of the attributes that are null, among those of which a value is there."""
+        """Numbers of the attributes that are there and null."""
         return tuple([j for j, name, is_null in self._nullable if name in fields and is_null(fields[name])])
 
     def _missing_column(self, fields: Fields) -> EventRefused:
@@ -160,8 +155,8 @@ class Encoder:
         return EventRefused("missing-column", f"column {name!r} is missing", name)
 
     def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
-        """The named columns that are there: attribute number -> code, attribute number -> exact text, kept number ->
-        JSON text, and the numbers of the attributes that are null. Raises EventRefused."""
+        """The named columns that are there: codes and exact texts by attribute number, JSON texts by kept number, and
+        the numbers of the attributes that are null. Raises EventRefused."""
         codes = {j: code(fields[name]) for j, (name, code) in enumerate(self._codes_plan) if name in fields}
         exact = {j: text(fields[name]) for j, name, text in self._stepless if name in fields}
         values = {i: text(fields[name]) for i, (name, text) in enumerate(self._kept_plan) if name in fields}
@@ -169,11 +164,11 @@ class Encoder:
 
     def code(self, j: int, value: object) -> tuple[int, str | None]:
         """One quasi-identifier's value -> its code and, for a decimal without a step, its exact text."""
-        code, exact = self._to_code[j](value), self._exact.get(j)
+        code, exact = self._codes_plan[j][1](value), self._exact.get(j)
         return code, None if exact is None else exact(value)
 
     def is_null(self, j: int, value: object) -> bool:
-        """Whether one quasi-identifier's value is a null, or a word for it; only of a value that has a code."""
+        """Whether one quasi-identifier's value, which has a code, is a null or a word for it."""
         return any(is_null(value) for number, _, is_null in self._nullable if number == j)
 
     def kept(self, i: int, value: object) -> bytes:
@@ -181,40 +176,40 @@ class Encoder:
         return self._kept_plan[i][1](value)
 
     def meant(self, name: str, text: str) -> object:
-        """What a text of a column means, as the source writes them; None: a null. EventRefused: wrong-type."""
+        """What a text of a column means; None: a null. EventRefused: wrong-type."""
         meaning = self._meanings.get(name)
         return text if meaning is None else meaning(text)
 
     def value(self, j: int, code: int, exact: str | None) -> int | Decimal | str:
-        """The exact value that a code (with its exact text) stands for; a category's label, a moment's text."""
+        """The exact value that a code, with its exact text, stands for; a label or an ISO text for others than
+        numbers."""
         return from_code(self.table.attributes[j], code, exact)
 
-    # -- files ----------------------------------------------------------------------------------------------------
-
     def named_columns(self, frame: pd.DataFrame) -> list[str]:
-        """The columns that table.yaml names, each once. Raises ConfigError if the data has not all of them."""
+        """The columns that table.yaml names, each once. Raises ConfigError if the data does not have each exactly
+        once."""
         named = (*self.table.source_key, self.table.individual, *self._columns)
         columns = [name for name in dict.fromkeys(named) if name is not None]
         if missing := [name for name in columns if name not in frame.columns]:
-            if len(missing) == len(columns):  # what stands in place of the names may be somebody's row
+            if len(missing) == len(columns):  # the first line may be somebody's row, so it is not quoted
                 raise ConfigError("the data has none of the columns that table.yaml names: is its first line a header?")
             has = ", ".join(repr(name) if isinstance(name, str) else f"{name} (no text)" for name in frame.columns)
             raise ConfigError(f"the data has no column {missing[0]!r}, which table.yaml names; it has {has}")
-        if several := [name for name in columns if frame[name].ndim > 1]:  # of a DataFrame; no file is read so
+        if several := [name for name in columns if frame[name].ndim > 1]:  # only in a DataFrame
             raise ConfigError(
                 f"the data has several columns {several[0]!r}, which table.yaml names; rename all but one"
             )
         return columns
 
-    def fields(self, texts: Mapping[str, str]) -> dict[str, object]:
-        """What a row of a CSV file means: empty is null, numbers and booleans by their column's type."""
-        return {name: self._cells.value(name, text) for name, text in texts.items()}
+    def fields(self, cells: Mapping[str, object]) -> dict[str, object]:
+        """What a row of a CSV file means: numbers and booleans by their column's type, an empty cell is a null."""
+        return {name: self._cells.value(name, cell) for name, cell in cells.items()}
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
-        """A whole table of texts or typed values; n rows, each distinct value of a column encoded once.
+        """A whole table of texts or typed values.
 
-        Raises ConfigError for a missing column, a value that is refused, and a source key that comes twice, naming
-        column and data row (the first is 1).
+        Raises ConfigError for a missing column, a refused value and a repeated source key, with column and data row
+        (the first is 1).
         """
         self.named_columns(frame)
         n = len(frame)
@@ -229,7 +224,6 @@ class Encoder:
         return EncodedRows(keys, codes, _transposed(kept, n), _transposed(exact, n), list(individuals), nulls)
 
     def _nulls_of(self, frame: pd.DataFrame) -> list[tuple[int, ...]]:
-        """By row, the numbers of the attributes that are null."""
         columns = [self._column(frame, name, is_null) for _, name, is_null in self._nullable]
         numbers = [j for j, _, _ in self._nullable]
         return [tuple(compress(numbers, row)) for row in zip(*columns, strict=True)]
@@ -279,16 +273,12 @@ def _individual_of(name: str, value: object) -> str:
     return key_text(value, name)
 
 
-def _nullable(table: Table) -> list[tuple[int, str]]:
-    return [(j, table.attributes[j].name) for j in table.nullable]
-
-
 def _is_null(value: object) -> bool:
     return value is None
 
 
 def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:
-    """Columns -> one tuple per row, equal ones mostly the same; n empty tuples if there is no column."""
+    """Columns -> one tuple per row, most equal ones shared; n empty tuples if there is no column."""
     if not columns:
         return [()] * n
     known: dict[tuple[T, ...], tuple[T, ...]] = {}

@@ -1,10 +1,9 @@
 """Files of tables: reading them cell by cell, and writing them whole or not at all.
 
-A table is read as text, cell by cell: what a cell means is its column's matter (`streamer.table.source_texts`). Every
-command reads a file in the same way: packed if its name ends with .gz, "-" for stdin, a byte order mark at the start
-skipped. The delimiter is found in the header, or said by a first line `sep=;`; if a blank follows every delimiter of
-the header, blanks after delimiters belong to no cell.
-A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
+Every command reads a file in the same way, as text; `streamer.table.source_texts` says what a cell means. A file is
+compressed if its name ends with .gz, and "-" is stdin; a byte order mark is skipped. The delimiter is found in the
+header, or given by a first line `sep=;`. If a blank follows every delimiter of the header, blanks after delimiters
+belong to no cell. A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 """
 
 from __future__ import annotations
@@ -33,26 +32,27 @@ STDIN = "-"
 PACKED = ".gz"
 PARQUET = ".parquet"
 _DELIMITERS = ",;\t"
-_RARE_DELIMITER = "|"  # stands in names, too: taken for one where the header holds no other
-_SAID_DELIMITER = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # a first line of Excel's
-_NO_TEXTS = {
+_RARE_DELIMITER = "|"  # may be part of names, too: a delimiter only if the header has no other
+_SEP_LINE = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # written by Excel
+_OTHER_FORMATS = {
     b"\xff\xfe": "is UTF-16 text: save it as CSV UTF-8, or convert it, such as by `iconv -f UTF-16 -t UTF-8`",
     b"PAR1": "is a Parquet file: write it as CSV, or give its DataFrame to `streamer.anonymize`",
     b"PK\x03\x04": "is a zip file, as .xlsx is: save it as CSV UTF-8 where it comes from",
-    b"\x1f\x8b": "is packed by gzip: let its name end with .gz",
-    b"": "is not UTF-8 text: save it as that where it comes from (Excel: CSV UTF-8), or convert it, such as by"
+    b"\x1f\x8b": "is compressed by gzip: rename it, so that its name ends with .gz",
+    b"": "is not UTF-8 text: save it as UTF-8 where it comes from (Excel: CSV UTF-8), or convert it, such as by"
     " `iconv -f WINDOWS-1252 -t UTF-8`",
 }
+"""What is wrong with bytes that are not UTF-8, by how the file begins."""
 
 TEXTS_REMEMBERED = 10_000
-"""Distinct cells of a column that are looked out for: what most columns hold, and never all source keys."""
+"""Distinct cells of a column that are shared in memory: enough for most columns, and never all source keys."""
 
 LINES_AT_ONCE = 5_000
-"""Rows of a file that are lists of texts at the same time."""
+"""Rows of a file that are in memory as lists at the same time."""
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
-    """Whether a file's name ends so, packed or not, in whatever case.
+    """Whether a file's name has one of these suffixes, compressed or not, in upper or lower case.
 
     >>> is_named("rows.CSV.gz", ".csv", ".tsv"), is_named("rows.csv.zip", ".csv")
     (True, False)
@@ -62,7 +62,7 @@ def is_named(path: str | Path, *suffixes: str) -> bool:
 
 @contextmanager
 def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """A file to read. Raises ConfigError if it cannot be read, also later while it is."""
+    """A file to read. Raises ConfigError if it cannot be read, also inside the block."""
     try:
         if str(path) == STDIN:
             yield sys.stdin.buffer
@@ -73,7 +73,7 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
             with open(path, "rb") as file:
                 yield file
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise ConfigError(f"{path}: is not a whole gzip file") from None
+        raise ConfigError(f"{path}: is not a complete gzip file") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -88,16 +88,16 @@ def read_rows(path: str | Path) -> pd.DataFrame:
         try:
             return _rows_of(path, text)
         except UnicodeDecodeError as error:
-            told = next(what for start, what in _NO_TEXTS.items() if error.object.startswith(start))
-            raise ConfigError(f"{path}: {told}") from None
+            what = next(what for start, what in _OTHER_FORMATS.items() if error.object.startswith(start))
+            raise ConfigError(f"{path}: {what}") from None
         finally:
             text.detach()  # stdin stays open
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """A file of rows: Parquet where its name ends with .parquet, as typed values, else what `read_rows` reads.
+    """A file of rows: Parquet, as typed values, if its name ends with .parquet, else what `read_rows` reads.
 
-    Raises ConfigError for a file that cannot be read, and if what reads Parquet is not installed.
+    Raises ConfigError for a file that cannot be read, and if pyarrow is needed and not installed.
     """
     if not str(path).lower().endswith(PARQUET):
         return read_rows(path)
@@ -106,23 +106,23 @@ def read_table(path: str | Path) -> pd.DataFrame:
     except ImportError:
         raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or 'is no Parquet file'}") from None
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or 'it is not a Parquet file'}") from None
     except ValueError:
-        raise ConfigError(f"{path}: is no Parquet file") from None
+        raise ConfigError(f"{path}: is not a Parquet file") from None
 
 
 def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     first = text.readline()
-    said = _SAID_DELIMITER.fullmatch(first)
-    above = ["\n"] if said else []  # a blank line in its place, so that lines are counted as in the file
-    if said:
+    sep = _SEP_LINE.fullmatch(first)
+    above = ["\n"] if sep else []  # a blank line instead, so that lines are counted as in the file
+    if sep:
         first = text.readline()
-    if first.replace(" ", "").startswith(('{"', "[{")):  # what stands there may be somebody's row
+    if first.replace(" ", "").startswith(('{"', "[{")):  # may be somebody's row, so it is not quoted
         raise ConfigError(f"{path}: is JSON, not CSV: expected a header line with the names of the columns")
-    delimiter = said[1] if said else "\t" if is_named(path, ".tsv") else _delimiter(first)
-    reader = csv.reader(
-        chain(above, [first], text), delimiter=delimiter, strict=True, skipinitialspace=_is_spaced(first, delimiter)
-    )
+    bare = "".join(first.split('"')[::2])  # without what is inside quotation marks
+    delimiter = sep[1] if sep else "\t" if is_named(path, ".tsv") else _delimiter(bare)
+    is_spaced = 0 < bare.count(delimiter) == bare.count(f"{delimiter} ")
+    reader = csv.reader(chain(above, [first], text), delimiter=delimiter, strict=True, skipinitialspace=is_spaced)
     try:
         header = next(islice(reader, len(above), None), [])
         _check_header(path, header)
@@ -136,17 +136,10 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
 
 
-def _delimiter(header: str) -> str:
-    """The delimiter that is most frequent outside quotation marks; a comma if there is none."""
-    bare = "".join(header.split('"')[::2])
+def _delimiter(bare: str) -> str:
+    """The most frequent delimiter of a header without quoted texts; a comma if there is none."""
     found = max(_DELIMITERS, key=bare.count)
     return _RARE_DELIMITER if found not in bare and _RARE_DELIMITER in bare else found
-
-
-def _is_spaced(header: str, delimiter: str) -> bool:
-    """Whether a blank follows every delimiter of the header outside quotation marks: then it belongs to these."""
-    bare = "".join(header.split('"')[::2])
-    return 0 < bare.count(delimiter) == bare.count(f"{delimiter} ")
 
 
 def _check_header(path: str | Path, header: list[str]) -> None:
@@ -159,7 +152,6 @@ def _check_header(path: str | Path, header: list[str]) -> None:
 
 
 def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
-    """The rows of a file."""
     for row in reader:
         if not row:
             continue  # a blank line
@@ -169,7 +161,7 @@ def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[st
 
 
 def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
-    """Rows as columns; in one of few texts, cells that say the same are one text in memory."""
+    """Rows as columns; in a column of few distinct texts, equal cells are one text in memory."""
     columns: list[list[str]] = [[] for _ in range(width)]
     known: list[dict[str, str] | None] = [{} for _ in range(width)]
     while some := list(islice(rows, LINES_AT_ONCE)):
@@ -184,19 +176,16 @@ def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
     return columns
 
 
-# What we write for people as files: a published table as CSV, a private index, whole or not at all.
-#
-# Files that belong together appear together, and an error or a signal leaves what was there. A private file is its
-# owner's alone before anything stands in it.
+# Writing. Files that belong together appear together; an error or a signal leaves what was there before.
 
 OWNER_ONLY = 0o600
 
 
 @contextmanager
 def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
-    """A file to write, bytes or UTF-8 text, that takes its place when the block ends well; on an error nothing is left.
+    """A file to write, bytes or UTF-8 text, that appears when the block ends without an error.
 
-    Raises ConfigError if the file cannot be made.
+    Raises ConfigError if the file cannot be created.
     """
     with atomic_writers([path], text) as (writer,):
         yield writer
@@ -204,19 +193,19 @@ def atomic_writer(path: str | Path, text: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[list[Any]]:
-    """Several files of which all take their places when the block ends well, or none.
+    """Several files, which all appear when the block ends without an error, or none does.
 
-    Every file is on the disk before the first takes its place. A link stays one, to the new file, and a file that was
-    there leaves its mode to the new one. Drafts, `.NAME.PROCESS.draft`, are left behind by a process alone that ends on
-    the spot (SIGKILL; a command takes SIGTERM). Raises ConfigError if a file cannot be made.
+    Every file is on the disk before the first one appears. A link stays a link, to the new file, and a new file gets
+    the mode of the file that it replaces. Only a process that is killed by SIGKILL leaves drafts,
+    `.NAME.PROCESS.draft`. Raises ConfigError if a file cannot be created.
     """
     drafts: list[tuple[Path, Path]] = []
     try:
         with ExitStack() as files:
             writers = []
-            for path in map(_place_of, paths):
-                drafts.append((_draft_of(path), path))  # before it is there: a signal may come in between
-                _make(*drafts[-1])
+            for path in map(_target_of, paths):
+                drafts.append((_draft_of(path), path))  # before it exists: a signal may come in between
+                _create(*drafts[-1])
                 file = files.enter_context(open(drafts[-1][0], "wb"))
                 writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
             yield writers
@@ -227,33 +216,33 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
             os.replace(draft, path)
     except BaseException:
         for draft, _ in drafts:
-            with suppress(OSError):  # one that could not be made
+            with suppress(OSError):  # one that could not be created
                 draft.unlink()
         raise
 
 
 def for_owner_alone(file: IO[Any]) -> None:
-    """Lets nobody but its owner read or write a file that is private; to be said before anything stands in it."""
+    """Lets only its owner read or write a private file; to be called before anything is written."""
     os.fchmod(file.fileno(), OWNER_ONLY)
 
 
-def _place_of(path: str | Path) -> Path:
-    """Where the file lies that a path names: a link leads there. What is no file, as /dev/stdout, stays as it is."""
+def _target_of(path: str | Path) -> Path:
+    """The file that a path or link leads to; a path to something else, such as /dev/stdout, stays as it is."""
     named = Path(path)
     return named.resolve() if named.is_symlink() and not (named.exists() and not named.is_file()) else named
 
 
 def _draft_of(path: Path) -> Path:
-    """The name of a file beside `path`, to be moved to its place. Raises ConfigError where there can be none."""
+    """The name of a draft next to `path`. Raises ConfigError if `path` cannot be replaced by a file."""
     if path.is_dir():
         raise ConfigError(f"{path}: cannot be written: it is a directory")
-    if path.exists() and not path.is_file():  # to take its place would be the end of /dev/null
+    if path.exists() and not path.is_file():  # replacing it would destroy /dev/null
         raise ConfigError(f"{path}: cannot be written: it is a device or a pipe; name a file")
     return path.with_name(f".{path.name}.{os.getpid()}.draft")
 
 
-def _make(draft: Path, path: Path) -> None:
-    """Begins the draft of a file. Raises ConfigError."""
+def _create(draft: Path, path: Path) -> None:
+    """Creates the draft of a file. Raises ConfigError."""
     try:
         draft.touch()
         if path.exists():
@@ -263,7 +252,7 @@ def _make(draft: Path, path: Path) -> None:
 
 
 def table_files(path: Path, names: Sequence[str]) -> list[Path]:
-    """The files of a published table: the path itself, or one beside it for each of several tables.
+    """The files of a published table: the path itself, or one next to it for each of several tables.
 
     >>> [file.name for file in table_files(Path("out.csv"), ("qit", "stt"))]
     ['out-qit.csv', 'out-stt.csv']
@@ -272,17 +261,16 @@ def table_files(path: Path, names: Sequence[str]) -> list[Path]:
 
 
 def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:
-    """A published table as CSV, which `read_rows` and table.yaml read back as the same values.
+    """Writes a published table as CSV that is read back as the same values.
 
-    Numbers stand as shortest decimals, dates and timestamps as the ISO texts that are published, booleans as true and
-    false, a null as an empty cell.
+    Numbers are shortest decimals, dates and timestamps the published ISO texts, booleans true and false, nulls empty.
     """
     texts = {name: _cell_texts(frame[name]) for name in frame.columns}
     pd.DataFrame(texts, columns=frame.columns).to_csv(file, index=False)
 
 
 def _cell_texts(column: pd.Series[Any]) -> Any:
-    """The texts of a column, each distinct value written once; whole numbers stay as they are."""
+    """The texts of a column; whole numbers stay as they are."""
     if pd.api.types.is_integer_dtype(column.dtype):
         return column
     column = with_iso_texts(column)
@@ -295,7 +283,7 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
 
 
 def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:
-    """The private index table, source key and name of the QI group ("" if it has none), by source key."""
+    """Writes the private index table, by source key: the key and the name of its QI group ("" if it has none)."""
     for_owner_alone(file)
     writer = csv.writer(file)
     writer.writerow(["key", "qi_group"])

@@ -5,19 +5,19 @@ The rules of this file
 * Leaves are numbered in depth-first order, children by first appearance in the file, so that every node of the tree is
   an interval [lo, hi] of leaf numbers ("codes"). Files need not be in tree order.
 * A row of a file runs from the leaf to the root: `leaf;level 1;...;root` (ARX's format). Rows may be ragged: they are
-  read from the root end. A leaf row that comes twice is accepted if its path is the same.
+  read from the root end. A repeated leaf row is accepted if its path is the same.
 * Several roots get a common root `*`.
-* Nodes over the same leaves are one node, named by its lowest label: a leaf where the interval is one leaf.
-* A label names one set of leaves. A file that gives the same label to two sets is refused, because no reader of the
-  published table could tell which one is meant.
-* A *level* is a column of the file, counted from the leaf: level 0 the leaves, the last one the root. A row that is
-  shorter than the longest stays at its leaf for the levels it lacks, and one that repeats a label stays there. So the
-  nodes of one level may nest: under `unknown;*;*` and `baker;craft;*` level 1 has a craft and, for the unknown,
-  everything. What one level makes one value stays one: where the lines of its leaves then say different nodes, the
-  widest counts for all of them. Levels are for full-domain recoding and for heights alone.
+* Nodes over the same leaves are one node, named by its lowest label: the leaf, if it has only one.
+* A label names one set of leaves. A file that gives it to two sets is refused, because no reader of the published table
+  could tell which one is meant.
+* A *level* is a column of the file: level 0 the leaves, the last one the root. A short row stays at its leaf for the
+  levels that it lacks, and a row that repeats a label stays there, so nodes of one level may nest: under `unknown;*;*`
+  and `baker;craft;*` level 1 has `craft`, and `*` for the unknown. Leaves that have one node at a level share a node at
+  every higher level: if their rows name different nodes there, the widest counts for all. Only full-domain recoding and
+  heights use levels.
 
-The smallest node that covers an interval is found by climbing from its first leaf; arrays climb level by level from
-the root down (`cover_many`), so no table of pairs of leaves is ever built.
+The smallest node that covers an interval is found by climbing from its first leaf; for arrays level by level from the
+root down (`cover_many`). So no table of pairs of leaves is ever built.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Hierarchy:
         paths: list[list[int]] = []
 
         def visit(branch: _Branch, path: list[int]) -> int:
-            """Numbers the nodes in depth-first order; returns the last leaf below `branch`."""
+            """Numbers the nodes below `branch` in depth-first order; returns the last leaf."""
             chain = []
             while len(branch.children) == 1:  # same leaves as its only child: one node, the lower label
                 chain.append(branch.label)
@@ -107,20 +107,16 @@ class Hierarchy:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Sequence[str]]) -> Hierarchy:
-        """Builds the tree from rows leaf-to-root; empty cells are left out.
-
-        Raises ConfigError for no rows, an empty leaf, a leaf with two different paths, a leaf that is also an inner
-        node, or a label with two sets of leaves.
-        """
+        """The tree of rows from leaf to root, without empty cells. Raises ConfigError."""
         paths: dict[str, tuple[str, ...]] = {}
         for number, row in enumerate(rows, start=1):
             path = tuple(cell.strip() for cell in row if cell.strip())
             if not path:
                 continue
             if not row[0].strip():
-                raise ConfigError(f"hierarchy row {number}: the first cell, the leaf, is empty")
+                raise ConfigError(f"hierarchy row {number}: the first cell, which names the leaf, is empty")
             if paths.setdefault(path[0], path) != path:
-                raise ConfigError(f"hierarchy row {number}: leaf {path[0]!r} was given another path before")
+                raise ConfigError(f"hierarchy row {number}: leaf {path[0]!r} has another path in an earlier row")
         if not paths:
             raise ConfigError("hierarchy: no rows; expected one line per leaf, from the leaf to the root")
         roots: dict[str, _Branch] = {}
@@ -133,7 +129,9 @@ class Hierarchy:
         if len(roots) > 1:
             top = _Branch(ROOT_LABEL)
             top.children = roots
-        tree = cls(cls._checked(top, set(paths)))
+        if inner := sorted({label for path in paths.values() for label in path[1:] if label != path[0]} & paths.keys()):
+            raise ConfigError(f"hierarchy: {inner[0]!r} is a leaf in one row and an inner node in another")
+        tree = cls(top)
         tree.levels = tree._levels_of(paths)
         return tree
 
@@ -151,21 +149,6 @@ class Hierarchy:
             here[:] = widest_by_class(below, here)
         return levels
 
-    @staticmethod
-    def _checked(top: _Branch, leaves: set[str]) -> _Branch:
-        """Every leaf of the tree is a leaf row and the other way round."""
-        found: set[str] = set()
-        todo = [top]
-        while todo:
-            branch = todo.pop()
-            if branch.children:
-                todo.extend(branch.children.values())
-            else:
-                found.add(branch.label)
-        if inner := sorted(leaves - found):
-            raise ConfigError(f"hierarchy: {inner[0]!r} is a leaf in one row and an inner node in another")
-        return top
-
     @property
     def n_leaves(self) -> int:
         return len(self.leaves)
@@ -176,7 +159,7 @@ class Hierarchy:
 
     @property
     def n_levels(self) -> int:
-        """Columns of the file: levels from the leaf to the root, both counted."""
+        """Levels from the leaf to the root, both counted."""
         return len(self.levels)
 
     def cover(self, lo: int, hi: int) -> tuple[int, int]:
@@ -199,15 +182,15 @@ class Hierarchy:
         return self.labels[self.node_of[lo, hi]]
 
     def fingerprint(self) -> str:
-        """Hash of the contents: equal for hierarchies that generalize alike and publish the same labels."""
+        """Hash of the contents; equal for hierarchies that generalize alike and publish the same labels."""
         text = "\x1e".join(f"{lo}\x1f{hi}\x1f{label}" for label, (lo, hi) in sorted(self.interval_of.items()))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def widest_by_class(classes: Ints, nodes: Ints) -> Ints:
-    """The widest of the nodes that the members of each class have; int64 (m,), the shape of both.
+    """The widest node of each member's class; all int64 (m,).
 
-    All nodes of one class contain one another. Numbers are depth first, so the wider of two has the lower number.
+    The nodes of a class contain one another. Numbers are depth first, so the wider of two has the lower number.
     """
     widest = np.full(classes.max(initial=-1) + 1, np.iinfo(np.int64).max)
     np.minimum.at(widest, classes, nodes)
@@ -216,25 +199,24 @@ def widest_by_class(classes: Ints, nodes: Ints) -> Ints:
 
 # The generalization levels of one attribute: how full-domain recoding coarsens all its values alike.
 #
-# Level 0 publishes the cell itself, the last level the whole domain; what one level publishes as one value, every
-# higher level does too. A value is its interval, first and last cell, and never its first cell alone: in a ragged
-# hierarchy one value of a level may lie inside another. Any two are apart, or one contains the other.
+# Level 0 publishes the cell itself, the last level the whole domain; values that are one at a level are one at every
+# higher level. A value is an interval, its first and last cell: in a ragged hierarchy two values of a level either nest
+# or are apart, so the first cell alone would not do.
 #
-# Categories have the columns of the hierarchy's file as levels (`Hierarchy.levels`), numbers without a hierarchy runs
-# of 2, 4, 8 ... cells, counted from the domain's start. Numbers with a hierarchy of their own have its columns. Of
-# these only the leaves count: they must name every value of the domain, and every node must be a run of values and end
-# where cells end. A leaf stands for the cell that it is in, at whatever level, and a cell has the widest of its values'
-# nodes. A label that does not contain its leaf (`20` under `15-19`) names the same interval of leaves and is a warning,
-# because the interval that is published is made from the leaves.
+# Levels of categories are the columns of the hierarchy's file. Levels of numbers are runs of 2, 4, 8 ... cells, counted
+# from the start of the domain, or the columns of a hierarchy of their own. Of such a hierarchy only the leaves count:
+# they must name every value of the domain, and every node must be a run of values and end where cells end. A cell has
+# the widest of its values' nodes. A label that does not contain its leaf (`20` under `15-19`) is only a warning,
+# because the published interval is made from the leaves.
 
 VALUES_MAX = 1_000_000
-"""Values of a numeric domain that may have a hierarchy: its file has a line for each."""
+"""The most values of a numeric domain with a hierarchy, whose file has a line for each."""
 
 _RANGE = re.compile(r"\s*\[?\(?\s*(-?\d+(?:\.\d+)?)\s*(?:-|–|,|;|\.\.|to)\s*(-?\d+(?:\.\d+)?)\s*\]?\)?\s*")
 
 
 class Levels(Protocol):
-    """How many levels there are, and what each makes of cells."""
+    """The levels of one attribute."""
 
     n_levels: int
 
@@ -260,7 +242,7 @@ class TableLevels:
 
     @cached_property
     def _reaches(self) -> Ints:
-        """Last cell of the widest value around every cell: values do not overlap, so it begins first and ends last."""
+        """Last cell of the widest value around every cell: values nest, so it begins first and ends last."""
         ends = np.zeros_like(self.hi)
         for level, (lo, hi) in enumerate(zip(self.lo, self.hi, strict=True)):
             np.maximum.at(ends[level], lo, hi)
@@ -288,7 +270,7 @@ class DoublingLevels:
 
 
 def value_numbers(levels: Levels, level: int, cells: Ints) -> Ints:
-    """Numbers from 0 without gaps of what `level` publishes for `cells`: equal for equal values alone; int64 (m,)."""
+    """Numbers, from 0 without gaps, of the values that `level` publishes for `cells`; int64 (m,)."""
     return np.unique(row_numbers(np.stack(levels.recode(level, cells), axis=1)), return_inverse=True)[1].astype(
         np.int64
     )
@@ -302,11 +284,7 @@ def levels_of_tree(tree: Hierarchy) -> TableLevels:
 def levels_of_numbers(
     tree: Hierarchy, domain: tuple[Decimal, Decimal], step: Decimal, codes_per_cell: int
 ) -> TableLevels:
-    """The levels that a hierarchy file gives a numeric attribute with a step.
-
-    Raises ConfigError: a leaf that is no number, a value of the domain that is no leaf, a node that is no run of values
-    or that ends within a cell.
-    """
+    """The levels that a hierarchy file gives a numeric attribute with a step. Raises ConfigError if it does not fit."""
     n_values = int((domain[1] - domain[0]) / step) + 1
     if n_values > VALUES_MAX:
         raise ConfigError(f"a domain of {n_values} values is too large for a hierarchy; {VALUES_MAX} are allowed")
@@ -314,7 +292,9 @@ def levels_of_numbers(
     values = [domain[0] + i * step for i in range(n_values)]
     for value in values:
         if value not in leaf_of:
-            raise ConfigError(f"the domain's value {value:f} is no leaf")
+            raise ConfigError(
+                f"{value:f} is in the domain, but not a leaf of the hierarchy; add it, or make the domain smaller"
+            )
     leaves = np.array([leaf_of[value] for value in values], dtype=np.int64)
     nodes = _nodes_of_cells(tree, tree.levels[:, leaves], codes_per_cell)
     lo = np.tile(np.arange(nodes.shape[1]), (len(nodes), 1))
@@ -325,8 +305,8 @@ def levels_of_numbers(
     inside = (first % codes_per_cell != 0) | ((last + 1) % codes_per_cell != 0)
     if inside.any():
         raise ConfigError(
-            f"the node {tree.labels[used[inside][0]]!r} ends within a cell of the grid;"
-            " let the domain begin, and the grid be, so that nodes end where cells end"
+            f"the node {tree.labels[used[inside][0]]!r} begins or ends inside a cell of the grid; change the grid or"
+            " the start of the domain, so that nodes begin and end with cells"
         )
     lo[inner], hi[inner] = first[at] // codes_per_cell, last[at] // codes_per_cell
     return TableLevels(lo, hi)
@@ -335,7 +315,7 @@ def levels_of_numbers(
 def _nodes_of_cells(tree: Hierarchy, nodes: Ints, codes_per_cell: int) -> Ints:
     """The widest node of every cell at every level; nodes int64 (levels, values) -> (levels, cells).
 
-    A cell of which no value has more than its leaf has a number of its own, from n_nodes on.
+    A cell whose values are all at their leaves has a number of its own, from n_nodes on.
     """
     cell = np.arange(nodes.shape[1]) // codes_per_cell
     nodes = np.where(tree.node_lo[nodes] == tree.node_hi[nodes], tree.n_nodes + cell, nodes)
@@ -347,9 +327,9 @@ def _nodes_of_cells(tree: Hierarchy, nodes: Ints, codes_per_cell: int) -> Ints:
 
 
 def _runs_of_values(tree: Hierarchy, nodes: Ints, leaves: Ints) -> tuple[Ints, Ints]:
-    """First and last value below every one of the nodes (m,), which has some; leaves int64 (values,): each one's leaf.
+    """First and last value below each of the nodes (m,); leaves int64 (values,), the leaf of each value.
 
-    Raises ConfigError for a node whose values are not next to each other.
+    Raises ConfigError for a node whose values are not consecutive.
     """
     n_values = len(leaves)
     smallest, largest = np.full(tree.n_leaves + 1, n_values), np.full(tree.n_leaves + 1, -1)
@@ -359,7 +339,7 @@ def _runs_of_values(tree: Hierarchy, nodes: Ints, leaves: Ints) -> tuple[Ints, I
     last = np.maximum.reduceat(largest, ends)[::2] if len(nodes) else ends
     n_below = np.concatenate([[0], np.cumsum(largest >= 0)])
     if (last - first + 1 != n_below[ends[1::2]] - n_below[ends[::2]]).any():
-        raise ConfigError("a node holds values that are not next to each other")
+        raise ConfigError("a node holds values that are not consecutive; a range of numbers must have no gaps")
     return first, last
 
 
@@ -369,12 +349,12 @@ def _leaves_by_number(tree: Hierarchy) -> dict[Decimal, int]:
         try:
             found[Decimal(leaf)] = code
         except ArithmeticError:
-            raise ConfigError(f"the leaf {leaf!r} is no number, as the column's type wants") from None
+            raise ConfigError(f"the leaf {leaf!r} is not a number, but the column's type is one of numbers") from None
     return found
 
 
 def labels_beside_their_leaves(tree: Hierarchy) -> Iterator[tuple[str, str]]:
-    """Leaves of a numeric hierarchy that the range in a label above them does not contain: (leaf, label).
+    """Leaves of a numeric hierarchy outside the range that a label above them names: (leaf, label).
 
     >>> list(labels_beside_their_leaves(Hierarchy.from_rows([["19", "15-19"], ["20", "15-19"], ["21", "20-24"]])))
     [('20', '15-19')]

@@ -1,11 +1,10 @@
-"""A whole table of people as columns of numbers: what algorithms that anonymize at once take, and measures look at.
+"""A whole table of people as columns of numbers, for algorithms that anonymize it at once, and for measures.
 
-The rules of this file
-----------------------
+The rules of this file ----------------------
 * Everything is a code: quasi-identifiers as in `streamer.table.encode`, individuals and sensitive values as numbers
   from 0 in the order of their texts.
-* Rows stand as they came, codes are finer than what is published, and an individual's number follows the name. None of
-  these may decide what is published: algorithms see the table in canonical form alone.
+* The order of rows, codes finer than a cell, and the names behind individuals' numbers must not decide what is
+  published: algorithms see the table in canonical form only.
 """
 
 from __future__ import annotations
@@ -25,34 +24,28 @@ from streamer.table.space import Space
 
 @dataclass(frozen=True, order=True)
 class Subject:
-    """What is counted: individuals (column -1), or a kept column's values (level 0) or their ancestors at a level.
+    """What is counted: individuals, or the values of a kept column, or their ancestors."""
 
-    null_counts: whether a null is counted like a value, or nowhere.
-    """
-
-    column: int
-    level: int = 0
-    null_counts: bool = True
+    column: int  # -1: individuals
+    level: int = 0  # of the ancestors; 0: the values
+    null_counts: bool = True  # whether a null counts like a value
 
 
 INDIVIDUAL = Subject(-1)
 
 NULL = 0
-"""The number of the null among what a kept column's subjects count, whether there is one or not."""
+"""The number of a null among the values of a kept column, whether there is one or not."""
 
 
 @dataclass(frozen=True)
 class Microdata:
-    """n rows of one table; codes int64 (n, d); individuals int64 (n,) or None: every row is its own.
-
-    values: int64 (n, kept), numbers of the kept columns' texts; texts: those texts by column and number.
-    """
+    """n rows of one table."""
 
     table: Table
-    codes: Ints = field(repr=False)
-    individuals: Ints | None = field(repr=False)
-    values: Ints = field(repr=False)
-    texts: tuple[tuple[bytes, ...], ...] = field(repr=False)
+    codes: Ints = field(repr=False)  # int64 (n, d)
+    individuals: Ints | None = field(repr=False)  # int64 (n,); None: every row is one
+    values: Ints = field(repr=False)  # int64 (n, kept): numbers of the texts
+    texts: tuple[tuple[bytes, ...], ...] = field(repr=False)  # of kept columns, by column and number
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -67,7 +60,7 @@ class Microdata:
         return self.space.cells(self.codes)
 
     def subject(self, subject: Subject) -> Ints:
-        """What `subject` counts, row by row; int64 (n,): individuals from 0, values from 1, with NULL for a null."""
+        """What `subject` counts, by row; int64 (n,): individuals from 0, values from 1, NULL for a null."""
         if subject == INDIVIDUAL:
             return np.arange(len(self), dtype=np.int64) if self.individuals is None else self.individuals
         return self._ancestors(subject)[self.values[:, subject.column]]
@@ -78,7 +71,7 @@ class Microdata:
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0), dtype=np.int64)
 
     def _ancestors(self, subject: Subject) -> Ints:
-        """Number of the ancestor at the subject's level of every text of its column; NULL for a null."""
+        """By text of the subject's column, the number of its ancestor; NULL for a null."""
         texts, column = self.texts[subject.column], self.table.kept[subject.column]
         some = np.array([text != b"null" for text in texts], dtype=bool)
         nodes = [node_above(column, text, subject.level) if subject.level else i for i, text in enumerate(texts)]
@@ -113,32 +106,32 @@ def microdata_of(table: Table, rows: EncodedRows) -> Microdata:
 
 
 def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
-    """Numbers of the texts in their sorted order, and that order."""
+    """The texts as numbers in sorted order, and the distinct texts in that order."""
     distinct = sorted(set(texts))
     number = {text: i for i, text in enumerate(distinct)}
     return np.fromiter(map(number.__getitem__, texts), dtype=np.int64, count=len(texts)), tuple(distinct)
 
 
-# What of a table may decide what is published, and nothing else: the table in canonical form.
+# The canonical form of a table: all that may decide what is published.
 #
-# * A row's *kind* is its cells and its published values. An individual is all its rows' kinds, and no name. So a table
-#   is its kinds and how they are spread over individuals, and the canonical form is a function of that alone: rows by
-#   kind, then by individual; individuals numbered by how many rows they have, then by these rows' kinds in order.
-# * Codes become the first code of their cell: nothing finer than a cell is left to be seen.
-# * Individuals who agree in all their kinds are interchangeable, and so are rows of one kind and individual: the
-#   canonical form is the same whichever stands first. Chance decides, never order, name or code.
+# * A row's *kind* is its cells and its published values. An individual is the kinds of all its rows, without a name.
+#   The canonical form depends only on kinds and on how they are spread over individuals: rows are sorted by kind, then
+#   by individual; individuals are numbered by how many rows they have, then by these rows' kinds.
+# * Codes become the first code of their cell, so nothing finer than a cell is left.
+# * Individuals with the same kinds are interchangeable, and so are rows of one kind and individual: the canonical form
+#   is the same whichever comes first. Chance decides that, never order, name or code.
 
 
 @dataclass(frozen=True)
 class Canonical:
-    """A table in canonical form; rows: int64 (n,), the source's row that stands in each row's place."""
+    """A table in canonical form."""
 
     microdata: Microdata
-    rows: Ints = field(repr=False)
+    rows: Ints = field(repr=False)  # int64 (n,): the source's number of each row
 
 
 def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
-    """The table in canonical form; chance decides who of the interchangeable stands where."""
+    """The table in canonical form; chance orders what is interchangeable."""
     table = microdata.table
     rows = chance.permutation(len(microdata))
     cells, values = microdata.cells[rows], microdata.values[rows]
@@ -155,7 +148,7 @@ def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
 
 
 def _in_order_of(rank: Ints, first: Ints) -> Ints:
-    """Numbers from 0 in the order of the ranks, of equals in that of their first rows; int64, as long as rank."""
+    """Numbers from 0 in the order of the ranks, equal ranks by their first rows; int64, as long as rank."""
     number = np.empty_like(rank)
     number[np.lexsort((first, rank))] = np.arange(len(rank))
     return number
@@ -164,9 +157,9 @@ def _in_order_of(rank: Ints, first: Ints) -> Ints:
 def multiset_ranks(who: Ints, kind: Ints) -> Ints:
     """Ranks from 0 of individuals by the kinds of their rows; equal for those who have each kind equally often.
 
-    who: int64 (n,), from 0 without gaps; kind: int64 (n,), from 0. Ranked by the number of rows, then by their kinds,
-    sorted, the least first. Neighbouring kinds become one number, round after round, until everybody has one number:
-    17 rounds for an individual of 100,000 rows, each half the work of the one before.
+    who: int64 (n,), from 0 without gaps; kind: int64 (n,), from 0. Ranked by the number of rows, then by their sorted
+    kinds. In each round two neighbouring kinds become one number, until every individual has one: 17 rounds for an
+    individual of 100,000 rows, each half the work of the one before.
 
     >>> multiset_ranks(np.array([0, 0, 1, 2, 2]), np.array([7, 5, 9, 5, 7])).tolist()
     [1, 0, 1]
@@ -186,14 +179,13 @@ def multiset_ranks(who: Ints, kind: Ints) -> Ints:
 
 
 def _paired(left: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Runs of numbers from 0 in which each two neighbours are one number, in their order; and the runs' lengths.
+    """Runs of numbers from 0 in which each pair has become one number, in their order; and the runs' lengths.
 
-    left: int64 (n,), the runs one after the other; length: int64 (runs,). An odd last one stays, before all pairs that
-    begin with it.
+    left: int64 (n,), the runs one after the other; length: int64 (runs,). A number without a partner ranks before all
+    pairs that begin with it.
     """
     begins = np.cumsum(length) - length
-    place = np.arange(len(left)) - np.repeat(begins, length)
-    one = place % 2 == 0
+    one = (np.arange(len(left)) - np.repeat(begins, length)) % 2 == 0
     second = np.zeros(len(left), dtype=np.int64)
     second[:-1] = left[1:] + 1
     second[begins + length - 1] = 0

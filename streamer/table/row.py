@@ -1,8 +1,7 @@
-"""One person's row, encoded: what every other room takes, keeps and hands on.
+"""One person's row, encoded: what every other room takes, keeps and passes on.
 
-Codes instead of quasi-identifiers, canonical JSON texts instead of the other values. Its repr shows nothing, so
-that a log line or an error can name one without holding a value. Rows, and what is made of them for every message, are
-structs: one is built eight times as fast as a frozen dataclass.
+Codes instead of quasi-identifiers, canonical JSON texts instead of the other values. Rows, and what is made of them for
+every message, are structs: one is built eight times as fast as a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import msgspec
 from streamer.table.arrays import Bools, Ints
 
 Values = tuple[bytes, ...]
-"""The published values of a row that are not quasi-identifiers: canonical JSON texts, one per kept column."""
+"""The published values of a row that are not quasi-identifiers: one canonical JSON text per kept column."""
 
 
 class Unshown(msgspec.Struct, frozen=True, gc=False):
-    """A value made of what people said: its repr is the name of its class and no more.
+    """A value made of people's data: its repr is only the name of its class, so that a log line can hold no value.
 
-    No subclass may hold what could lead back to it: the garbage collector, which would look through all rows and all
-    records on their way out again and again, does not look into these values.
+    No subclass may be part of a reference cycle: the garbage collector skips these values (gc=False), because it would
+    visit all rows and all outgoing records again and again.
     """
 
     def __repr__(self) -> str:
@@ -33,18 +32,13 @@ class Unshown(msgspec.Struct, frozen=True, gc=False):
 
 
 class Row(Unshown, frozen=True):
-    """One person's row, encoded.
+    """One person's row, encoded."""
 
-    codes: d codes in attribute order. exact: the texts of the decimals that have no step, in attribute order (empty
-    where the table has none). values: one canonical JSON text per kept column. individual: whom k counts, or None.
-    nulls: numbers of the attributes that are null, ascending; code and exact text of these say what a null counts as.
-    """
-
-    codes: tuple[int, ...]
+    codes: tuple[int, ...]  # d codes, by attribute
     values: Values
-    exact: tuple[str, ...] = ()
-    individual: str | None = None
-    nulls: tuple[int, ...] = ()
+    exact: tuple[str, ...] = ()  # the texts of decimals without a step, by attribute
+    individual: str | None = None  # whom k counts, if the table declares individuals
+    nulls: tuple[int, ...] = ()  # ascending numbers of the null attributes; their codes are what a null counts as
 
 
 class RowsView(Protocol):

@@ -1,9 +1,9 @@
 """Numbers, dates and moments as text: read, written and compared exactly.
 
-Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number.
-Numbers are computed with exactly, and a number that JSON can say but no table of people has (hundreds of digits before
-or after the point) is refused, so that no exponent of eight characters becomes a text of a million. Any other
-value raises `EventRefused`, naming reason and column and never the value.
+Input values are what JSON has: text, int, Decimal (never a binary float), bool, None; a bool is never a number. A
+number that JSON can say but no table of people has (hundreds of digits before or after the point) is refused, so that
+an exponent of eight characters does not become a text of a million. Any other value raises `EventRefused`, with reason
+and column and never with the value.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from decimal import Decimal, InvalidOperation
 from streamer.errors import EventRefused
 
 DIGITS_MAX = 400
-"""Digits before the point, and leading zeros behind it, that a number may have (a binary float has 325 at most)."""
+"""The most digits before the point, or leading zeros after it, of a number (a binary float has at most 325)."""
 
 _INTEGER_BITS_MAX = 1328  # 400 decimal digits
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 
 
 def read_decimal(text: str) -> Decimal | None:
-    """The number a text stands for, exactly; None if it is not a finite decimal number.
+    """The number that a text stands for, exactly; None if it is not a finite decimal number.
 
     >>> read_decimal("-1.50"), read_decimal("1e2"), read_decimal("NaN"), read_decimal("1_000"), read_decimal("")
     (Decimal('-1.50'), Decimal('1E+2'), None, None, None)
@@ -49,7 +49,7 @@ def decimal_text(number: Decimal) -> str:
 
 
 def number_of(value: object, column: str) -> Decimal:
-    """A JSON number, or a text that is one (as change-data-capture's string mode has it); else EventRefused."""
+    """A JSON number, or a text that is one, as change data capture may send it; else EventRefused."""
     if type(value) is int:
         return Decimal(_bounded(value, column))
     if type(value) is str:
@@ -95,7 +95,7 @@ def category_of(value: object, column: str) -> str:
 
 
 def key_text(value: object, column: str) -> str:
-    """The text of a primary key or of an individual: 7, 7.0 and "7" are one; null and bool are none."""
+    """The text of a primary key or of an individual: 7, 7.0 and "7" are one. EventRefused for null and bool."""
     if type(value) is str:
         return value
     if type(value) is int or isinstance(value, Decimal):
@@ -107,12 +107,12 @@ def key_text(value: object, column: str) -> str:
 #
 # * A *moment* counts days (a date) or microseconds (a timestamp) from the first of January of year 1, in the calendar
 #   of ISO 8601, years 1 to 9999. Nothing is rounded: what is finer than a microsecond is refused.
-# * A `timestamp` is an instant: it comes with an offset from UTC and is kept and published in UTC, with a `Z`. A
-#   `local-timestamp` is what a clock on the wall showed: it comes without an offset and stays without. Neither is taken
-#   for the other, because hours would be lost in silence.
+# * A `timestamp` is an instant: it has an offset from UTC, and is kept and published in UTC, with a `Z`. A
+#   `local-timestamp` is what a clock on the wall showed: it has no offset. Neither is read as the other, because that
+#   would silently shift it by hours.
 # * Accepted are ISO texts (`1980-01-31`; `1980-01-31T08:00:00.5+01:00`, also with a space for the T), `datetime.date`
-#   and `datetime.datetime`. A date may come with the time of midnight, as a DataFrame has it. A number is no moment:
-#   what it counts, and from where, only its producer knows.
+#   and `datetime.datetime`. A date may have the time of midnight, as in a DataFrame. A number is not a moment: only its
+#   producer knows what it counts, and from where.
 # * Every moment has one text, as `datetime.isoformat` writes it: a fraction has six digits, or there is none.
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -120,11 +120,11 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Clock:
-    """A type of table.yaml that counts time; per_day: moments of a day; zoned: whether its texts carry an offset."""
+    """A type of table.yaml that counts time."""
 
     name: str
-    per_day: int
-    zoned: bool
+    per_day: int  # moments of a day
+    zoned: bool  # whether its texts have an offset from UTC
     example: str
 
     @property
@@ -146,7 +146,7 @@ _MOMENT = re.compile(f"{_DAY}([T ](?P<time>{_TIME}){_OFFSET}?)?", re.ASCII)
 
 
 def moment_of(value: object, column: str, clock: Clock) -> int:
-    """The moment that a value of a row stands for. Raises EventRefused: wrong-type, out-of-domain, off-the-step.
+    """The moment that a value of a row stands for. EventRefused: wrong-type, out-of-domain, off-the-step.
 
     >>> moment_of("0001-01-02", "born", DATE), moment_of("0001-01-01T01:00:00+00:30", "seen", TIMESTAMP)
     (1, 1800000000)
@@ -162,14 +162,15 @@ def moment_of(value: object, column: str, clock: Clock) -> int:
         if _microseconds(found, column, clock):
             raise EventRefused("off-the-step", f"column {column!r}: a date with a time of day", column)
         return moment
-    moment += _microseconds(found, column, clock) - _offset_microseconds(found)
+    offset = 60 * int(found["hours"] or 0) + int(found["minutes"] or 0)
+    moment += _microseconds(found, column, clock) + offset * 60_000_000 * (1 if found["sign"] == "-" else -1)
     if not 0 <= moment <= clock.last:
         raise _beyond(column)
     return moment
 
 
 def limit_of(text: str, column: str, clock: Clock) -> int:
-    """The same for a text of table.yaml or of a statement, where a day alone stands for its first moment.
+    """The same for a text of table.yaml or of a statement, in which a day alone is its first moment.
 
     >>> limit_of("0001-01-02", "seen", TIMESTAMP) == MICROSECONDS_PER_DAY
     True
@@ -212,13 +213,6 @@ def _microseconds(found: re.Match[str], column: str, clock: Clock) -> int:
     except ValueError:
         raise _unreadable(column, clock) from None
     return ((shown.hour * 60 + shown.minute) * 60 + shown.second) * 1_000_000 + shown.microsecond
-
-
-def _offset_microseconds(found: re.Match[str]) -> int:
-    if found["sign"] is None:
-        return 0
-    minutes = int(found["hours"]) * 60 + int(found["minutes"] or 0)
-    return minutes * 60_000_000 * (-1 if found["sign"] == "-" else 1)
 
 
 def _check_offset(found: re.Match[str], column: str, clock: Clock) -> None:

@@ -1,11 +1,7 @@
-"""The roles of a table's columns, as plain values.
+"""A table as table.yaml describes it: its columns by role, whom k counts, and how it is kept anonymous.
 
-The rules of this file
-----------------------
-* A table is what table.yaml says and nothing else: which columns are quasi-identifiers (with domain, resolution and
-  grid, or with a hierarchy), which are sensitive or kept, whom k counts. `yaml.loading` builds it; this file only
-  holds it, so that everything else can be used without a file. What a quasi-identifier is: `attributes`.
-* What is not named in table.yaml does not exist here and never leaves.
+`streamer.table.yaml` builds it; everything else can be used without a file. A column that table.yaml does not name does
+not exist here, and is never published.
 """
 
 from __future__ import annotations
@@ -21,32 +17,30 @@ from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttri
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
 
-# What a shard's state was kept by: the engine's version, and a hash of every part of table.yaml that decides about it.
-#
-# The parts stand side by side in one text, `engine-version:6 columns:1f0c… privacy:…`, so that a streamer that meets
-# another one can say what differs. A version is told as it is, a part of table.yaml by its hash alone.
+# The fingerprint of a shard's state: the engine's version, and a hash of each part of table.yaml that decides the
+# state: `engine-version:6 columns:1f0c… privacy:…`. So a worker that meets another fingerprint can say which parts
+# differ.
 
 VERSION = "engine-version"
 DIGEST_BYTES = 8
 
 
 class Differences(NamedTuple):
-    """Two versions of the engine, and the parts of table.yaml, that differ.
+    """What differs between two fingerprints."""
 
-    versions: the one that kept the state ("" if it did not say so) and ours; None: it is the same.
-    """
-
-    versions: tuple[str, str] | None
-    parts: tuple[str, ...]
+    versions: tuple[str, str] | None  # the engine that kept the state ("": unknown) and ours; None: they are the same
+    parts: tuple[str, ...]  # of table.yaml
 
 
 def fingerprint_of(version: str, parts: Mapping[str, Iterable[str]]) -> str:
-    """The text of an engine's version and of what table.yaml says, by part.
+    """The fingerprint of an engine's version and of the parts of table.yaml.
 
     >>> fingerprint_of("6", {"privacy": ["k 5"]})
     'engine-version:6 privacy:3cb2877fcbf2dbc8'
     """
-    return " ".join([f"{VERSION}:{version}", *(f"{name}:{_hash(said)}" for name, said in parts.items())])
+    texts = {name: "\x1e".join(said).encode() for name, said in parts.items()}
+    hashes = {name: hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest() for name, text in texts.items()}
+    return " ".join(f"{name}:{value}" for name, value in {VERSION: version, **hashes}.items())
 
 
 def differences(kept: str, ours: str) -> Differences:
@@ -62,27 +56,23 @@ def differences(kept: str, ours: str) -> Differences:
 
 
 def _parts_of(fingerprint: str) -> dict[str, str]:
-    """The parts by name; none of a fingerprint that is one hash, as streamers before engine version 6 kept it."""
+    """The parts by name; none before engine version 6, whose fingerprint was one hash."""
     return dict(part.split(":", 1) for part in fingerprint.split(" ") if ":" in part)
 
 
-def _hash(said: Iterable[str]) -> str:
-    return hashlib.blake2b("\x1e".join(said).encode(), digest_size=DIGEST_BYTES).hexdigest()
-
-
 ENGINE_VERSION = 6
-"""Raised whenever the same events would give another table, or other dead letters: a state is not mixed of two."""
+"""To be raised whenever the same events would give another table or other dead letters: a state is never a mixture."""
 
 REPAIR_VERSION = 2
-"""The same, if that is so with local repair alone: what has none carries on."""
+"""The same, if only tables with local repair are concerned."""
 
 REPAIR = Decimal("0.055")
-"""The price of local repair where table.yaml names none: the NCP that a row must save which is published again."""
+"""The default price of local repair: the NCP that each row published again must save."""
 
 
 @dataclass(frozen=True)
 class KeptColumn:
-    """A column that is published as it is: the sensitive attribute, or one the operator declared linkable."""
+    """A column that is published as it is: a sensitive one, or one that the operator declared linkable."""
 
     name: str
     sensitive: bool
@@ -93,49 +83,41 @@ class KeptColumn:
 
 @dataclass(frozen=True)
 class SourceText:
-    """How the texts of one column of the source are written (`streamer.table.source_texts`).
-
-    na: words that are nulls, sorted. written: the pattern of dates or numbers; None: as ISO or JSON has them.
-    """
+    """How the texts of one column of the source are written (`streamer.table.source_texts`)."""
 
     column: str
-    na: tuple[str, ...] = field(default=(), repr=False)
-    written: str | None = None
+    na: tuple[str, ...] = field(default=(), repr=False)  # words that are nulls, sorted
+    written: str | None = None  # the pattern of dates or numbers; None: that of ISO or JSON
 
 
 @dataclass(frozen=True)
 class Diversity:
-    """What a QI group owes beside k; None if nothing is asked. Each holds for every sensitive column by itself.
+    """What a QI group must satisfy in addition to k, for every sensitive column by itself; None: nothing."""
 
-    l: distinct sensitive values; null_counts: a null is one of them. alpha: largest share of one individual's rows.
-    beta: largest share of one sensitive value. r: largest share of sensitive values that have the same ancestor at
-    `level` of the hierarchy.
-    """
-
-    l: int | None = None  # noqa: E741 - the field writes it so
-    alpha: Decimal | None = None
-    beta: Decimal | None = None
-    r: Decimal | None = None
+    l: int | None = None  # noqa: E741 - l-diversity: the least number of distinct sensitive values
+    alpha: Decimal | None = None  # the largest share of one individual's rows
+    beta: Decimal | None = None  # the largest share of one sensitive value
+    r: Decimal | None = None  # the largest share of sensitive values with one ancestor at `level` of the hierarchy
     level: int = 1
-    null_counts: bool = False
+    null_counts: bool = False  # whether a null is one of the `l` values
 
     def __bool__(self) -> bool:
         return any(demand is not None for demand in (self.l, self.alpha, self.beta, self.r))
 
 
 ROWS, GROUPS, LOSSY_JOIN = "rows", "groups", "lossy-join"
-"""The forms of what is published: rows by slot, whole QI groups, and Tong's two tables (Tong et al. 2010, 3.2)."""
+"""The forms of publication: rows by slot, whole QI groups, or two tables (Tong et al. 2010, 3.2)."""
 
 JSON, CONNECT_JSON, AVRO = "json", "connect-json", "avro"
-"""How a published record is written: plain JSON, JSON with Kafka Connect's schema in it, Avro by a registry's."""
+"""How a record is written: plain JSON, JSON with Kafka Connect's schema in it, or Avro with a registry's schema."""
 
 ROW_BYTES_MAX = 1_000_000
-"""What fits, with headers and framing, into a batch of 1,048,588 bytes: Kafka's own limit where nobody set another."""
+"""Fits, with headers and framing, into a batch of 1,048,588 bytes, which is Kafka's default limit."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one step, of one statement, of one message and of one published row (key and value)."""
+    """Limits of one step, one statement, one message and one published row (key and value)."""
 
     batch_events_max: int = 2_000
     batch_ms_max: int = 50
@@ -152,14 +134,11 @@ LIMITS_THAT_REFUSE = ("event_bytes_max", "statement_rows_max", "row_bytes_max")
 
 @dataclass(frozen=True)
 class RebuildRules:
-    """When a shard is anonymized anew as a whole behind the stream, and by which algorithm.
-
-    every: seconds between two rebuilds; drift: the loss over that of a fresh table at which one is due. None: never.
-    """
+    """When a shard is anonymized again as a whole while the stream goes on; None: never."""
 
     algorithm: str = "ordered"
-    every: int | None = None
-    drift: Decimal | None = Decimal("1.2")
+    every: int | None = None  # seconds between two rebuilds
+    drift: Decimal | None = Decimal("1.2")  # the loss, as a multiple of a fresh table's, at which a rebuild is due
 
 
 @dataclass(frozen=True)
@@ -174,12 +153,12 @@ class Table:
     individual: str | None = None
     recut: bool = True
     shrink: bool = True
-    repair: float = 0.0  # the NCP that a row must save which local repair publishes again; 0: there is none
+    repair: float = 0.0  # the NCP that each row published again by local repair must save; 0: off
     durability_stated: bool = False
-    partitioner_stated: bool = False  # all messages of a row share a shard, though not the one that murmur2 gives
-    input_rows: bool = False  # a message that is a row without any mark says how it is now, null that it is gone
-    decimals_are_text: bool = False  # no message without a schema has decimals as bytes
-    source_texts: tuple[SourceText, ...] = ()  # of columns whose texts are written in a way of their own
+    partitioner_stated: bool = False  # all messages of a row share a shard, but not the one that murmur2 gives
+    input_rows: bool = False  # a bare row is an upsert, and a null value removes the row
+    decimals_are_text: bool = False  # messages without a schema never have decimals as bytes
+    source_texts: tuple[SourceText, ...] = ()  # of columns with words for nulls or a pattern
     limits: Limits = Limits()
     diversity: Diversity = Diversity()
     rebuilding: RebuildRules = RebuildRules()
@@ -193,12 +172,12 @@ class Table:
 
     @cached_property
     def stepless(self) -> tuple[int, ...]:
-        """Numbers of the attributes whose exact texts a row carries beside its codes: decimals without a step."""
+        """Numbers of the attributes without a step, whose exact texts a row has in addition to codes."""
         return tuple(j for j, a in enumerate(self.attributes) if isinstance(a, NumericAttribute) and a.step is None)
 
     @cached_property
     def nullable(self) -> tuple[int, ...]:
-        """Numbers of the attributes that may be null; a null in another one is a dead letter."""
+        """Numbers of the attributes that may be null; a null in any other is a dead letter."""
         return tuple(j for j, a in enumerate(self.attributes) if a.null_code is not None)
 
     @cached_property
@@ -208,11 +187,10 @@ class Table:
 
     @cached_property
     def fingerprint(self) -> str:
-        """All that decides what a shard's state means, part by part: two tables with the
-        same one may share a state."""
+        """All that decides what a shard's state means: tables with the same one may share a state."""
         engine = f"{ENGINE_VERSION}.{REPAIR_VERSION}" if self.repair else f"{ENGINE_VERSION}"
         parts = {
-            "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._columns_say()],
+            "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._column_texts()],
             "privacy": [f"k {self.k}", str(self.diversity)],
             "engine": [f"recut {self.recut} shrink {self.shrink} repair {self.repair}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
@@ -221,8 +199,8 @@ class Table:
         }
         return fingerprint_of(engine, parts)
 
-    def _columns_say(self) -> Iterator[str]:
-        """What table.yaml says of the columns, and the hierarchies."""
+    def _column_texts(self) -> Iterator[str]:
+        """Columns and hierarchies as texts."""
         for a in self.attributes:
             if isinstance(a, TemporalAttribute):
                 span, clock = a.calendar, a.calendar.clock.name

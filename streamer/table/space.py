@@ -4,10 +4,10 @@ The rules of this file
 ----------------------
 * A person's row is a vector of d int64 *codes*; `cells` coarsens it to the grid. A *box* is a pair (lo, hi) of d int64
   vectors of cells, both inclusive. For a categorical attribute cell, code and leaf are the same number, and the box
-  is the leaf interval of a node of the hierarchy, never a bare run of leaves.
-* Attributes stand in table.yaml order, and sums over them run in that order, one addition after the other, in float64
-  and without tolerance: two computations of one figure agree to the last bit, whatever the shape of the arrays.
-  (`ndarray.sum` does not promise an order; `in_order` does.)
+  is the leaf interval of a node of the hierarchy, never just a run of leaves.
+* Attributes are in table.yaml order. Sums over them are added in that order, in float64 and without tolerance, so two
+  computations of one figure agree to the last bit, whatever the shape of the arrays. (`in_order` guarantees the order;
+  `ndarray.sum` does not.)
 * Containment is decided by cells and leaves, never by a similarity.
 """
 
@@ -26,13 +26,13 @@ FINENESS = 1 << 20
 """Codes within one cell of a decimal attribute that has no step."""
 
 CODES_MAX = 1 << 62
-"""Codes of one column: one more cell still fits an int64."""
+"""The most codes of one column: one more cell still fits an int64."""
 
 CELLS_MAX = (1 << 31) - 1
-"""Cells of one column: a shard's table has them as int32, and counts one beyond the last."""
+"""The most cells of one column: a shard's table has them as int32, and counts one beyond the last."""
 
 UNIT_SHARE = Decimal("0.2")
-"""What counts as 1 in QGSSD if table.yaml does not say: this share of the domain, or of the leaves."""
+"""What counts as 1 in QGSSD by default: this share of the domain, or of the leaves."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Axis:
 
     codes_per_cell: int
     n_cells: int
-    closed: bool  # the interval of a cell ends at its last code (True) or at the next cell's edge (False)
+    closed: bool  # whether the interval of a cell ends at its last code, not at the next cell's edge
     width_codes: float  # of the whole domain; all leaves
     unit_codes: float  # what counts as 1 in QGSSD
     hierarchy: Hierarchy | None
 
 
 def in_order(terms: Floats) -> Floats:
-    """Sum over the last axis, strictly from the first attribute to the last; (..., d) float64 -> (...)."""
+    """Sum over the last axis, from the first attribute to the last; (..., d) float64 -> (...)."""
     return np.add.accumulate(terms, axis=-1)[..., -1]
 
 
 class Space:
-    """d quasi-identifiers as one space; every method takes any number of leading axes before the last, (..., d)."""
+    """d quasi-identifiers as one space; methods take any number of leading axes, (..., d)."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
         self.axes = tuple(axes)
@@ -68,17 +68,14 @@ class Space:
         self.overlap: Ints = np.array([int(axis.closed) for axis in axes], dtype=np.int64)
         self.end: Floats = np.array([axis.width_codes for axis in axes])
         width = np.array([axis.width_codes for axis in axes])
-        self.width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss, ever
+        self.width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss
 
     def cells(self, codes: Ints) -> Ints:
         """Codes -> cells of the grid."""
         return codes // self.codes_per_cell
 
     def generalize(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
-        """Smallest publishable boxes around runs of cells: categories grow to the node that covers them.
-
-        Changes lo and hi in place and returns them.
-        """
+        """Smallest publishable boxes around runs of cells: categories grow to the covering node. Changes lo and hi."""
         for j, tree in self.trees:
             node = tree.cover_many(lo[..., j], hi[..., j])
             lo[..., j], hi[..., j] = tree.node_lo[node], tree.node_hi[node]
@@ -102,14 +99,14 @@ class Space:
         return first, last
 
     def middles(self, cells: Ints) -> Floats:
-        """The middles of the cells' published intervals, in codes: of a cell of one code, that code; float64."""
+        """The middles of the cells' published intervals, in codes; float64."""
         first, last = self.edges(cells, cells)
         return (first + last) / 2
 
     def ncp(self, lo: Ints, hi: Ints) -> Floats:
-        """Normalized certainty penalty of boxes: sum over attributes of width / domain width.
+        """Normalized certainty penalty of boxes, 0..d: sum over attributes of width / domain width.
 
-        For a category: the node's leaves / all leaves, 0 for a single leaf. Range 0..d.
+        For a category: the node's leaves / all leaves, 0 for a single leaf.
         """
         return in_order(self.ncp_terms(lo, hi))
 

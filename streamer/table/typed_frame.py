@@ -1,14 +1,12 @@
 """The published table as a DataFrame: exactly what was published, in types to compute with.
 
-The rules of this file
-----------------------
-* The types of the columns that say which box a row is in follow from table.yaml alone, so they are the same for every
-  row and every moment: str; int64 where all ends of intervals are whole and int64 has room for them; float64 where all
-  ends have at most `FLOAT_DIGITS` digits; else object, holding Decimal. A float of so few digits is one published
-  number and no other: its shortest decimal is the published text. Dates are datetime64 in seconds, timestamps in
-  microseconds, those that are instants in UTC: pandas has room for all years from 1 to 9999 in both.
-* Kept columns hold what JSON says (dtype object). A number with a point is a float where the float's shortest decimal
-  is the published number, else a Decimal: nothing is rounded.
+The rules of this file ----------------------
+* table.yaml alone decides the types of the columns that publish the box, so they never change. A category is a str. An
+  interval is int64 if all possible ends are whole and fit; float64 if all have at most `FLOAT_DIGITS` digits, because
+  then the shortest decimal of a float is the published text; else object, holding Decimal. Dates are datetime64 in
+  seconds, timestamps in microseconds, instants in UTC; both have room for all years from 1 to 9999.
+* Kept columns hold what JSON says (dtype object). A number with a point is a float if the float's shortest decimal is
+  the published number, else a Decimal: nothing is rounded.
 """
 
 from __future__ import annotations
@@ -32,18 +30,16 @@ from streamer.table.schema import Table
 DATE_TYPE = "datetime64[s]"
 _TYPE_OF = {DATE: DATE_TYPE, TIMESTAMP: "datetime64[us, UTC]", LOCAL_TIMESTAMP: "datetime64[us]"}
 _CLOCK_OF = {type_: clock for clock, type_ in _TYPE_OF.items()}
-"""Types of dates and timestamps."""
 
 _TEXTS, _NUMBERS = {str}, {int, float, Decimal}
 _SCALARS = {*_TEXTS, *_NUMBERS, bool, NoneType}
 
 FLOAT_DIGITS = int(np.finfo(np.float64).precision)
-"""Significant digits that every decimal keeps through a float64 and back: 15."""
+"""Significant digits that survive a float64: 15."""
 
 
 def column_types(table: Table) -> dict[str, str]:
-    """Types of the published columns that say which box a row is in: str, int64, float64, object for Decimals, or
-    datetime64."""
+    """Types of the published columns that publish the box: str, int64, float64, object for Decimals, or datetime64."""
     types = {QI_GROUP: "str"}
     for attribute in table.attributes:
         if isinstance(attribute, CategoricalAttribute):
@@ -54,13 +50,9 @@ def column_types(table: Table) -> dict[str, str]:
 
 
 def _type_of_interval(attribute: NumericAttribute | TemporalAttribute) -> str:
+    """The narrowest type that holds every end that an interval of the attribute can have."""
     if isinstance(attribute, TemporalAttribute):
         return _TYPE_OF[attribute.calendar.clock]
-    return _type_of_ends(attribute)
-
-
-def _type_of_ends(attribute: NumericAttribute) -> str:
-    """The narrowest type that holds every end an interval of the attribute can have."""
     places = places_of_ends(attribute)
     largest = max(abs(end) for end in attribute.domain)  # ends lie inside the domain, on multiples of 10^-places
     if places == 0:
@@ -69,15 +61,8 @@ def _type_of_ends(attribute: NumericAttribute) -> str:
 
 
 def places_of_ends(attribute: NumericAttribute) -> int:
-    """Digits behind the point that the ends of an attribute's intervals need."""
-    numbers = (*attribute.domain, attribute.grid, attribute.step or attribute.grid)
-    return max(_places(number) for number in numbers)
-
-
-def _places(number: Decimal) -> int:
-    """Digits behind the point that a number needs."""
-    _, _, exponent = number.normalize().as_tuple()
-    return max(0, -int(exponent))
+    """Digits after the point that the ends of an attribute's intervals need."""
+    return attribute.places
 
 
 def exact_number(text: str) -> float | Decimal:
@@ -91,7 +76,7 @@ def exact_number(text: str) -> float | Decimal:
 
 
 decode_json = msgspec.json.Decoder(float_hook=exact_number).decode
-"""What a published JSON text says, without rounding."""
+"""A published JSON text without rounding."""
 
 
 def typed_frame(table: Table, columns: Mapping[str, Sequence[object] | Objects]) -> pd.DataFrame:
@@ -104,7 +89,7 @@ def _typed(values: Sequence[object] | Objects, kind: str | None) -> pd.Series[An
     """One column; kind: its entry of `column_types`, None for a kept one."""
     found, clock = set(map(type, values)), _CLOCK_OF.get(kind or "")
     if not found <= (_SCALARS if kind is None else _TEXTS if kind == "str" or clock else _NUMBERS):
-        raise ValueError("a published column holds what is not of its type")
+        raise ValueError("a published column holds a value of another type")
     if kind is None or kind == "str":
         return pd.Series(values, dtype=kind or object)
     if clock is not None:
@@ -120,17 +105,17 @@ def _moments(texts: Sequence[object] | Objects, clock: Clock) -> pd.Series[Any]:
     except EventRefused:
         foreign = True
     if foreign:
-        raise ValueError("a published column holds what is not of its type")
+        raise ValueError("a published column holds a value of another type")
     bare = [str(text).removesuffix("Z") for text in texts]
     moments = pd.Series(np.array(bare, dtype="datetime64[s]" if clock is DATE else "datetime64[us]"))
     return moments.dt.tz_localize("UTC") if clock.zoned else moments
 
 
 def with_iso_texts(column: pd.Series[Any]) -> pd.Series[Any]:
-    """A column of a published table in which moments are the texts that are published; any other as it is."""
+    """A column of a published table, with moments as the published texts; other columns as they are."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column
-    days_only = str(column.dtype) == DATE_TYPE  # dates are told from timestamps by their type
+    days_only = str(column.dtype) == DATE_TYPE
     texts = {stamp: stamp.isoformat().replace("+00:00", "Z") for stamp in column.unique()}
     return column.map({stamp: text[:10] if days_only else text for stamp, text in texts.items()}).astype(object)
 

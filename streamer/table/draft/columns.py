@@ -1,18 +1,16 @@
-"""What a column of a data file could be in table.yaml: a guess, and the reason for it.
+"""Drafts one column of table.yaml from the cells of a data file: a guess, and the reason for it.
 
-Guessed are the words that are nulls, how dates and numbers are written, the type and the scale: dates and timestamps in
-cells of the calendar, digit codes by what they begin with, few values below one root. What will come is not what is
-there: codes and dates have room for others, and categories take those that are not known yet. Anything else is left
-out, with the reason. A column that names people is left out by its name; so is text that hardly repeats: it would be
-free text, or a name. Roles are a judgement: a column is guessed to be sensitive by its name alone, and marked as a
-guess.
+A draft says which words are nulls, how dates and numbers are written, the type and the scale. More rows will come, so
+codes and dates get room for other values, and categories take unknown ones. A column is left out, with the reason, if
+its name says that it names people, if its texts hardly repeat (names or free text), or if nothing fits. Roles are a
+judgement: a column is guessed to be sensitive by its name alone, and marked as a guess. No reason repeats a value.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, takewhile
@@ -36,14 +34,14 @@ from streamer.table.scalars import DATE, DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.source_texts import DIGITS_ALONE, reader_of_pattern
 from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL
 
-# Hints about texts that no draft can read: a few words on what would help.
-#
-# A hint follows from what all texts, or most of them, look like; it repeats nothing of a text.
+# Hints about texts that cannot be drafted as numbers or dates: what would help.
 
-DATES = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
+DATES_HINT = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
 MONTH_NAMES_HINT = "dates with names of months? write them in digits, such as YYYY-MM-DD"
-MEASURED = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
-WORDS = "numbers, and a few words? let those that are nulls be the column's `na`, and write the others as numbers"
+MEASURED_HINT = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
+WORDS_HINT = (
+    "numbers and a few words? list the words that are nulls in the column's `na`, and write the rest as numbers"
+)
 
 _MONTH = r"(jan|feb|mar|m\u00e4r|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-z]{0,6}\.?"
 _DAY, _YEAR, _BETWEEN = r"\d{1,2}(st|nd|rd|th|\.)?", r"(\d{4}|\d\d)", r"[-/, ]{0,2}"
@@ -56,119 +54,76 @@ _READERS_OF_DAYS = [reader_of_pattern(day) for day in DAYS]
 
 
 def hint_of(distinct: Sequence[str]) -> str:
-    """What the texts, which are neither numbers nor dates of one pattern, seem to be; "" if they look like nothing.
-
-    >>> hint_of(["34 years", "7 years"]) == MEASURED, hint_of(["flu", "cough 2"])
-    (True, '')
-    """
-    if distinct and all(map(_is_some_date, distinct)):
-        return DATES
-    if distinct and all(map(_WITH_MONTH.fullmatch, distinct)):
+    """What texts seem to be that are neither numbers nor dates of one pattern; "" if they look like nothing."""
+    if not distinct:
+        return ""
+    if all(map(_is_some_date, distinct)):
+        return DATES_HINT
+    if all(map(_WITH_MONTH.fullmatch, distinct)):
         return MONTH_NAMES_HINT
-    if distinct and all(map(_MEASURED.fullmatch, distinct)):
-        return MEASURED
-    numbers = sum(read_decimal(text) is not None for text in distinct)
-    return WORDS if 2 * numbers >= len(distinct) > 0 else ""
+    if all(map(_MEASURED.fullmatch, distinct)):
+        return MEASURED_HINT
+    return WORDS_HINT if 2 * sum(read_decimal(text) is not None for text in distinct) >= len(distinct) else ""
 
 
 def hint_of_spellings(categories: Iterable[str]) -> str:
-    """How many of the categories are another one but for capitals and blanks; "" if none is.
-
-    >>> hint_of_spellings(["m", "M", "f"]).partition(":")[0], hint_of_spellings(["m", "f"])
-    ('2 values are alike but for capitals or blanks', '')
-    """
+    """How many categories differ from another one only in capitals and blanks; "" if none does."""
     looks = Counter("".join(text.split()).casefold() for text in categories)
     alike = sum(count for count in looks.values() if count > 1)
     return f"{alike} values are alike but for capitals or blanks: write them in one way in the source" if alike else ""
 
 
 def is_no_header(names: Sequence[str]) -> bool:
-    """Whether the first line of a file seems to be a row: most of its names are numbers or dates.
-
-    >>> is_no_header(["7", "34", "m"]), is_no_header(["id", "2023", "2024"]), is_no_header(["id"])
-    (True, False, False)
-    """
-    values = sum(read_decimal(name.strip()) is not None or _is_some_date(name) for name in names)
-    return 2 * values > len(names) and not (len(names) > 1 and _are_years(names))
-
-
-def _are_years(names: Sequence[str]) -> bool:
-    return all(1900 <= number <= 2100 for name in names if (number := read_decimal(name)) is not None)
+    """Whether the first line of a file seems to be a row: most of its names are numbers or dates, but not years."""
+    numbers = [number for name in names if (number := read_decimal(name.strip())) is not None]
+    are_years = len(names) > 1 and all(1900 <= number <= 2100 for number in numbers)
+    return 2 * (len(numbers) + sum(map(_is_some_date, names))) > len(names) and not are_years
 
 
 def _is_some_date(text: str) -> bool:
     return any(clock_of([str(read(text))]) is DATE for read in _READERS_OF_DAYS)
 
 
-# Numbers of a column that are answers nobody gave: 99 among ratings of 1 to 5, -1 among ages.
-#
-# Taken for measured, such a number widens the domain, and is published as if somebody had it. A long tail is nothing of
-# the kind: asked for are few numbers that are written as codes are, nines above all, and a gap to all others of several
-# times what these span; or one lone negative code where all others are above 0. Nothing of a number is repeated.
+# Sentinels: numbers that stand for "no answer", such as 99 among ratings of 1 to 5, or -1 among ages. As measured
+# values they would widen the domain, so a draft says how many rows have one. A sentinel is written like a code, nines
+# above all, and is several widths of all others away from these; a negative one needs no gap if all others are above 0.
 
 GAP = 3
-"""How many times the span of all others lies between them and a number that is far from them."""
-CODES_MAX = 3
-"""Different codes for answers that nobody gave, at each end."""
+"""The least gap between a sentinel and all others, in widths of these."""
+SENTINELS_MAX = 3
+"""The most different sentinels at each end."""
 OTHERS_MIN = 3
-"""Different numbers above 0 beside which a lone negative one is a code; beside one or two it is a scale around 0."""
-_CODE = re.compile(r"-1|-?(9+[78]?|8{2,}|7{2,})")
-_NEGATIVE_CODES = frozenset(map(Decimal, (-1, -9, -99, -999, -9999)))
+"""Different numbers above 0 that make a lone negative one a sentinel; with fewer it is a scale around 0."""
+_SENTINEL = re.compile(r"-1|-?(9+[78]?|8{2,}|7{2,})")
+_NEGATIVE_SENTINELS = frozenset(map(Decimal, (-1, -9, -99, -999, -9999)))
 
 
-def far_numbers(numbers: Collection[Decimal]) -> set[Decimal]:
-    """Those of the numbers that stand apart from all others, and seem to be codes.
-
-    >>> far_numbers([Decimal(number) for number in (1, 2, 3, 4, 5, 99)])
-    {Decimal('99')}
-    >>> far_numbers([Decimal(number) for number in (18, 35, 90, 99)])
-    set()
-    """
+def sentinel_values(numbers: Collection[Decimal]) -> set[Decimal]:
+    """The numbers that seem to stand for "no answer"."""
     different = sorted(set(numbers))
-    at_ends = {*_codes_first(different[::-1]), *_codes_first(different)}
+    at_ends = {*_sentinels_first(different[::-1]), *_sentinels_first(different)}
     others = [number for number in different if number not in at_ends]
     if len(others) < 2:
         return set()
     first, last = others[0], others[-1]
-    enough = GAP * (last - first)
-    far = {number for number in at_ends if number - last >= enough or first - number >= enough}
-    return far | _lone_negative(different, far)
+    far = {number for number in at_ends if max(number - last, first - number) >= GAP * (last - first)}
+    lowest, *above = different
+    measured = [number for number in above if number not in far]
+    is_lone = lowest in _NEGATIVE_SENTINELS and len(measured) >= OTHERS_MIN and measured[0] > 0
+    return far | {lowest} if is_lone else far
 
 
-def hint_of_rows(rows: int) -> str:
-    """What to say of so many rows with such numbers.
-
-    >>> hint_of_rows(0), hint_of_rows(2).partition(":")[0]
-    ('', '2 rows hold numbers apart from all others, as codes for no answer are')
-    """
-    if not rows:
-        return ""
-    hold = "1 row holds a number" if rows == 1 else f"{rows} rows hold numbers"
-    return (
-        f"{hold} apart from all others, as codes for no answer are: where they are, name them in the column's `na`, say"
-        " `null_as`, and let domain and grid be those of the others"
-    )
-
-
-def _codes_first(numbers: Sequence[Decimal]) -> list[Decimal]:
-    """The first numbers, as long as they seem to be codes."""
-    return [*islice(takewhile(lambda number: _CODE.fullmatch(decimal_text(number)), numbers), CODES_MAX)]
-
-
-def _lone_negative(different: Sequence[Decimal], far: Collection[Decimal]) -> set[Decimal]:
-    """The one code below 0, where 0 itself does not occur; `different` is sorted."""
-    code, *others = different
-    counted = [number for number in others if number not in far]
-    lone = code in _NEGATIVE_CODES and len(counted) >= OTHERS_MIN and counted[0] > 0
-    return {code} if lone else set()
+def _sentinels_first(numbers: Sequence[Decimal]) -> Iterator[Decimal]:
+    """The first numbers, as long as they are written like sentinels."""
+    return islice(takewhile(lambda number: _SENTINEL.fullmatch(decimal_text(number)), numbers), SENTINELS_MAX)
 
 
 CATEGORIES_MAX = 100
-"""Values of a column below one root; more of them need a hierarchy that somebody thinks about."""
+"""The most values below one root; more need a hierarchy that somebody thinks about."""
 CODE_DIGITS_SHOWN = 3
-"""Digits that a code's cell has in common: the first ones."""
+"""How many first digits the codes of a cell share."""
 TEXT_MAX = 60
-"""Characters of a category; what is longer is free text."""
+"""Characters of a category; a longer text is free text."""
 ROOT = "*"
 
 IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
@@ -190,7 +145,7 @@ _DIGITS = re.compile(r"\d{3,12}", re.ASCII)
 _ZEROS_IN_FRONT = re.compile(r"-?0\d+", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
-Rows = tuple[tuple[str, ...], ...]
+HierarchyRows = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -199,14 +154,14 @@ class Drafted:
 
     name: str
     role: str  # "quasi-identifier", "sensitive", or "" for a column that is left out
-    why: str  # what there is to check or know
+    why: str  # the reason, and what to check
     scale: DraftScale | TimeScale | None = None  # of a quasi-identifier with intervals
-    hierarchy: Rows = ()  # of a categorical one: rows from leaf to root
+    hierarchy: HierarchyRows = ()  # of a categorical one: from leaf to root
     type: str = ""  # of a sensitive column
     null_as: str | None = None  # the number or moment that nulls count as
     na: tuple[str, ...] = ()  # the words that are nulls
     nulls: bool = False  # whether there are any, empty cells included
-    written: str | None = None  # how its texts are; None: as they are expected
+    written: str | None = None  # how its texts are written; None: in the usual form
 
 
 def words_of(name: str) -> set[str]:
@@ -219,7 +174,7 @@ def words_of(name: str) -> set[str]:
 
 
 def source_key_of(columns: dict[str, list[str]]) -> str | None:
-    """The column that names each row once: one that is called like an id, else the first one; None if there is none.
+    """The column with another value in every row: one named like an id, else the first one; None if there is none.
 
     >>> source_key_of({"age": ["1", "2"], "person_id": ["7", "8"]}), source_key_of({"age": ["1", "1"]})
     ('person_id', None)
@@ -242,7 +197,7 @@ class _Cells:
     empty: int
     na: tuple[str, ...]  # the words that are nulls
     moments: WrittenMoments | None
-    numbers: list[Decimal]  # of `distinct`; none if they are no numbers
+    numbers: list[Decimal]  # of `distinct`; empty if these are not numbers
     written: str | None  # how the numbers are written
 
 
@@ -252,16 +207,20 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
     found = _guessed(name, cells)
     if not found.role:
         return found
-    why = _doubt(cells) + found.why
+    reasons = [*_doubts(cells), found.why]
     if isinstance(found.scale, DraftScale) and found.written != DIGITS_ALONE:
-        far = far_numbers(cells.numbers)
-        codes = {text for text, number in zip(cells.distinct, cells.numbers, strict=True) if number in far}
-        why = "; ".join(filter(None, (why, hint_of_rows(sum(text in codes for text in texts)))))
-    return replace(found, na=cells.na, nulls=cells.empty > 0, why=why)
+        sentinels = sentinel_values(cells.numbers)
+        codes = {text for text, number in zip(cells.distinct, cells.numbers, strict=True) if number in sentinels}
+        if rows := sum(text in codes for text in texts):
+            hold = "1 row holds a number" if rows == 1 else f"{rows} rows hold numbers"
+            reasons.append(
+                f"{hold} far from all others: if it stands for no answer, list it in the column's `na`, set `null_as`,"
+                " and fit domain and grid to the others"
+            )
+    return replace(found, na=cells.na, nulls=cells.empty > 0, why="; ".join(reasons))
 
 
 def _read(texts: Sequence[str]) -> _Cells:
-    """More words are nulls if all else are numbers or dates."""
     every = sorted(set(texts) - {""})
     na = words_for_nulls(every, counts=True)
     distinct = [text for text in every if text not in na]
@@ -274,12 +233,24 @@ def _read(texts: Sequence[str]) -> _Cells:
     return _Cells(distinct, filled, len(texts) - filled, na, moments, numbers, written)
 
 
-def _doubt(cells: _Cells) -> str:
-    """What nobody could tell from the texts, to stand before all else; "" if nothing is in doubt."""
+def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
+    """The texts as numbers, and how they are written; none if one is not a number, or is a code with zeros in front."""
+    if any(map(_ZEROS_IN_FRONT.fullmatch, distinct)):
+        return [], None
+    numbers, written = [read_decimal(text) for text in distinct], None
+    if None in numbers and (otherwise := numbers_written(distinct)) is not None:
+        written, numbers = otherwise[0], [*otherwise[1]]
+    found = [number for number in numbers if number is not None and abs(number.adjusted()) <= DIGITS_MAX]
+    return (found, written) if len(found) == len(distinct) else ([], None)
+
+
+def _doubts(cells: _Cells) -> Iterator[str]:
+    """What the texts leave open, and a guess decided."""
     if cells.moments is not None:
-        return "day and month could change places: check how it is written; " if cells.moments.doubtful else ""
-    either = bool(cells.numbers) and could_be_thousands(cells.distinct)
-    return "could be thousands or fractions: check how it is written; " if either else ""
+        if cells.moments.doubtful:
+            yield "day and month could be swapped: check `written`"
+    elif cells.numbers and could_be_thousands(cells.distinct):
+        yield "could be thousands or fractions: check `written`"
 
 
 def _guessed(name: str, cells: _Cells) -> Drafted:
@@ -289,7 +260,7 @@ def _guessed(name: str, cells: _Cells) -> Drafted:
     if words_of(name) & _SENSITIVE and (cells.numbers or moments or _few(cells)):
         type_ = moments.clock.name if moments else _type(cells)
         pattern = moments.written if moments else cells.written
-        return Drafted(name, "sensitive", "a guess, by its name: published as it is", type=type_, written=pattern)
+        return Drafted(name, "sensitive", "guessed by its name: published as it is", type=type_, written=pattern)
     if moments is not None:
         return _moments(name, moments, cells.empty)
     if _is_code(name, cells):
@@ -307,20 +278,7 @@ def _left_out(name: str, distinct: list[str]) -> str:
         return "holds nothing"
     if words_of(name) & NAMING:
         return "names people, by its own name"
-    if words_of(name) & IDS:
-        return "an identifier, by its name"
-    return ""
-
-
-def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
-    """The texts as numbers, and how they are written; none if one is no number, or is a code with zeros in front."""
-    if any(map(_ZEROS_IN_FRONT.fullmatch, distinct)):
-        return [], None
-    numbers, written = [read_decimal(text) for text in distinct], None
-    if None in numbers and (otherwise := numbers_written(distinct)) is not None:
-        written, numbers = otherwise[0], [*otherwise[1]]
-    found = [number for number in numbers if number is not None and abs(number.adjusted()) <= DIGITS_MAX]
-    return (found, written) if len(found) == len(distinct) else ([], None)
+    return "an identifier, by its name" if words_of(name) & IDS else ""
 
 
 def _type(cells: _Cells) -> str:
@@ -330,22 +288,15 @@ def _type(cells: _Cells) -> str:
 
 
 def _number(name: str, cells: _Cells) -> Drafted:
-    numbers, holed = cells.numbers, cells.empty > 0 and _are_holed(cells.numbers)
-    scale = scale_of([number.to_integral_value() for number in numbers] if holed else numbers)
+    numbers, whole = cells.numbers, [number.to_integral_value() for number in cells.numbers]
+    if cells.empty and numbers == whole and all(number.as_tuple().exponent == -1 for number in numbers):
+        numbers = whole  # pandas writes whole numbers of a column with nulls so: all of them as 7.0
+    scale = scale_of(numbers)
     if scale is None:
         return Drafted(name, "", "its numbers have more digits than a domain may have")
-    exactly = set(scale.domain) <= set(numbers)
+    exactly = set(scale.domain) <= set(cells.numbers)
     why = f"the domain is {'that of the values seen' if exactly else 'rounded outward'}; check it, and the grid"
-    return _with_nulls(Drafted(name, "quasi-identifier", why, written=cells.written), scale, cells.empty)
-
-
-def _are_holed(numbers: list[Decimal]) -> bool:
-    """Whether the numbers are written as pandas writes whole numbers beside holes: all of them as 7.0.
-
-    >>> _are_holed([Decimal("7.0"), Decimal("8.0")]), _are_holed([Decimal("7.0"), Decimal("8")])
-    (True, False)
-    """
-    return all(number.as_tuple().exponent == -1 and number == number.to_integral_value() for number in numbers)
+    return _with_scale(Drafted(name, "quasi-identifier", why, written=cells.written), scale, cells.empty)
 
 
 def _is_code(name: str, cells: _Cells) -> bool:
@@ -360,16 +311,16 @@ def _is_code(name: str, cells: _Cells) -> bool:
 
 
 def _code(name: str, cells: _Cells) -> Drafted:
-    """All codes of so many digits, in cells of those that begin alike: others will come."""
+    """All codes of so many digits, because others will come; a cell holds those that begin alike."""
     digits = max(map(len, cells.distinct))
     grid = Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN))
     scale = DraftScale(integer=True, domain=(Decimal(0), Decimal(10**digits - 1)), step=Decimal(1), grid=grid)
     why = f"codes of {digits} digits, in cells of the first {CODE_DIGITS_SHOWN}; check the grid"
-    return _with_nulls(Drafted(name, "quasi-identifier", why, written=DIGITS_ALONE), scale, cells.empty)
+    return _with_scale(Drafted(name, "quasi-identifier", why, written=DIGITS_ALONE), scale, cells.empty)
 
 
-def _with_nulls(found: Drafted, scale: DraftScale, empty: int) -> Drafted:
-    """The same with its scale, which has a cell for the nulls if there are any."""
+def _with_scale(found: Drafted, scale: DraftScale, empty: int) -> Drafted:
+    """The same with its scale, which has a cell for nulls if there are any."""
     if not empty:
         return replace(found, scale=scale)
     scale = with_null_cell(scale)
@@ -380,7 +331,7 @@ def _moments(name: str, moments: WrittenMoments, empty: int) -> Drafted:
     seen = time_scale_of(moments.texts, moments.clock)
     scale = with_null_moment(seen) if empty else seen
     if scale is None:
-        return Drafted(name, "", f"has {empty} empty cells, and all of the calendar for its domain")
+        return Drafted(name, "", f"has {empty} empty cells, and no earlier date is left for them")
     why = "the domain has room for others; check it, and the grid" + (_of_empty(empty) if empty else "")
     null_as = scale.domain[0] if empty else None
     return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as, written=moments.written)
@@ -406,8 +357,7 @@ def _category(name: str, cells: _Cells) -> Drafted:
     if any(text != text.strip() or text in taken for text in distinct):
         why = f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first"
         return Drafted(name, "", "; ".join(filter(None, (why, spellings))))
-    rows = tuple((text, ROOT) for text in distinct)
-    why = "a value or nothing: put levels between in its hierarchy; unknown values count as other"
+    why = "published as it is or not at all: add levels to its hierarchy; unknown values count as other"
     of_empty = f"{empty} empty cells are a category of their own" if empty else ""
     why = "; ".join(filter(None, (why, of_empty, hint_of(distinct), spellings)))
-    return Drafted(name, "quasi-identifier", why, hierarchy=rows)
+    return Drafted(name, "quasi-identifier", why, hierarchy=tuple((text, ROOT) for text in distinct))

@@ -1,4 +1,4 @@
-"""What a record of a group holds, and the two of a lossy join."""
+"""The records of `form: groups`, one per QI group, and the two kinds of records of `form: lossy-join`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ from streamer.table.published.rows import (
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 
-# A QI group as one message: its columns, its key, its bytes, and the way back (`form: groups`).
+# A QI group as one message.
 #
-# * A QI group stands under the key `{"qi_group":"0-17"}`. Its value is flat JSON as far as the box goes, in the columns
-#   of a published row; then `size`, the number of its rows, and `values`: every combination of kept values that occurs,
-#   once, with the number of rows that have it. So a message holds the model by itself, whatever others a reader has
-#   seen.
-# * Combinations stand in the order of their texts: nothing tells one row from another that says the same.
-# * A group is one message, and a message has its limit (`limits.row_bytes_max`). What a row may bring is bounded so
-#   that 2k rows fit: a group of more (an individual with very many rows, a model that lets nothing be cut) is looked at
-#   when it is written.
+# * Its key is `{"qi_group":"0-17"}`. Its value has the columns of the box, then `size`, the number of its rows, and
+#   `values`: each combination of kept values once, with its number of rows. So every message shows that the privacy
+#   model holds.
+# * Combinations are in the order of their texts, so nothing distinguishes rows with the same values.
+# * A message has a limit (`limits.row_bytes_max`), so a row is limited such that 2k rows fit. A larger group (an
+#   individual with very many rows, a model that prevents cuts) is checked when it is written.
 
 SIZE, VALUES, COUNT = "size", "values", "count"
-"""What a message says beside the box: rows, combinations of kept values, and rows of each."""
+"""The columns after the box: number of rows, combinations of kept values, and number of rows of each."""
 
 _KEY = re.compile(rb'\{"qi_group":"([0-9]+-[0-9]+)"\}')
 
@@ -51,7 +49,7 @@ def group_key(shard: int, qi_group: int) -> bytes:
 
 
 def parse_group_key(key: bytes) -> tuple[int, int]:
-    """Shard and number. Raises LawViolated where the key is not exactly the bytes that `group_key` writes.
+    """Shard and number. Raises LawViolated if the key is not exactly what `group_key` writes.
 
     >>> parse_group_key(b'{"qi_group":"0-17"}')
     (0, 17)
@@ -63,23 +61,23 @@ def parse_group_key(key: bytes) -> tuple[int, int]:
 
 
 def group_columns(table: Table) -> tuple[str, ...]:
-    """Members of a message, in their order."""
+    """Members of a message, in order."""
     return (QI_GROUP, *all_box_columns(table), SIZE, VALUES)
 
 
 def value_columns(table: Table) -> tuple[str, ...]:
-    """Members of the value of a record of `live`, in their order."""
+    """Members of the value of a record of `live`, in order."""
     return group_columns(table) if table.form == GROUPS else published_columns(table)
 
 
 def values_template(table: Table) -> bytes:
-    """One combination of kept values, to be formatted with their texts and the number of rows."""
+    """A template of one combination of kept values, for their texts and the number of rows."""
     names = (msgspec.json.encode(column.name).replace(b"%", b"%%") for column in table.kept)
     return b"{" + b"".join(b"%b:%%b," % name for name in names) + b'"count":%d}'
 
 
 def counted(slots: Iterable[Values]) -> dict[Values, int]:
-    """Combinations of kept values with the number of rows that have each, in the order of their texts.
+    """The number of rows of each combination of kept values, in the order of their texts.
 
     >>> counted([(b'"flu"',), (b'"cough"',), (b'"flu"',)])
     {(b'"cough"',): 1, (b'"flu"',): 2}
@@ -97,7 +95,7 @@ class PublishedMessage(NamedTuple):
 
 
 class GroupReader:
-    """Reads messages back. Raises LawViolated for whatever `form: groups` does not publish."""
+    """Reads messages back. Raises LawViolated for what `form: groups` never publishes."""
 
     def __init__(self, table: Table) -> None:
         self._texts = TextsReader(group_columns(table))
@@ -110,7 +108,11 @@ class GroupReader:
         name, *box, size, entries = self._texts.read(message)
         lo, hi = self._box.read(tuple(box))
         counts: dict[Values, int] = {}
-        for entry in _list_of(entries):
+        try:
+            listed = msgspec.json.decode(entries, type=list[msgspec.Raw])
+        except msgspec.DecodeError:
+            raise LawViolated(f"column {VALUES} does not hold a list") from None
+        for entry in listed:
             *texts, rows = self._entry.read(bytes(entry))
             values = self._values.read(texts)
             if values in counts:
@@ -128,24 +130,14 @@ def read_count(text: bytes, column: str) -> int:
     return int(text)
 
 
-def _list_of(text: bytes) -> list[msgspec.Raw]:
-    try:
-        return msgspec.json.decode(text, type=list[msgspec.Raw])
-    except msgspec.DecodeError:
-        raise LawViolated(f"column {VALUES} does not hold a list") from None
-
-
-# A QI group as rows of two tables that only its number joins: their columns, keys, bytes, and the way back.
+# A QI group as rows of two tables that only its number joins (Tong et al. 2010, section 3.2).
 #
-# * The quasi-identifier table (QIT) says which cells occur in which QI group, ungeneralized and each once. A row of it
-#   is its own key: `{"qi_group":"0-17","age_lo":21,"age_hi":25,"sex":"female"}`, the smallest cells that table.yaml
-#   knows.
-# * The sensitive table (STT) says which combinations of kept values occur in which QI group, and in how many rows. The
-#   key is `{"qi_group":"0-17","problem":"flu"}`, the value the same with a `count`.
-# * Nothing but the QI group joins the two; none says how many rows of a group have which cells, else repeated rows
-#   would tell whose they are (Tong et al. 2010, section 3.2). What is left of an individual is one row among those of a
-#   group: numbers of individuals, by which the paper links the sensitive values of one, are not published change by
-#   change.
+# * The quasi-identifier table (QIT) has each combination of cells of a QI group once, not generalized. A row is its own
+#   key: `{"qi_group":"0-17","age_lo":21,"age_hi":25,"sex":"female"}`.
+# * The sensitive table (STT) has each combination of kept values of a QI group, with its number of rows. The key is
+#   `{"qi_group":"0-17","problem":"flu"}`, the value the same with a `count`.
+# * How many rows of a group have which cells is not published, because repeated rows would then be recognizable. The
+#   paper links the sensitive values of one individual by numbers; a stream does not publish these.
 
 Cells = tuple[int, ...]
 """One cell per quasi-identifier."""
@@ -162,7 +154,7 @@ def stt_columns(table: Table) -> tuple[str, ...]:
 
 
 def qit_row(table: Table, name: str, cells: Cells) -> bytes:
-    """A row of the quasi-identifier table, which is its key, too."""
+    """A row of the quasi-identifier table, which is also its key."""
     return b'{"qi_group":"%b"%b}' % (name.encode(), box_text(table, cells, cells))
 
 
@@ -174,7 +166,7 @@ def stt_key(table: Table, name: str, values: Values) -> bytes:
 
 
 def stt_row(key: bytes, count: int) -> bytes:
-    """The row of the sensitive table that stands under a key.
+    """The row of the sensitive table that has this key.
 
     >>> stt_row(b'{"qi_group":"0-17","problem":"flu"}', 2)
     b'{"qi_group":"0-17","problem":"flu","count":2}'
@@ -183,7 +175,7 @@ def stt_row(key: bytes, count: int) -> bytes:
 
 
 class JoinReader:
-    """Reads rows of the two tables back. Raises LawViolated for whatever `form: lossy-join` does not publish."""
+    """Reads rows of the two tables back. Raises LawViolated for what `form: lossy-join` never publishes."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -211,7 +203,7 @@ class JoinReader:
         return parse_qi_group(read_text(name, QI_GROUP)), self._values.read(texts)
 
     def is_qit_key(self, key: bytes) -> bool:
-        """Whether a key has the columns of the quasi-identifier table; raises LawViolated if it has neither's."""
+        """Whether a key is one of the quasi-identifier table. Raises LawViolated for a key of neither table."""
         for reader, answer in ((self._qit, True), (self._stt_key, False)):
             try:
                 reader.read(key)
@@ -222,12 +214,12 @@ class JoinReader:
 
 
 def distinct_cells(rows: Sequence[Cells]) -> tuple[Cells, ...]:
-    """The cells that occur, each once, in order."""
+    """Each combination of cells once, in order."""
     return tuple(sorted(set(rows)))
 
 
 def cells_by_group(table: Table, rows: Iterable[tuple[int, Sequence[int]]]) -> dict[int, list[Cells]]:
-    """The cells of rows by QI group, where the form publishes them; rows: number of a QI group, and codes."""
+    """The cells of rows by QI group; empty unless the form publishes them. rows: number of a QI group, and codes."""
     found: dict[int, list[Cells]] = {}
     per_cell = table.space.codes_per_cell.tolist()
     for number, row in rows if table.form == LOSSY_JOIN else ():

@@ -1,16 +1,13 @@
-"""The published row: its columns, its key and its bytes; and what all forms of publication share.
+"""The published row: its columns, its key and its bytes, and what all forms of publication share.
 
-The rules of this file
-----------------------
-* A published row stands under the key `{"qi_group":"0-17","slot":3}`: shard, number of the QI group, slot; no source
-  key ever leaves. Its value is flat JSON in the order of `published_columns`: numeric columns as the two ends of an
-  interval, in shortest decimals; dates and timestamps as two ends in ISO texts; categories by the label of a node; kept
-  columns as the JSON texts they are.
-* What one attribute publishes of a run of cells is said once, by `box_columns`, for bytes, for tables and for
-  people.
-* A key is always the same bytes: a compacted topic keeps one record per key, by bytes.
-* The other forms stand in `streamer.table.published.groups` and `streamer.table.published.groups`.
-* The way back of a key is `parse_key`, that of the rows `streamer.table.published.rows`. Neither trusts anything.
+The rules of this file ----------------------
+* The key of a published row is `{"qi_group":"0-17","slot":3}`: shard, number of the QI group, slot; a source key is
+  never published. A key is always the same bytes, because a compacted topic keeps one record per key, by bytes.
+* The value is flat JSON in the order of `published_columns`: numbers, dates and timestamps as the two ends of an
+  interval (shortest decimals, ISO texts), categories as the label of a node, kept columns as the JSON texts that they
+  are.
+* `box_columns` alone decides what an attribute publishes of a run of cells, for bytes, for tables and for people.
+* Nothing that is read back is trusted. The other forms are in `streamer.table.published.groups`.
 """
 
 from __future__ import annotations
@@ -34,14 +31,14 @@ from streamer.table.schema import KeptColumn, Table
 QI_GROUP = "qi_group"
 """The column that names a row's QI group."""
 
-FRAGMENTS_MAX = 1 << 16  # pieces of rows remembered per attribute; a piece holds no value of a person's row
+FRAGMENTS_MAX = 1 << 16  # remembered pieces of rows per attribute; a piece holds no value of a person's row
 
 _KEY = re.compile(rb'\{"qi_group":"(0|[1-9][0-9]{0,17})-([1-9][0-9]{0,17})","slot":(0|[1-9][0-9]{0,17})\}')
 _QI_GROUP = re.compile(r"(0|[1-9][0-9]{0,17})-([1-9][0-9]{0,17})")
 
 
 class RowKey(NamedTuple):
-    """Where a published row stands; sorts by shard, number of the QI group and slot."""
+    """The key of a published row; sorts by shard, number of the QI group and slot."""
 
     shard: int
     qi_group: int
@@ -88,7 +85,7 @@ def published_columns(table: Table) -> tuple[str, ...]:
 
 
 def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | str]:
-    """What one attribute publishes of the cells lo..hi: the ends of an interval, shortest, or the label of a node."""
+    """What one attribute publishes of the cells lo..hi: the shortest ends of an interval, or the label of a node."""
     if isinstance(attribute, CategoricalAttribute):
         return {attribute.name: attribute.hierarchy.label(lo, hi)}
     ends: Iterable[Decimal | str]
@@ -108,31 +105,28 @@ def json_texts(columns: Mapping[str, Decimal | str]) -> dict[str, bytes]:
 
 
 def frame_bytes(table: Table) -> int:
-    """The most bytes that key and value of a published row take beside its kept values."""
+    """The most bytes of key and value of a published row, without its kept values."""
     return len(row_key(_LONGEST_KEY)) + box_bytes(table) + names_bytes(column.name for column in table.kept)
 
 
 def box_bytes(table: Table) -> int:
-    """The most bytes of a JSON object that holds the name of a QI group and a box."""
+    """The most bytes of a JSON object with the name of a QI group and a box."""
     texts = sum(_longest_text(attribute) for attribute in table.attributes)
     return len(LONGEST_NAME) + len('{""}') + names_bytes((QI_GROUP, *all_box_columns(table))) + texts
 
 
 def names_bytes(columns: Iterable[str]) -> int:
-    """Bytes of columns in a JSON object, their values not counted."""
+    """Bytes of columns in a JSON object, without their values."""
     return sum(len(msgspec.json.encode(name)) + len(":,") for name in columns)
 
 
 def _longest_text(attribute: Attribute) -> int:
-    """The most bytes that one attribute's box publishes, the names of its columns not counted."""
+    """The most bytes that one attribute publishes, without the names of its columns."""
     if isinstance(attribute, CategoricalAttribute):
         return max(len(msgspec.json.encode(label)) for label in attribute.hierarchy.interval_of)
-    if isinstance(attribute, TemporalAttribute):  # an end may have microseconds where the domain begins or ends so
+    if isinstance(attribute, TemporalAttribute):  # the domain may begin or end with microseconds
         return 2 * (len('""') + len(attribute.calendar.clock.example) + len(".000000"))
-    numbers = (*attribute.domain, attribute.grid, attribute.step or Decimal(0))
-    decimals = max(-int(number.as_tuple().exponent) for number in numbers)
-    whole = max(len(str(int(abs(number)))) for number in attribute.domain)
-    return 2 * (len("-") + whole + len(".") + max(0, decimals))
+    return 2 * (len("-") + attribute.whole_digits + len(".") + attribute.places)
 
 
 def parse_qi_group(name: str) -> tuple[int, int]:
@@ -148,7 +142,7 @@ def parse_qi_group(name: str) -> tuple[int, int]:
 
 
 class _Named(msgspec.Struct):
-    """What the keys of all forms begin with."""
+    """The first member of the keys of all forms."""
 
     qi_group: str
 
@@ -157,7 +151,7 @@ _NAMED = msgspec.json.Decoder(_Named)
 
 
 def qi_group_of(key: bytes) -> tuple[int, int]:
-    """Shard and number of the QI group that a record of any form belongs to, by its key. Raises LawViolated.
+    """Shard and number of the QI group of a record of any form, by its key. Raises LawViolated.
 
     >>> qi_group_of(b'{"qi_group":"0-17","problem":"flu"}')
     (0, 17)
@@ -178,7 +172,7 @@ def row_key(key: RowKey) -> bytes:
 
 
 def parse_key(key: bytes) -> RowKey:
-    """Reads a record's key back. Raises LawViolated where it is not exactly the bytes that `row_key` writes.
+    """Reads a record's key back. Raises LawViolated if it is not exactly what `row_key` writes.
 
     >>> parse_key(b'{"qi_group":"0-17","slot":3}')
     RowKey(shard=0, qi_group=17, slot=3)
@@ -190,28 +184,26 @@ def parse_key(key: bytes) -> RowKey:
 
 
 def box_text(table: Table, lo: Sequence[int], hi: Sequence[int]) -> bytes:
-    """The members of a JSON object that publish a box, each with a comma in front."""
+    """The members of a JSON object that publish a box, each after a comma."""
     return b"".join(map(box_piece, table.attributes, lo, hi))
 
 
 def box_piece(attribute: Attribute, lo: int, hi: int) -> bytes:
-    """The members that publish one attribute, each with a comma in front."""
+    """The members that publish one attribute, each after a comma."""
     texts = json_texts(box_columns(attribute, lo, hi))
     return b"".join(b",%b:%b" % (msgspec.json.encode(name), text) for name, text in texts.items())
 
 
-# Published rows, read back: JSON -> the name of a QI group, a box in cells, and canonical values.
-#
-# Nothing is trusted, whatever tool wrote it: an interval off the grid, a label that is no node, a column too many raise
-# `LawViolated`, whose words hold no value. The other forms read their boxes and values by the same readers. Texts that
-# come again, as boxes do row by row, are taken apart once.
+# Reading published rows back: JSON -> the name of a QI group, a box in cells, and canonical values. An interval off the
+# grid, an unknown label or an additional column raise `LawViolated`, never with the value. Repeated texts, such as the
+# boxes of one QI group, are parsed once.
 
 _DECIMAL = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
 
 
 class PublishedRow(NamedTuple):
-    """A published row read back: the name of its QI group, its box in cells, and its kept values, canonical."""
+    """A published row read back: the name of its QI group, its box in cells, and its canonical kept values."""
 
     qi_group: str
     lo: tuple[int, ...]
@@ -224,15 +216,15 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class TextsReader:
-    """Takes JSON objects of exactly some columns apart, into the texts of these; whitespace and order do not matter."""
+    """Parses JSON objects with exactly some columns into their texts; whitespace and order do not matter."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
-        # No Struct, which reads faster: a field of one cannot be called `Q2 "trust"`, and a column can.
+        # A Struct would be faster, but its fields cannot have names such as `Q2 "trust"`.
         self._decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
     def read(self, row: bytes) -> tuple[bytes, ...]:
-        """The columns' texts. Raises LawViolated if there are others, or fewer."""
+        """The columns' texts. Raises LawViolated if there are other columns."""
         try:
             texts = self._decoder.decode(row)
             if len(texts) == len(self._columns):
@@ -243,11 +235,7 @@ class TextsReader:
 
 
 class RowReader:
-    """Reads published rows back.
-
-    Raises LawViolated if a row does not have exactly the published columns, or publishes what is not on a grid or
-    not a node of a hierarchy.
-    """
+    """Reads published rows back. Raises LawViolated for what is never published."""
 
     def __init__(self, table: Table) -> None:
         columns = published_columns(table)
@@ -264,19 +252,18 @@ class RowReader:
 
 
 class ValuesReader:
-    """Canonical JSON texts of the kept columns' published values, whatever wrote them."""
+    """Reads the published values of kept columns back as canonical JSON texts, whatever wrote them."""
 
     def __init__(self, table: Table) -> None:
         self._kept = tuple(map(_kept_reader, table.kept))
 
     def read(self, texts: Iterable[bytes]) -> Values:
-        """The values of the kept columns in table.yaml order. Raises LawViolated for what table.yaml does not allow."""
+        """The values in table.yaml order. Raises LawViolated for a value that table.yaml does not allow."""
         return tuple([read(text) for read, text in zip(self._kept, texts, strict=True)])
 
 
 def _kept_reader(column: KeptColumn) -> Callable[[bytes], bytes]:
-    """Canonical JSON text of a kept column's published value, whatever wrote it."""
-    canonical = to_json_text(replace(column, other=None))  # a label that is published stands in the hierarchy
+    canonical = to_json_text(replace(column, other=None))  # a published label is in the hierarchy
 
     def read(text: bytes) -> bytes:
         try:
@@ -288,12 +275,12 @@ def _kept_reader(column: KeptColumn) -> Callable[[bytes], bytes]:
 
 
 class BoxReader:
-    """The box in cells that quasi-identifier columns publish."""
+    """Reads the published columns of a box back as cells."""
 
     def __init__(self, table: Table) -> None:
         self._attributes = table.attributes
         self.read: Callable[[tuple[bytes, ...]], Box] = lru_cache(FRAGMENTS_MAX)(self._box_of)
-        """The box behind the JSON texts of the columns. Raises LawViolated."""
+        """The box of the columns' JSON texts. Raises LawViolated."""
 
     def _box_of(self, texts: tuple[bytes, ...]) -> Box:
         remaining = iter(texts)
@@ -317,7 +304,7 @@ def _node(attribute: CategoricalAttribute, label: str) -> tuple[int, int]:
 
 
 def _cells(attribute: NumericAttribute, first: bytes, last: bytes) -> tuple[int, int]:
-    """Cells of a published interval; whatever the arithmetic says, they have to publish exactly these texts again."""
+    """Cells of a published interval, which must publish exactly these texts again."""
     texts = first.decode(), last.decode()
     if all(map(_DECIMAL.fullmatch, texts)):
         start, step, grid = attribute.domain[0], attribute.step or Decimal(0), attribute.grid

@@ -1,4 +1,4 @@
-"""Types of what is published, their schemas in Avro and Kafka Connect, and what fits neither."""
+"""Types of what is published, its schemas in Avro and for Kafka Connect, and what these cannot hold."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, box_bytes, box
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
 
-# The columns of what is published, with the types that a database or a stream processor needs of them.
+# The columns of what is published, with the types that a database or a stream processor needs.
 #
-# * Names and order are those of `streamer.table.published.rows` and its neighbours; what an attribute publishes is
-#   asked of `box_columns`. A column is a text where it publishes texts, whatever they mean.
-# * Ends of intervals are exact numbers with a known scale. A kept decimal has none: it is a binary float on the other
-#   side, and who needs more digits reads them with `streamer subscribe`.
+# * Names and order are those of `streamer.table.published.rows` and `groups`. Dates and times are texts.
+# * Ends of intervals are exact numbers with a known scale. A kept decimal has no scale, so it becomes a binary float;
+#   the exact digits are read by `streamer subscribe`.
 # * Only kept values can be null.
-# * A kept column whose values may be of any type cannot be a column of a database: a converter that expects a text
-#   makes null of a number, in silence. So it is refused here, as is a type that this file does not know.
-# * A lossy join is no table that others can keep current: its two topics have no release in common for a reader that
-#   takes them record by record, and until both have arrived a join may mix two moments.
+# * A kept column that may hold any type is refused, because a converter that expects a text would silently make null of
+#   a number.
+# * A lossy join is refused: its two topics have no release in common for a reader that takes them record by record, so
+#   their join may mix two moments.
 
 TEXT, INTEGER, DECIMAL, FLOAT, BOOLEAN = "text", "integer", "decimal", "float", "boolean"
 
 SLOT = "slot"
-"""The column that tells the rows of a QI group apart, in a record's key alone."""
+"""The column that distinguishes the rows of a QI group; only in keys."""
 
 TEMPORAL = ("date", "timestamp", "local-timestamp")
 """Types of table.yaml that are published as ISO texts."""
 
 CLOCKS = ("timestamp", "local-timestamp")
-"""Those with a time of day: instants, and what a clock on the wall showed."""
+"""Those with a time of day."""
 
 KEPT_TYPES = {
     "text": TEXT,
@@ -52,13 +51,13 @@ KEPT_TYPES = {
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """One column; of a DECIMAL with the most digits before and after the point."""
+    """One column."""
 
     name: str
     type: str
     nullable: bool = False
-    whole_digits: int = 0
-    scale: int = 0
+    whole_digits: int = 0  # of a DECIMAL: the most digits before the point
+    scale: int = 0  # of a DECIMAL: the most digits after it
 
 
 def record_key_columns(table: Table) -> tuple[PublishedColumn, ...]:
@@ -69,7 +68,7 @@ def record_key_columns(table: Table) -> tuple[PublishedColumn, ...]:
 
 
 def record_value_columns(table: Table) -> tuple[PublishedColumn, ...]:
-    """The flat columns of a record's value: of a QI group in one message all but the list of its values.
+    """The flat columns of a record's value, without the list of values of `form: groups`.
 
     Raises UsageError for a lossy join, ConfigError for a column that has no type.
     """
@@ -80,7 +79,7 @@ def record_value_columns(table: Table) -> tuple[PublishedColumn, ...]:
 
 
 def all_columns(table: Table) -> tuple[PublishedColumn, ...]:
-    """The columns of key and value, each once, those of the key first."""
+    """The columns of key and value, each once, the key's first."""
     keys = record_key_columns(table)
     return (*keys, *(column for column in record_value_columns(table) if column not in keys))
 
@@ -92,8 +91,8 @@ def kept_column(column: KeptColumn) -> PublishedColumn:
     if column.type not in KEPT_TYPES:
         what = "its values may be of any type" if column.type is None else f"type {column.type} is not known here"
         raise ConfigError(
-            f"columns.{column.name}: {what}, and a column on the other side has one: give it a hierarchy, or one of the"
-            f" types {', '.join(KEPT_TYPES)}; a table that has begun is then begun anew (`streamer reload`)"
+            f"columns.{column.name}: {what}, but a column on the other side has one type: give it a hierarchy, or one"
+            f" of the types {', '.join(KEPT_TYPES)}; a table that has begun must then be reloaded (`streamer reload`)"
         )
     return PublishedColumn(column.name, KEPT_TYPES[column.type], nullable=True)
 
@@ -116,7 +115,7 @@ def sink_table(table: Table) -> str:
 
 
 def view_name(table: Table) -> str:
-    """The name of the view by which the sink's table is read."""
+    """The name of the view through which the sink's table is read."""
     return f"{plain_name(table)}_anonymous"
 
 
@@ -126,7 +125,7 @@ def plain_name(table: Table) -> str:
 
 
 def left_out(table: Table) -> tuple[str, ...]:
-    """Members of a message that no flat column takes."""
+    """Members of a message that are in no flat column."""
     return (VALUES,) if table.form == GROUPS else ()
 
 
@@ -138,28 +137,22 @@ def _box_columns(attribute: Attribute) -> list[PublishedColumn]:
         raise ConfigError(f"columns.{attribute.name}: its type has no counterpart on the other side")
     if attribute.integer:
         return [PublishedColumn(name, INTEGER) for name in shown]
-    numbers = (*attribute.domain, attribute.grid, attribute.step or Decimal(0))
-    whole = max(len(str(int(abs(end)))) for end in attribute.domain)
-    scale = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
+    whole, scale = attribute.whole_digits, attribute.places
     return [PublishedColumn(name, DECIMAL, whole_digits=whole, scale=scale) for name in shown]
 
 
 def _refuse_two_topics(table: Table) -> None:
     if table.form == LOSSY_JOIN:
         raise UsageError(
-            "publish.live.form: a lossy join is two topics, and what a sink or a query joins of them record by record"
-            " may be of two moments; readers must apply whole releases of both: give others a copy (`streamer subscribe"
+            "publish.live.form: a lossy join is two topics, and a sink or a query that joins them record by record may"
+            " join two moments; readers must apply whole releases of both: give others a copy (`streamer subscribe"
             " --csv`), or publish `rows` or `groups`"
         )
 
 
-# Avro's schemas of what is published, as they stand in a schema registry.
-#
-# * Columns and types are those of `streamer.table.published.schemas`, which Kafka Connect's schemas are made of, too:
-#   ends of intervals are decimals of one precision and scale, moments are texts, only kept values can be null.
-# * A QI group in one message has all that it has in JSON: the list of its values is an array of records.
-# * Names are those of table.yaml. Avro knows letters, digits and underscores only: another name has no schema.
-# * The names of the records begin with a word of ours, so that a table whose name begins with a digit has schemas, too.
+# Avro's schemas of what is published, as a schema registry has them. Names are those of table.yaml, so a column needs a
+# name of letters, digits and underscores. The namespace begins with a word of ours, because a table's name may begin
+# with a digit.
 
 _AVRO_TYPES = {TEXT: "string", INTEGER: "long", FLOAT: "double", BOOLEAN: "boolean"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -190,8 +183,8 @@ def _record(table: Table, name: str, fields: Iterable[dict[str, Any]]) -> dict[s
 def _avro_field(column: PublishedColumn) -> dict[str, Any]:
     if not _NAME.fullmatch(column.name):
         raise ConfigError(
-            f"columns.{column.name}: Avro's names have letters, digits and underscores, and begin with no digit: rename"
-            " the column, or publish `format: connect-json`"
+            f"columns.{column.name}: Avro's names have letters, digits and underscores, and do not begin with a digit:"
+            " rename the column, or publish `format: connect-json`"
         )
     if column.nullable:
         return {"name": column.name, "type": ["null", _type(column)], "default": None}
@@ -205,17 +198,12 @@ def _type(column: PublishedColumn) -> object:
     return {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": column.scale}
 
 
-# Kafka Connect's schemas of what is published, in the form of its JsonConverter.
-#
-# Plain records have none, so that they stay small; from Connect 4.2 on (KIP-1054) the converter takes it from its
-# setting `schema.content`. Under `format: connect-json` every record has it in it. Members that the schema does not
-# name are skipped by the converter.
-
-CONNECT_VERSION = (4, 2)
-"""The first version of Connect whose JsonConverter has `schema.content`."""
+# Kafka Connect's schemas of what is published, in the form of its JsonConverter. Plain records have none, to stay
+# small: from Connect 4.2 on (KIP-1054) the converter takes it from its setting `schema.content`. With `format:
+# connect-json` every record has it. The converter skips members that the schema does not name.
 
 DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
-"""Connect's name of a decimal, which has a scale."""
+"""Connect's name of a decimal with a scale."""
 
 _CONNECT_TYPES = {TEXT: "string", INTEGER: "int64", FLOAT: "double", BOOLEAN: "boolean"}
 
@@ -236,7 +224,7 @@ def schema_text(schema: dict[str, Any]) -> str:
 
 
 def envelopes(table: Table) -> tuple[bytes, bytes]:
-    """What stands before the payload of a key and of a value that have their schema in them; behind it: `}`."""
+    """What precedes the payload of a key and of a value that contain their schema; `}` follows it."""
     key, value = (
         b'{"schema":%b,"payload":' % schema_text(schema).encode() for schema in (key_schema(table), value_schema(table))
     )
@@ -255,51 +243,44 @@ def _connect_field(column: PublishedColumn) -> dict[str, Any]:
     return {"type": _CONNECT_TYPES[column.type], **shared}
 
 
-# What a format of `live` other than plain JSON cannot hold: a table, a value, and bytes of a message.
+# What a format other than plain JSON cannot hold.
 #
-# * Readers get their types from schemas, so a table that has none is refused when its table.yaml is read: a lossy join,
-#   a kept column without a type, a name that Avro does not know.
-# * Whatever a row says comes back exactly out of what is published of it. A whole number of a schema has 64 bits, and
-#   Avro's number with decimals is a binary one: a row with a kept value that would come back as another one is a dead
-#   letter. (Kafka Connect rounds decimals when it reads JSON; the JSON itself has every digit.)
+# * A table without a schema is refused when its table.yaml is read: a lossy join, a kept column without a type, a name
+#   that Avro does not know.
+# * Published values come back exactly. An integer of a schema has 64 bits, and Avro's number with decimals is a binary
+#   one, so a row with a kept value that would change is a dead letter. (Kafka Connect rounds decimals when it reads
+#   JSON; the JSON itself has every digit.)
 # * A schema in each record counts towards the limit of a message.
 
 INT64_MAX = 2**63 - 1
 
 HEAD_BYTES = 5
-"""What a key or value in a registry's format begins with."""
+"""The prefix of a key or value in a registry's format."""
 
 FLOAT_BYTES_MORE = 3
-"""By how much Avro's number in a nullable column may be longer than its JSON with the shortest name: 9 bytes over 6."""
+"""The most by which Avro's number in a nullable column is longer than its JSON with the shortest name: 9 to 6."""
 
 ToText = Callable[[object], bytes]
 
 
 def no_schema(table: Table) -> Iterator[str]:
-    """What of a table has no schema, one sentence each, where its format needs one."""
+    """Why the table has no schema, if its format needs one: a sentence for each reason."""
     if table.format == JSON:
         return
     if table.form == LOSSY_JOIN:
         yield (
-            f"publish.live.format: {table.format}: a lossy join is two topics that no schema makes one table: publish"
-            " `form: rows` or `form: groups`, or leave out the format"
+            f"publish.live.format: {table.format}: a lossy join is two topics, and no schema makes them one table:"
+            " publish `form: rows` or `form: groups`, or remove the format"
         )
         return
     try:
-        _schemas(table)
+        _ = avro_value_schema(table) if table.format == AVRO else value_schema(table)
     except ConfigError as error:
         yield f"{error} (publish.live.format: {table.format})"
 
 
-def _schemas(table: Table) -> tuple[dict[str, object], dict[str, object]]:
-    if table.format == AVRO:
-        return avro_key_schema(table), avro_value_schema(table)
-    return key_schema(table), value_schema(table)
-
-
 def bytes_more(table: Table) -> tuple[int, int]:
-    """The most bytes by which a format makes key and value of a record longer: whatever they say, and for every row of
-    kept values."""
+    """The most bytes that a format adds to key and value of a record, and to each row of kept values."""
     if table.format == CONNECT_JSON:
         zeros = sum(column.scale + len(".") for column in record_value_columns(table) if column.scale)
         return sum(len(before) + len("}") for before in envelopes(table)) + zeros, 0
@@ -310,7 +291,7 @@ def bytes_more(table: Table) -> tuple[int, int]:
 
 
 def within_type(column: KeptColumn, format_: str, text: ToText) -> ToText:
-    """A kept column's encoder, which refuses what a format's type cannot hold: EventRefused, wrong-type."""
+    """A kept column's encoder that refuses what a format's type cannot hold (EventRefused: wrong-type)."""
     if format_ == JSON or column.type not in ("integer", "decimal"):
         return text
     if column.type == "integer":
@@ -324,8 +305,8 @@ def _checked(name: str, text: ToText, fits: Callable[[bytes], bool], what: str) 
     def checked(value: object) -> bytes:
         written = text(value)
         if written != b"null" and not fits(written):
-            mend = "declare `type: text` in table.yaml"
-            raise EventRefused("wrong-type", f"column {name!r}: a number {what}: {mend}", name)
+            remedy = "declare `type: text` in table.yaml"
+            raise EventRefused("wrong-type", f"column {name!r}: a number {what}: {remedy}", name)
         return written
 
     return checked
@@ -336,21 +317,20 @@ def _has_64_bits(text: bytes) -> bool:
 
 
 def _is_a_float(text: bytes) -> bool:
-    """Whether a decimal comes back out of the nearest binary number, by that number's shortest text."""
+    """Whether a decimal is the shortest text of the nearest binary number."""
     nearest = Decimal(repr(float(text)))
     return nearest.is_finite() and decimal_text(nearest).encode() == text
 
 
-# How long the kept values of one row may be, so that all that is published of it fits into one message.
-#
-# A row is refused before anything changes: later its shard would stop, because Kafka would reject the message forever.
+# How long the kept values of one row may be, so that everything published of it fits into one message. A row is refused
+# before anything changes: later its shard would stop, because Kafka would reject the message forever.
 
 LONGEST_COUNT = 18
 """Digits of a number of rows."""
 
 
 def values_bytes_max(table: Table) -> int:
-    """The most bytes that the JSON texts of one row's kept values may have; below 0 where nothing fits."""
+    """The most bytes of the JSON texts of one row's kept values; below 0 if nothing fits."""
     row_bytes = table.limits.row_bytes_max
     for_record, for_values = bytes_more(table)
     row_bytes -= for_record

@@ -3,4 +3,4 @@
 FILE_NAME = "table.yaml"
 
 VARIABLE_PREFIX = "STREAMER_"
-"""With it begin the variables that are ours. Both names stand here for commands that read no table."""
+"""The prefix of our environment variables. Both names are here for commands that read no table."""

@@ -1,12 +1,15 @@
-"""table.yaml, read with what the environment says instead, and checked: then it is a `Table`, or every fault is told.
+"""Reads table.yaml and its hierarchy files as a `Table`, or reports every fault of them at once.
 
 The rules of this file
 ----------------------
-* A variable wins over table.yaml for what an operator sets per deployment: the sections of BY_VARIABLE, a setting each,
+* A fault is one sentence: its place (`columns.age.grid`), what is wrong, what is allowed. It may repeat words of the
+  file, which holds nobody's values.
+* A setting that does nothing yet is refused like an unknown one: a file never promises what is not done.
+* Operators set per deployment what BY_VARIABLE lists; for these a variable wins over table.yaml:
   `STREAMER_LIMITS_BATCH_MS_MAX=20` for `limits: {batch_ms_max: 20}`.
-* What a table says of people (its columns, its privacy, its form) stands in the file alone: a variable that means one
-  of those sections is refused, because a shell that happens to lack it would publish another table.
-* Variables that begin otherwise are not ours: a cluster gives every program some after the names of its services.
+* What a table says about people (its columns, its privacy, its form) is set in the file alone. A variable for one of
+  those sections is refused, because a shell without it would publish another table.
+* Other variables are not ours: a cluster gives every program some that are named after its services.
 """
 
 from __future__ import annotations
@@ -27,31 +30,12 @@ from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
 from streamer.table.schema import GROUPS, LOSSY_JOIN, REPAIR, Diversity, KeptColumn, Limits, RebuildRules, Table
-from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
-from streamer.table.yaml.columns import (
-    Rows,
-    categorical_attribute,
-    categorical_with_null,
-    faults_of_texts,
-    numeric_attribute,
-    numeric_with_null,
-    sensitive_categories,
-    source_texts,
-    temporal_attribute,
-    temporal_with_null,
-)
+from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, columns, shape
 from streamer.table.yaml.shape import (
-    TEMPORAL_ROLE,
     ColumnSettings,
-    EngineSettings,
-    InputSettings,
     KeepSettings,
-    LimitsSettings,
-    LiveSettings,
     PrivacySettings,
-    PublishSettings,
     QuasiIdentifierSettings,
-    RebuildSettings,
     SensitiveSettings,
     TableSettings,
     TemporalSettings,
@@ -62,7 +46,7 @@ BY_FILE = ("columns", "privacy", "engine", "publish", "input")
 
 
 def file_of(path: str | Path) -> Path:
-    """table.yaml itself, where a directory that holds one may be named."""
+    """The table.yaml that a path names: the file, or the one in a directory."""
     return Path(path) / FILE_NAME if Path(path).is_dir() else Path(path)
 
 
@@ -82,7 +66,7 @@ def read_yaml(path: Path) -> object:
 
 
 class _TextLoader(yaml.BaseLoader):
-    """YAML whose scalars all stay text, and whose mappings name each setting once."""
+    """YAML in which all scalars are text, and no mapping has the same name twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -94,11 +78,8 @@ class _TextLoader(yaml.BaseLoader):
         return super().construct_mapping(node, deep)
 
 
-# -- the environment ----------------------------------------------------------------------------------------------
-
-
 def settings_by_variable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings, as `limits.batch_ms_max`, by the variables that say them. Raises ConfigError."""
+    """Settings, such as `limits.batch_ms_max`, by the variables that set them. Raises ConfigError."""
     found = {}
     for variable in sorted(environment):
         section, _, setting = variable.removeprefix(VARIABLE_PREFIX).lower().partition("_")
@@ -106,8 +87,7 @@ def settings_by_variable(environment: Mapping[str, str]) -> dict[str, str]:
             continue
         if section in BY_FILE:
             raise ConfigError(
-                f"{variable}: what a table says of people stands in {FILE_NAME} alone; variables can set "
-                f"{' and '.join(BY_VARIABLE)}"
+                f"{variable}: `{section}` can only be set in {FILE_NAME}; variables can set {' and '.join(BY_VARIABLE)}"
             )
         if section in BY_VARIABLE:
             found[variable] = f"{section}.{setting}"
@@ -115,48 +95,55 @@ def settings_by_variable(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_variables(raw: object, environment: Mapping[str, str]) -> object:
-    """A file's content with what variables say instead. Raises ConfigError."""
+    """A file's content, changed by variables. Raises ConfigError."""
     if not isinstance(raw, Mapping):
         return raw
-    said = dict(raw)
+    changed = dict(raw)
     for variable, place in settings_by_variable(environment).items():
         section, _, setting = place.partition(".")
-        inside = said.get(section, {})
-        if isinstance(inside, Mapping):  # else what is wrong with the file is told
-            said[section] = {**inside, setting: environment[variable]}
-    return said
+        inside = changed.get(section, {})
+        if isinstance(inside, Mapping):  # if not, that is a fault of the file
+            changed[section] = {**inside, setting: environment[variable]}
+    return changed
 
 
-# What a table.yaml says, or every fault of it: one sentence each, with place, what is wrong and what is allowed.
-#
-# All faults are found in one go. A setting that does nothing yet is refused like an unknown one: a file never promises
-# in silence what is not done.
-
-NOT_BUILT = {
-    "publish.sealed": "the sealed form",
-}
-"""Settings whose place is known and whose work is not done by this version."""
+NOT_BUILT = {"publish.sealed": "the sealed form"}
+"""Settings that are known, but have no effect in this version."""
 
 _PUBLISH_HINT = "is missing; nothing is published by default: write `publish: {live: {form: rows}}`"
 _ROLES = "quasi-identifier, sensitive or keep"
+_IN_OUR_WORDS = {
+    "value_error": "{error}",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "bool_parsing": "must be true or false",
+    "int_parsing": "must be a whole number",
+    "float_parsing": "must be a number",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "must be a mapping"),
+}
+"""What to say of a fault, by pydantic's name of its kind; of any other kind, pydantic's sentence."""
+
 _MODELS: dict[str, type[BaseModel]] = {
     "": TableSettings,
     "quasi-identifier": QuasiIdentifierSettings,
-    TEMPORAL_ROLE: TemporalSettings,
+    shape.TEMPORAL_ROLE: TemporalSettings,
     "sensitive": SensitiveSettings,
     "keep": KeepSettings,
     "privacy": PrivacySettings,
-    "engine": EngineSettings,
-    "live": LiveSettings,
-    "publish": PublishSettings,
-    "input": InputSettings,
-    "limits": LimitsSettings,
-    "rebuild": RebuildSettings,
+    "engine": shape.EngineSettings,
+    "live": shape.LiveSettings,
+    "publish": shape.PublishSettings,
+    "input": shape.InputSettings,
+    "limits": shape.LimitsSettings,
+    "rebuild": shape.RebuildSettings,
 }
+"""By the last part of a place; of a column, by its tag."""
 
 
 def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
-    """Validates the content of a table.yaml whose scalars are texts; the settings, or every fault as one sentence."""
+    """The settings that the content of a table.yaml has, or None; and its faults."""
     if not isinstance(raw, Mapping):
         return None, ["the file: must be a mapping that starts with `table: <name>`"]
     known, faults = _without_unbuilt(raw)
@@ -167,7 +154,7 @@ def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
 
 
 def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The settings this version knows, and one sentence for each of the others it has heard of."""
+    """The content without the settings that are not built, and a fault for each of these."""
     known = {name: dict(value) if isinstance(value, Mapping) else value for name, value in raw.items()}
     faults = []
     for place, what in NOT_BUILT.items():
@@ -180,51 +167,39 @@ def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
 
 
 def _sentence(fault: Any) -> str:
-    """One fault found by pydantic, in the words of this project."""
+    """A fault that pydantic found, in our words."""
     where = [str(part) for part in fault["loc"]]
     parent = where[-2] if len(where) > 1 else ""
     if where[0] == "columns" and len(where) > 2:
-        del where[2]  # the role, by which the kind of column was told
+        del where[2]  # the tag of the column's settings
     place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
     if kind == "missing":
         return f"{place}: {_PUBLISH_HINT if where[0] == 'publish' else 'is missing'}"
     if kind == "extra_forbidden":
-        return f"{place}: is no setting; there are {', '.join(_MODELS[parent].model_fields)}"
+        return f"{place}: is not a setting; there are {', '.join(_MODELS[parent].model_fields)}"
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return f"{place}.role: must be {_ROLES}"
     if place == "table":
-        return f"{place}: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics"
-    if kind == "literal_error":
-        return f"{place}: must be {context['expected']}"
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return f"{place}: must be a mapping"
-    if kind == "value_error":
-        return f"{place}: {context['error']}"
+        return f"{place}: must be at most 200 letters, digits, dots, dashes or underscores: it names Kafka's topics"
+    if kind in _IN_OUR_WORDS:
+        return f"{place}: {_IN_OUR_WORDS[kind].format(**context)}"
     return f"{place}: {fault['msg'].replace('Input should', 'must').replace('String should', 'must')}"
 
 
-# table.yaml and its hierarchy files -> `Table`.
-#
-# A `Table` from here is checked. Every fault of a file is reported at once, one per line, with its place
-# (`columns.age.grid`), what is wrong and what is allowed. The file is configuration: a message may repeat its words.
-# People's values do not occur in it. How a column is built depends on what it holds: numbers, moments or categories
-# (`yaml.columns`).
-
 VALUES_BYTES_MIN = 16
-"""What a row's kept values must be allowed at least: a table that takes fewer bytes takes next to no row."""
+"""The least bytes that a row's kept values must be allowed: with fewer, next to every row would be refused."""
 
-_NO_KEY = "key: is missing; only check, compare and anonymize do without one, since a file's rows have their places"
+_NO_KEY = "key: is missing; only `check`, `compare` and `anonymize` work without one"
 
 _OF_THE_FORM = {GROUPS: (SIZE, VALUES, COUNT), LOSSY_JOIN: (COUNT,)}
-"""Columns that a form publishes beside those of table.yaml."""
+"""Columns that a form publishes in addition to those of table.yaml."""
 
 
 def load_table(path: str | Path, environment: Mapping[str, str] = os.environ, *, needs_key: bool = True) -> Table:
     """The table that a table.yaml describes; `path` is the file or a directory that holds one.
 
-    environment: whose variables win over the file, as `streamer.table.yaml.loading` says. needs_key: whether rows have
-    to be told apart by more than their places in a file, as those of a stream have. Raises ConfigError, which lists
-    every fault of the file, one per line.
+    environment: its variables win over the file. needs_key: whether rows need a key, as those of a stream do. Raises
+    ConfigError, which lists every fault of the file, one per line.
     """
     path = file_of(path)
     settings, faults = read_settings(with_variables(read_yaml(path), environment))
@@ -238,9 +213,9 @@ def load_table(path: str | Path, environment: Mapping[str, str] = os.environ, *,
 
 
 def table_of(table: Table | str | Path, *, needs_key: bool = True) -> Table:
-    """A table as users of Python name it: itself, its table.yaml, or the directory that holds one.
+    """A table as users of Python name it: a `Table`, a table.yaml, or the directory that holds one.
 
-    needs_key: as `load_table` takes it. Raises UsageError for anything else, and what `load_table` raises.
+    needs_key: as for `load_table`. Raises UsageError for anything else, and what `load_table` raises.
     """
     if isinstance(table, Table):
         return table
@@ -250,7 +225,7 @@ def table_of(table: Table | str | Path, *, needs_key: bool = True) -> Table:
 
 
 def _with_variable(fault: str, environment: Mapping[str, str]) -> str:
-    """A fault, with the variable that has said what is wrong."""
+    """A fault, with the variable that has set the value, if one has."""
     place, colon, what = fault.partition(":")
     variables = [name for name, said in settings_by_variable(environment).items() if said == place]
     return f"{place} ({variables[0]}){colon}{what}" if variables else fault
@@ -260,19 +235,18 @@ def files_of(path: str | Path) -> list[Path]:
     """The files that a table is read from: table.yaml and its hierarchies. Raises ConfigError."""
     path = file_of(path)
     settings, _ = read_settings(read_yaml(path))
-    columns = settings.columns.values() if settings else ()
-    named = (getattr(column, "hierarchy", None) for column in columns)
+    named = (getattr(column, "hierarchy", None) for column in (settings.columns.values() if settings else ()))
     return [path, *(path.parent / name for name in dict.fromkeys(named) if name)]
 
 
 def hidden_columns(table: Table, header: Iterable[str]) -> list[str]:
-    """Columns of the data that do not leave: neither quasi-identifiers nor kept."""
+    """Columns of the data that are never published."""
     published = {column.name for column in (*table.attributes, *table.kept)}
     return [name for name in header if name not in published]
 
 
 def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | None:
-    """The table; what is wrong with it is added to `faults`."""
+    """The table; None if it has faults, which are added to `faults`."""
     attributes: list[Attribute | None] = []
     kept: list[KeptColumn | None] = []
     for name, column in settings.columns.items():
@@ -281,8 +255,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             attributes.append(_attribute(place, name, column, folder, faults))
         else:
             kept.append(_kept(place, name, column, folder, faults))
-    built = [column for column in (*attributes, *kept) if column is not None]
-    faults += faults_of_texts(settings, built)
+    faults += columns.faults_of_texts(settings, [column for column in (*attributes, *kept) if column is not None])
     faults += _name_faults(settings) + _privacy_faults(settings, kept)
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
@@ -302,7 +275,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         partitioner_stated=settings.input.partitioner is not None,
         input_rows=settings.input.form is not None,
         decimals_are_text=settings.input.decimals is not None,
-        source_texts=source_texts(settings),
+        source_texts=columns.source_texts(settings),
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
         rebuilding=RebuildRules(**settings.rebuild.model_dump()),
@@ -314,32 +287,32 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         return None
     if table.form == GROUPS and values_bytes_max(table) < VALUES_BYTES_MIN:
         faults.append(
-            "limits.row_bytes_max: a message has to hold a QI group of 2k rows (publish.live.form: groups), and with"
-            f" this k leaves less than {VALUES_BYTES_MIN} bytes to the values of each; publish rows, or make k smaller"
+            "limits.row_bytes_max: a message has to hold a QI group of 2k rows (publish.live.form: groups), and this k"
+            f" leaves less than {VALUES_BYTES_MIN} bytes for the values of each; publish rows, or make k smaller"
         )
     return table
 
 
 def _price(settings: TableSettings) -> float:
-    """The price of local repair, 0 for none."""
+    """The price of local repair; 0: it is off."""
     if settings.engine.repair is not None:
         return float(settings.engine.repair)
     return 0.0 if settings.publish.live.form == LOSSY_JOIN else float(REPAIR)
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
-    """Demands on sensitive values that the sensitive columns cannot be asked for."""
+    """Demands on sensitive values that the sensitive columns cannot meet."""
     privacy = settings.privacy
     sensitive = [column for column in kept if column is not None and column.sensitive]
     faults = []
     if settings.publish.live.form == LOSSY_JOIN and privacy.l is None and privacy.beta in (None, 1):
         faults.append(
-            "publish.live.form: lossy-join publishes exact quasi-identifiers, and only that the sensitive values of a"
-            " QI group differ protects anybody: set privacy.l, or privacy.beta below 1"
+            "publish.live.form: lossy-join publishes exact quasi-identifiers, so people are protected only if the"
+            " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1"
         )
     for name in ("l", "beta", "r"):
         if getattr(privacy, name) is not None and not sensitive:
-            faults.append(f"privacy.{name}: speaks of sensitive values, but no column has `role: sensitive`")
+            faults.append(f"privacy.{name}: needs sensitive values, but no column has `role: sensitive`")
     for column in sensitive if privacy.r is not None else ():
         if column.hierarchy is None:
             faults.append(f"privacy.r: columns.{column.name} has no hierarchy that says which values are close")
@@ -350,35 +323,37 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
         faults += _unreachable(privacy, column)
     for name, asked in (("level", "r"), ("null_counts", "l")):
         if name in privacy.model_fields_set and getattr(privacy, asked) is None:
-            faults.append(f"privacy.{name}: belongs to privacy.{asked}, which is missing")
+            faults.append(f"privacy.{name}: has no effect without privacy.{asked}; set that, or remove this")
     return faults
 
 
 def _unreachable(privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
-    """What no QI group reaches, because the column has too few values: all rows would wait for ever."""
+    """Demands that no QI group can meet, because the column has too few values: no row would ever be published."""
     if column.hierarchy is None:
         return
-    n_values, nulls = column.hierarchy.n_leaves, 1
-    if privacy.l is not None and privacy.l > n_values + nulls * privacy.null_counts:
+    n_values = column.hierarchy.n_leaves
+    if privacy.l is not None and privacy.l > n_values + privacy.null_counts:
         yield f"privacy.l: {column.name} has {n_values} values, so no QI group has {privacy.l} distinct ones"
-    if privacy.beta is not None and privacy.beta * (n_values + nulls) < 1:
+    if privacy.beta is not None and privacy.beta * (n_values + 1) < 1:
         yield f"privacy.beta: {column.name} has {n_values} values, so in every QI group one of them has a larger share"
 
 
 def _name_faults(settings: TableSettings) -> list[str]:
-    """Columns that would publish the key or the individual, or two columns under one name."""
+    """Columns that would publish the key or the individual, and two columns under one name."""
     faults = []
     if len(set(settings.key)) < len(settings.key):
         faults.append("key: names a column twice")
     for what, names in (("the key", settings.key), ("the individual", (settings.individual,))):
-        faults += [f"columns.{n}: is {what}, which never leaves; remove it" for n in names if n in settings.columns]
+        faults += [
+            f"columns.{n}: is {what}, which is never published; remove it" for n in names if n in settings.columns
+        ]
     publisher = {QI_GROUP: "the number of the QI group"} | dict.fromkeys(
         _OF_THE_FORM.get(settings.publish.live.form, ()), f"publish.live.form: {settings.publish.live.form}"
     )
     for name, column in settings.columns.items():
         for published in _published(name, column):
             if published in publisher:
-                faults.append(f"columns.{name}: publishes {published!r}, as does {publisher[published]}; rename one")
+                faults.append(f"columns.{name}: publishes {published!r}, like {publisher[published]}; rename one")
             publisher[published] = f"columns.{name}"
     return faults
 
@@ -393,22 +368,18 @@ def _attribute(
 ) -> Attribute | None:
     attribute: Attribute | None
     if isinstance(column, TemporalSettings):
-        attribute = temporal_attribute(place, name, column, faults)
+        attribute = columns.temporal_attribute(place, name, column, faults)
     else:
-        build = categorical_attribute if column.type is None else numeric_attribute
+        build = columns.categorical_attribute if column.type is None else columns.numeric_attribute
         attribute = build(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
     if attribute is None or column.null_as is None:
         return attribute
-    return _with_null(f"{place}.null_as", attribute, column.null_as, faults)
-
-
-def _with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:
-    """The attribute with the code that a null counts as."""
+    place = f"{place}.null_as"
     if isinstance(attribute, TemporalAttribute):
-        return temporal_with_null(place, attribute, null_as, faults)
+        return columns.temporal_with_null(place, attribute, column.null_as, faults)
     if isinstance(attribute, CategoricalAttribute):
-        return categorical_with_null(place, attribute, null_as, faults)
-    return numeric_with_null(place, attribute, null_as, faults)
+        return columns.categorical_with_null(place, attribute, column.null_as, faults)
+    return columns.numeric_with_null(place, attribute, column.null_as, faults)
 
 
 def _kept(
@@ -421,10 +392,10 @@ def _kept(
                 " add `acknowledge_linkable: true`, or remove the column"
             )
         return KeptColumn(name, sensitive=False, type=column.type)
-    return sensitive_categories(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
+    return columns.sensitive_categories(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
 
 
-def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> Rows | None:
+def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> columns.Rows | None:
     """The rows of a hierarchy file in ARX's format, `leaf;level 1;...;root`, or with commas."""
     if file is None:
         return None

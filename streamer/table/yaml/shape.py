@@ -1,7 +1,8 @@
-"""The shape of table.yaml: which settings there are, and what each may say by itself.
+"""The settings of table.yaml: which there are, and what each may be by itself.
 
-Every value arrives as the text that stands in the file. What is none of its kind is refused in words that say what is
-allowed; `yaml.loading` puts the place before them.
+Every value arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
+category called `no` stays one. `yaml.loading` refuses unknown settings and checks what settings mean together. A
+docstring explains every setting as `name: what it is`; the reference is made from these.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from streamer.table.scalars import CLOCKS, read_decimal
 from streamer.table.schema import ROW_BYTES_MAX, Limits, RebuildRules
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
-"""Digits of a number of table.yaml before and after the point: sums and multiples of such numbers stay exact."""
+"""The most digits of a number before and after the point: sums and multiples of such numbers stay exact."""
 
 REPAIR_MAX = 100
 NEVER = "never"
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 DURATION_LEAST, DURATION_MOST = 60, 3_650 * 86_400
 WORDS_MAX = 100
-"""Words that are nulls."""
+"""The most words that are nulls."""
 
 DRIFT_LEAST, DRIFT_MOST = Decimal("1.01"), Decimal(100)
-"""The loss cannot be told more exactly than by a percent or so."""
+"""Loss is not known more exactly than to about a percent."""
 
 
 def _number(text: object) -> Decimal:
@@ -48,14 +49,14 @@ def _price(text: object) -> Decimal:
     number = read_decimal(text) if isinstance(text, str) else None
     if number is None or not 0 < number <= REPAIR_MAX or number != round(number, FRACTION_DIGITS_MAX):
         raise ValueError(
-            f"must be `off`, or what a row must save that is published again: a number above 0, {REPAIR_MAX} at most,"
-            " where 1 is the whole domain of one column"
+            "must be `off`, or the loss that each row published again has to save: a number above 0, at most"
+            f" {REPAIR_MAX}, where 1 is the whole domain of one column"
         )
     return number
 
 
 def _duration(text: object) -> int | None:
-    """Seconds of a duration such as 90s, 30m, 24h, 7d; None for `never`."""
+    """A duration such as 90s, 30m, 24h or 7d in seconds; None for `never`."""
     if text == NEVER:
         return None
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text) if isinstance(text, str) else None
@@ -63,17 +64,17 @@ def _duration(text: object) -> int | None:
         raise ValueError(f"must be a duration such as 30m, 24h or 7d, or `{NEVER}`")
     seconds = int(found[1]) * UNIT_SECONDS[found[2]]
     if not DURATION_LEAST <= seconds <= DURATION_MOST:
-        raise ValueError(f"must be 1m at least and 3650d at most, or `{NEVER}`")
+        raise ValueError(f"must be at least 1m and at most 3650d, or `{NEVER}`")
     return seconds
 
 
 def _drift(text: object) -> Decimal | None:
-    """How much more than a fresh table may be lost, as a factor; None for `never`."""
+    """How much more may be lost than by a fresh table, as a factor; None for `never`."""
     if text == NEVER:
         return None
     factor = _number(text)
     if not DRIFT_LEAST <= factor <= DRIFT_MOST:
-        raise ValueError(f"must be {DRIFT_LEAST} at least and {DRIFT_MOST} at most, or `{NEVER}`")
+        raise ValueError(f"must be at least {DRIFT_LEAST} and at most {DRIFT_MOST}, or `{NEVER}`")
     return factor
 
 
@@ -85,7 +86,7 @@ def _span(text: object) -> Span:
 
 
 def _listed(names: object) -> object:
-    """Names in a list, where a single one may stand by itself."""
+    """A list of names; a single one may stand without a list."""
     return [names] if isinstance(names, str) else names
 
 
@@ -103,14 +104,6 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=WO
 TableName = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-# The shape of table.yaml: which settings there are, and what each may look like by itself.
-#
-# Every scalar arrives as the text that stands in the file: a number is read exactly, never as a binary float, and a
-# category called `no` stays one. What is not a setting is refused (`yaml.loading`). What settings mean
-# together (a grid and its step, a column and its hierarchy file) is `yaml.loading`'s part. A docstring says of every
-# setting what it is, as `name: what it is`: the reference is made of them.
-
-
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -118,18 +111,19 @@ class _Settings(BaseModel):
 class QuasiIdentifierSettings(_Settings):
     """A numeric quasi-identifier (`type` and `domain`) or a categorical one (`hierarchy`).
 
-    role: published as an interval, or as a node of its hierarchy. type: of a numeric one. domain: the least and the
-    largest value that may come; anything else is a dead letter. grid: width of the cells that intervals are made of,
-    counted from the domain's beginning. step: what all values are multiples of; an integer has 1. unit: the length that
-    counts as 1 in the distance of two QI groups, in leaves if there is a hierarchy; a fifth of all without a word.
-    hierarchy: a file beside table.yaml, a line for each leaf, from the leaf to the root. null_as: the value that a null
-    is published as; without a word of nulls a row with one here is a dead letter. null: gives nulls a category of their
-    own, `(none)`. other: the node that takes categories which the hierarchy does not have. na: words that are nulls, in
-    place of the table's. written: how its numbers stand as texts, such as `1,234.5`, or `digits`.
+    role: published as an interval, or as a node of its hierarchy. type: only of a numeric one. domain: the lowest and
+    the highest value; any other is a dead letter. grid: width of the cells that intervals consist of, counted from the
+    start of the domain. step: all values are multiples of it, counted from the start of the domain; 1 for integers.
+    unit: the length that counts as 1 in the distance of two QI groups, in leaves if there is a hierarchy; a fifth of
+    the domain by default. hierarchy: a file next to table.yaml with one line per leaf, from the leaf to the root.
+    null_as: the value that nulls are published as; by default a row with a null here is a dead letter. null: gives
+    nulls a category of their own, `(none)`. other: the node that takes categories which the hierarchy does not have.
+    na: words that are nulls, instead of the table's. written: how its numbers are written as texts, such as `1,234.5`,
+    or `digits`.
     """
 
     role: Literal["quasi-identifier"]
-    type: Literal["integer", "decimal", "date", "timestamp", "local-timestamp"] | None = None  # the last: see below
+    type: Literal["integer", "decimal", "date", "timestamp", "local-timestamp"] | None = None
     domain: tuple[Number, Number] | None = None
     grid: Number | None = None
     step: Number | None = None
@@ -145,12 +139,13 @@ class QuasiIdentifierSettings(_Settings):
 class TemporalSettings(_Settings):
     """A quasi-identifier of dates or timestamps.
 
-    role: published as an interval of the calendar. type: a day, an instant (with an offset, published in UTC), or what
-    a clock on the wall shows. domain: the first moment and the last; it begins on a border of the grid's unit. grid:
-    length of the cells that intervals are made of, counted from the domain's beginning. unit: the length that counts as
-    1 in the distance of two QI groups; a fifth of all without a word. levels: the units by which algorithms go that
-    generalize level by level. null_as: the moment that a null is published as; without it a row with a null here is a
-    dead letter. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY`.
+    role: published as an interval of the calendar. type: a day, an instant (with an offset, published in UTC), or the
+    time that a clock on the wall shows. domain: the first and the last moment; it begins where a unit of the grid does.
+    grid: length of the cells that intervals consist of, counted from the start of the domain. unit: the length that
+    counts as 1 in the distance of two QI groups; a fifth of the domain by default. levels: the units that algorithms
+    use which generalize level by level. null_as: the moment that nulls are published as; by default a row with a null
+    here is a dead letter. na: words that are nulls, instead of the table's. written: how its texts are written, such as
+    `DD.MM.YYYY`.
     """
 
     role: Literal["quasi-identifier"]
@@ -164,17 +159,20 @@ class TemporalSettings(_Settings):
     written: Name | None = None
 
 
+KeptType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"]
+
+
 class SensitiveSettings(_Settings):
     """A column whose values are published as they are, and which the privacy model counts.
 
-    role: what nobody may learn of somebody. type: what its values are; without a word any scalar of JSON. hierarchy: a
-    file beside table.yaml, whose leaves are all values that may come; `r` asks for one. other: the node that takes
-    categories which the hierarchy does not have. na: words that are nulls, in place of the table's. written: how its
-    texts stand, such as `DD.MM.YYYY` or `1,234.5`.
+    role: what no one may learn about a person. type: the type of its values; by default any JSON scalar. hierarchy: a
+    file next to table.yaml, whose leaves are all possible values; `r` needs one. other: the node that takes categories
+    which the hierarchy does not have. na: words that are nulls, instead of the table's. written: how its texts are
+    written, such as `DD.MM.YYYY` or `1,234.5`.
     """
 
     role: Literal["sensitive"]
-    type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
+    type: KeptType | None = None
     hierarchy: Name | None = None
     other: Name | None = None
     na: Words | None = None
@@ -184,14 +182,14 @@ class SensitiveSettings(_Settings):
 class KeepSettings(_Settings):
     """A column whose values are published as they are, and which no privacy model looks at.
 
-    role: whether it links somebody is for whoever writes this file to judge. type: what its values are; without a word
-    any scalar of JSON. acknowledge_linkable: has to be `true`: the column could link a row to a person, and that is
-    known. na: words that are nulls, in place of the table's. written: how its texts stand, such as `DD.MM.YYYY` or
-    `1,234.5`.
+    role: the author of table.yaml decides whether it could link a row to a person. type: the type of its values; by
+    default any JSON scalar. acknowledge_linkable: has to be `true`: the column could link a row to a person, and the
+    author knows that. na: words that are nulls, instead of the table's. written: how its texts are written, such as
+    `DD.MM.YYYY` or `1,234.5`.
     """
 
     role: Literal["keep"]
-    type: Literal["text", "integer", "decimal", "boolean", "date", "timestamp", "local-timestamp"] | None = None
+    type: KeptType | None = None
     acknowledge_linkable: bool = False
     na: Words | None = None
     written: Name | None = None
@@ -201,7 +199,7 @@ TEMPORAL_ROLE = "quasi-identifier in time"
 
 
 def _kind_of_column(raw: Any) -> str | None:
-    """Which settings a column has: by its role, and by its type where that counts time."""
+    """The tag of a column's settings: its role, and whether its type is temporal."""
     role, type_ = (raw.get(name) if isinstance(raw, Mapping) else None for name in ("role", "type"))
     if not isinstance(role, str):
         return None
@@ -218,12 +216,12 @@ ColumnSettings = Annotated[
 
 
 class PrivacySettings(_Settings):
-    """What every QI group owes; all that is given must hold.
+    """What every QI group must satisfy; everything that is given must hold.
 
-    k: rows that it has at least, or individuals, if they are declared. l: distinct values of each sensitive column
-    that it has at least. alpha: largest share of its rows that are one individual's. beta: largest share of one
-    sensitive value. r: largest share of values that are close, having one ancestor in their hierarchy. level: how far
-    above the leaf that ancestor stands. null_counts: whether a null is one of the `l` values.
+    k: the least number of rows, or of individuals if they are declared. l: the least number of distinct values of each
+    sensitive column. alpha: the largest share of its rows that one individual may have. beta: the largest share of one
+    sensitive value. r: the largest share of values that are close, because they have one ancestor in their hierarchy.
+    level: how far above the leaf that ancestor stands. null_counts: whether a null counts as one of the `l` values.
     """
 
     k: int = Field(ge=2, le=1_000_000)
@@ -238,9 +236,9 @@ class PrivacySettings(_Settings):
 class EngineSettings(_Settings):
     """How QI groups are kept current.
 
-    recut: whether two QI groups that are merged are cut in two again if they have 2k rows. shrink: whether a box
-    becomes smaller when rows leave it. repair: the NCP that local repair has to save for every row that it publishes
-    again; without a word it has its usual price, and none under a form that publishes no boxes, and so has no loss.
+    recut: whether two merged QI groups are cut in two again if they have 2k rows. shrink: whether a box becomes smaller
+    when rows leave it. repair: the loss (NCP) that local repair has to save for every row that it publishes again; by
+    default its usual price, and off for a form that publishes no boxes, because it has no loss.
     """
 
     recut: bool = True
@@ -252,7 +250,7 @@ class LiveSettings(_Settings):
     """The changelog.
 
     form: a message for each row, one for each QI group, or two topics that only the QI group joins. format: how a
-    record is written: plain JSON, JSON with Connect's schema in it, or Avro by a schema registry's schema.
+    record is written: plain JSON, JSON with Connect's schema in it, or Avro with a schema registry's schema.
     """
 
     form: Literal["rows", "groups", "lossy-join"]
@@ -271,8 +269,9 @@ class PublishSettings(_Settings):
 class InputSettings(_Settings):
     """What the messages do not say themselves.
 
-    form: a message that is a row without any mark is an upsert, and null its removal. decimals: they are never bytes,
-    if there is no schema. partitioner: all messages of a row share a shard, though not the one that murmur2 gives.
+    form: a message that is a bare row is an upsert, and a null value removes the row. decimals: decimals are never sent
+    as bytes if there is no schema. partitioner: all messages of a row share a shard, but not the one that murmur2
+    gives.
     """
 
     form: Literal["rows"] | None = None
@@ -281,13 +280,14 @@ class InputSettings(_Settings):
 
 
 class LimitsSettings(_Settings):
-    """Bounds of what is done at once; Kafka's own default for a message is 1 MB.
+    """Limits of one step, one statement and one message; Kafka's own default for a message is 1 MB.
 
     batch_events_max: messages of one commit. batch_ms_max: how long a message waits for others, in milliseconds.
-    transaction_rows_max: published rows of one transaction, between messages; also the size of a region of a rebuild.
-    statement_rows_max: rows of a shard that one statement may touch; more is a dead letter. event_bytes_max: bytes of
-    a message; a longer one is a dead letter. row_bytes_max: bytes of a published record; a longer one is a dead letter.
-    dead_letters_share_max: the share of a shard's latest messages that may be dead letters before `status` is red.
+    transaction_rows_max: published rows of one transaction, which ends between messages; also the size of a region of a
+    rebuild. statement_rows_max: rows of a shard that one statement may touch; one that touches more is a dead letter.
+    event_bytes_max: bytes of a message; a longer one is a dead letter. row_bytes_max: bytes of a published record; a
+    row that needs more is a dead letter. dead_letters_share_max: the share of a shard's latest messages that may be
+    dead letters before `status` is red.
     """
 
     batch_events_max: int = Field(default=Limits.batch_events_max, ge=1, le=100_000)
@@ -300,10 +300,10 @@ class LimitsSettings(_Settings):
 
 
 class RebuildSettings(_Settings):
-    """When a shard is anonymized anew behind the stream.
+    """When a shard is anonymized again as a whole while the stream goes on.
 
-    algorithm: by which, of those of `streamer anonymize`. every: how long after the last one, at the latest. drift: at
-    which loss, as a multiple of a fresh table's.
+    algorithm: one of the algorithms of `streamer anonymize`. every: the longest time between two rebuilds. drift: the
+    loss, as a multiple of a fresh table's, at which a rebuild is due.
     """
 
     algorithm: Algorithm = "ordered"
@@ -314,13 +314,14 @@ class RebuildSettings(_Settings):
 class TableSettings(_Settings):
     """The whole of table.yaml.
 
-    table: its name, with which the names of its topics begin. key: the primary key's column, or a list of them; never
-    published; files alone do without. na: words that are nulls, in files, messages and statements, as texts, numbers or
-    dates. individual: the column that says whose row it is, where k is to count people; never published. columns: each
-    by its name; what is not named never leaves. privacy: what every QI group owes. engine: how QI groups are kept.
-    publish: what is published, and in which form. input: what the messages do not say themselves. durability: `stated`
-    says that Redis keeps what it confirms, whatever its settings show. limits: bounds of what is done at once. rebuild:
-    when a shard is anonymized anew.
+    table: its name, with which the names of its topics begin. key: the column of the primary key, or a list of columns;
+    never published; commands that only read files do without. individual: the column that says whose row it is, if k is
+    to count people; never published. na: words that are nulls, in files, messages and statements, as texts, numbers or
+    dates. columns: each by its name; a column that is not listed is never published. privacy: what every QI group must
+    satisfy. engine: how QI groups are kept current. publish: what is published, and in which form. input: what the
+    messages do not say themselves. durability: `stated` says that Redis keeps what it confirms, whatever its settings
+    show. limits: limits of one step, one statement and one message. rebuild: when a shard is anonymized again as a
+    whole.
     """
 
     table: TableName

@@ -27,6 +27,7 @@ def test_a_decimal_without_a_step_has_places_within_its_cells_and_is_published_b
     """BMI: [10, 12.5] by ones."""
     assert (BMI.codes_per_cell, BMI.n_cells, BMI.width_codes) == (FINENESS, 3, D("2.5") * FINENESS)
     assert BMI.interval(0, 0) == (10, 11)
+    assert BMI.interval(0, 1) == (10, 12)
     assert BMI.interval(2, 2) == (12, D("12.5"))
 
 
@@ -37,11 +38,14 @@ def test_lengths_of_the_geometry_are_codes_and_leaves() -> None:
     assert not BMI.axis.closed
 
 
-@pytest.mark.parametrize(("ends", "grid", "cells"), [((0, 9), "1", 9), ((0, 9), "2", 5), ((5, 5), "1", 1)])
+@pytest.mark.parametrize(
+    ("ends", "grid", "cells"), [((0, 9), "1", 9), ((0, 9), "2", 5), ((5, 5), "1", 1), ((0, 10), "5", 2)]
+)
 def test_a_decimal_has_as_many_cells_as_its_domain_needs(ends: tuple[int, int], grid: str, cells: int) -> None:
     """A domain that ends on an edge has no cell of its own for the end."""
     attribute = NumericAttribute("x", (D(ends[0]), D(ends[1])), D(grid), None, D(1), integer=False)
     assert attribute.n_cells == cells
+    assert attribute.interval(0, cells - 1) == ends
 
 
 def test_an_integer_has_a_cell_for_its_last_value() -> None:

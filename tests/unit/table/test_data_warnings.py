@@ -1,4 +1,4 @@
-"""Rows that table.yaml refuses: told by number, reason and column, and left out."""
+"""Warnings about data: refused rows, nulls beside values, unknown categories, keys that look alike."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MESSY = frame(
 )
 
 
-def test_every_refused_row_is_told_by_its_number_reason_and_column() -> None:
+def test_every_refused_row_has_its_number_reason_and_column() -> None:
     assert refused_rows(PEOPLE, MESSY) == [
         RefusedRow(2, "out-of-domain", "age"),
         RefusedRow(3, "unknown-category", "city"),
@@ -91,7 +91,7 @@ def test_without_a_key_no_row_comes_twice() -> None:
     assert [row.data_row for row in refused_rows(keyless, MESSY)] == [2, 3, 6, 7]
 
 
-# Where nulls are published, and which values stand there, too.
+# Nulls, and values in their cell.
 
 
 def test_a_null_is_published_as_the_cell_or_category_that_it_counts_as() -> None:
@@ -108,7 +108,7 @@ def test_values_in_the_cell_of_the_nulls_are_counted_and_nulls_are_not() -> None
     assert beside_nulls(table(AGE, CITY), frame) == {}
 
 
-# Categories that table.yaml does not list: counted by row and column, and never told.
+# Unknown categories: counted, and never shown.
 
 ILLNESS = KeptColumn("illness", True, "text", CITIES, other="d1")
 UNLISTED_PEOPLE = replace(table(AGE, replace(CITY, other_code=CITIES.code_of["c1"])), kept=(ILLNESS,))
@@ -151,12 +151,12 @@ def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
     assert leaves_of_others(UNLISTED_PEOPLE) == {"city": "c1", "illness": "d1"}
     (said,) = unlisted_sentences(UNLISTED_PEOPLE, {"city": 1204}, 300_000, "rows")
     assert said == (
-        "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; where these are"
-        " no strays, add them to the hierarchy"
+        "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; if these are"
+        " not mistakes, add them to the hierarchy"
     )
 
 
-# Keys that look alike are told by their number, and never by themselves.
+# Keys that look alike: counted, and never shown.
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,13 @@ def test_a_row_without_a_named_column_is_refused(column: str) -> None:
 
 
 @pytest.mark.parametrize("fields", [{**FIELDS, "ssn": None}, {"age": 1}])
-def test_a_row_of_nobody_is_refused_where_individuals_count(fields: dict[str, object]) -> None:
+def test_a_row_without_an_individual_is_refused_if_individuals_count(fields: dict[str, object]) -> None:
     with pytest.raises(EventRefused) as caught:
         Encoder(WIDE).row(fields)
     assert (caught.value.reason, caught.value.column) == ("missing-individual", "ssn")
 
 
-def test_a_file_without_a_header_shows_nobody_in_its_refusal() -> None:
+def test_the_refusal_of_a_file_without_a_header_holds_no_value() -> None:
     row = pd.DataFrame([["8", "Female"]], columns=["7", "canary"])
     with pytest.raises(ConfigError, match="is its first line a header") as refused:
         Encoder(WIDE).frame(row)

@@ -1,4 +1,4 @@
-"""Files of rows: read as they stand, refused where they are broken."""
+"""Files of rows are read as they are, or refused; files that we write appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_table_may_have_one_column(saved: Callable[[str | bytes], Path]) -> No
         ("\ufeffid,age\n7,8\n".encode("utf-16-le"), "is UTF-16 text: .*iconv -f UTF-16 -t UTF-8"),
         (b"PAR1\x15\x04\xff7\n", "is a Parquet file: write it as CSV"),
         (b"PK\x03\x04\xff7\n", "is a zip file, as .xlsx is: save it as CSV UTF-8"),
-        (b"\x1f\x8b\x08\xff7\n", r"is packed by gzip: let its name end with \.gz"),
+        (b"\x1f\x8b\x08\xff7\n", r"is compressed by gzip: rename it, so that its name ends with \.gz"),
         ('{"id": 7, "age": 8}\n', "is JSON, not CSV"),
         ('{ "id":7}\n', "is JSON, not CSV"),
         ('[{"id":7}]\n', "is JSON, not CSV"),
@@ -104,7 +104,7 @@ def test_a_packed_table_is_read_and_a_broken_one_refused(tmp_path: Path) -> None
     assert read_rows(path).to_dict("records") == [{"id": "1", "age": "2"}]
     for broken in (b"id,age\n1,2\n", packed[:-9], packed[:-8] + bytes(8)):
         path.write_bytes(broken)
-        with pytest.raises(ConfigError, match="not a whole gzip file"):
+        with pytest.raises(ConfigError, match="not a complete gzip file"):
             read_rows(path)
 
 
@@ -138,7 +138,9 @@ def test_a_parquet_file_says_the_same_as_a_csv_file_whole_numbers_beside_nulls_t
         read_table(tmp_path / "none.parquet")
 
 
-def test_parquet_without_what_reads_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_pyarrow_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     with pytest.raises(ConfigError, match="install pyarrow"):
@@ -150,7 +152,7 @@ def test_any_other_file_of_rows_is_csv(saved: Callable[[str | bytes], Path]) -> 
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])
-def test_blanks_behind_every_delimiter_of_the_header_belong_to_no_cell(tmp_path: Path, delimiter: str) -> None:
+def test_blanks_after_every_delimiter_of_the_header_belong_to_no_cell(tmp_path: Path, delimiter: str) -> None:
     lines = ["id, name, age", '1, "Ann, B", 7', "2,  x y , "]
     (tmp_path / "rows.csv").write_text(
         "\n".join(lines).replace(", ", f"{delimiter} ").replace(f"Ann{delimiter}", "Ann,")
@@ -158,7 +160,7 @@ def test_blanks_behind_every_delimiter_of_the_header_belong_to_no_cell(tmp_path:
     assert read_rows(tmp_path / "rows.csv").values.tolist() == [["1", "Ann, B", "7"], ["2", "x y ", ""]]
 
 
-def test_blanks_in_cells_stay_where_the_header_has_none_behind_its_delimiters(tmp_path: Path) -> None:
+def test_blanks_in_cells_stay_if_the_header_has_none_after_its_delimiters(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,the name, age\n 1, x,7\n")
     assert read_rows(tmp_path / "rows.csv").values.tolist() == [[" 1", " x", "7"]]
 

@@ -134,7 +134,7 @@ def test_a_tree_of_one_leaf_has_one_node() -> None:
     ("rows", "complaint"),
     [
         ([], "no rows"),
-        ([["", "x", "*"]], "the leaf, is empty"),
+        ([["", "x", "*"]], "names the leaf, is empty"),
         ([["a", "x", "*"], ["a", "y", "*"]], "another path"),
         ([["a", "x", "*"], ["x", "*"]], "inner node"),
         ([["a", "Other", "x", "*"], ["b", "Other", "y", "*"], ["c", "y", "*"]], "two different sets"),
@@ -243,15 +243,15 @@ def test_the_order_of_the_lines_does_not_matter(rows: list[list[str]], first: in
 @pytest.mark.parametrize(
     ("rows", "domain", "grid", "message"),
     [
-        (tens(0, 9), (0, 10), 1, "the domain's value 10 is no leaf"),
-        (tens(1, 9), (0, 9), 1, "the domain's value 0 is no leaf"),
-        ([["young", "*"]], (0, 9), 1, "the leaf 'young' is no number"),
-        (tens(0, 29), (0, 29), 4, "the node '0-9' ends within a cell of the grid"),
+        (tens(0, 9), (0, 10), 1, "10 is in the domain, but not a leaf"),
+        (tens(1, 9), (0, 9), 1, "0 is in the domain, but not a leaf"),
+        ([["young", "*"]], (0, 9), 1, "the leaf 'young' is not a number"),
+        (tens(0, 29), (0, 29), 4, "the node '0-9' begins or ends inside a cell of the grid"),
         (
             [["0", "even", "*"], ["1", "odd", "*"], ["2", "even", "*"], ["3", "odd", "*"]],
             (0, 3),
             1,
-            "not next to each other",
+            "not consecutive",
         ),
         (tens(0, 9), (0, 2_000_000), 1, "too large for a hierarchy"),
     ],

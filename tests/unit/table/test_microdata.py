@@ -36,7 +36,7 @@ def test_the_trees_of_the_small_tables_are_ragged() -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_null_has_its_own_number_and_the_others_begin_behind_it_whether_there_is_one_or_not(level: int) -> None:
+def test_a_null_has_its_own_number_before_the_others_whether_there_is_one_or_not(level: int) -> None:
     n = len(TEXTS[0])
     data = Microdata(PLAIN, np.zeros((n, 1), np.int64), None, np.arange(n).reshape(n, 1), TEXTS)
     numbers = data.subject(Subject(0, level))
@@ -114,7 +114,7 @@ def test_ranks_of_multisets_are_those_of_sorted_lists(rows: list[tuple[int, int]
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])
-def test_an_individual_of_100_000_rows_is_told_from_another_by_the_last_of_them(last: int) -> None:
+def test_individuals_of_100_000_rows_differ_if_only_the_last_of_them_does(last: int) -> None:
     n = 100_000
     kind = np.ones(2 * n, dtype=np.int64)
     kind[n - 1] = last
@@ -122,7 +122,7 @@ def test_an_individual_of_100_000_rows_is_told_from_another_by_the_last_of_them(
     assert ranks == {0: [0, 1], 1: [0, 0], 2: [1, 0]}[last]
 
 
-def test_whoever_is_alike_stands_in_each_others_place_by_chance() -> None:
+def test_chance_orders_rows_and_individuals_that_are_alike() -> None:
     """Six rows of one kind, of three people with two rows each: no seed may prefer an order or a name."""
     nothing = np.zeros((6, 1), dtype=np.int64)
     data = Microdata(people(YEARS, individual=True), nothing, np.array([0, 0, 1, 1, 2, 2]), nothing, TEXTS)

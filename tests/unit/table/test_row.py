@@ -15,7 +15,7 @@ def test_the_repr_of_a_row_shows_nothing_of_a_person() -> None:
     assert "canary" not in f"{[ROW]} {ROW!s}"
 
 
-def test_a_row_is_a_value_and_cannot_be_changed_under_whoever_holds_it() -> None:
+def test_a_row_is_a_value_and_cannot_be_changed() -> None:
     assert Row((3, 1000), (b'"canary"',), ("canary",), "canary") == ROW
     with pytest.raises(AttributeError):
         ROW.individual = "somebody else"  # type: ignore[misc]

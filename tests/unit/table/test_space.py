@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
-from streamer.table.space import FINENESS, Space, in_order
+from streamer.table.space import Space, in_order
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 ATTRIBUTES: tuple[Attribute, ...] = (AGE, CITY, BMI, YEARS)
@@ -99,20 +99,3 @@ def test_a_domain_of_one_value_loses_nothing() -> None:
 def test_a_box_over_the_whole_space_loses_one_per_attribute() -> None:
     lo = np.zeros(SPACE.d, dtype=np.int64)
     assert float(SPACE.ncp(lo, SPACE.n_cells - 1)) == SPACE.d
-
-
-def test_the_interval_of_a_clipped_cell_ends_with_the_domain() -> None:
-    assert AGE.n_cells == 5
-    assert AGE.interval(4, 4) == (21, 23)
-    assert AGE.interval(0, 0) == (1, 5)
-    assert BMI.n_cells == 3
-    assert BMI.interval(2, 2) == (12, Decimal("12.5"))
-    assert BMI.interval(0, 1) == (10, 12)
-
-
-def test_a_domain_that_ends_on_an_edge_has_no_cell_of_its_own_for_the_end_of_a_decimal() -> None:
-    closed = NumericAttribute("x", (Decimal(0), Decimal(10)), Decimal(5), None, Decimal(1), integer=False)
-    stepped = NumericAttribute("x", (Decimal(0), Decimal(10)), Decimal(5), Decimal(1), Decimal(1))
-    assert (closed.n_cells, closed.interval(1, 1)) == (2, (5, 10))
-    assert (stepped.n_cells, stepped.interval(2, 2)) == (3, (10, 10))
-    assert closed.codes_per_cell == FINENESS

@@ -107,7 +107,7 @@ def test_a_file_without_a_key_can_be_checked_compared_and_anonymized_but_not_str
     assert read_rows(index)["key"].tolist() == ["1", "2", "3", "4"]
     streamed = CliRunner().invoke(main, ["produce", *table, str(rows)])
     assert streamed.exit_code == 2
-    assert "key: is missing; only check, compare and anonymize do without one" in streamed.stderr
+    assert "key: is missing; only `check`, `compare` and `anonymize` work without one" in streamed.stderr
 
 
 # -- categories and what is left out --------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_no_secret_is_shown_wherever_it_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({"STREAMER_PRIVACY_K": "2"}, "stands in table.yaml alone"),
+        ({"STREAMER_PRIVACY_K": "2"}, "can only be set in table.yaml"),
         ({"SCHEMA_REGISTRY_URL": f"http://me:{CANARY}@e:5"}, "SCHEMA_REGISTRY_URL: expected"),
         ({"KAFKA_SASL_PASSWORD": CANARY}, "has no effect under security.protocol"),
         ({"KAFKA_BOOTSTRAP": f"me:{CANARY}@c:9092"}, "--kafka (KAFKA_BOOTSTRAP): expected HOST:PORT"),

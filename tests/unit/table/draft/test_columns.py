@@ -1,4 +1,4 @@
-"""What a column of a data file could be: a guess, and the reason for it."""
+"""Drafts of columns from their cells, and the reasons that they give."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.draft.columns import (
-    DATES,
-    MEASURED,
+    DATES_HINT,
+    MEASURED_HINT,
     MONTH_NAMES_HINT,
-    WORDS,
+    WORDS_HINT,
     drafted,
-    far_numbers,
     hint_of,
     hint_of_spellings,
     is_no_header,
+    sentinel_values,
 )
 from streamer.table.draft.kinds import DraftScale
 from streamer.table.schema import KeptColumn
@@ -29,19 +29,19 @@ from worlds.drafting import begun
 @pytest.mark.parametrize(
     ("texts", "hint"),
     [
-        (["31.12.1980", "1980-12-31"], DATES),
-        (["12/31/1980", "31.12.1980"], DATES),
+        (["31.12.1980", "1980-12-31"], DATES_HINT),
+        (["12/31/1980", "31.12.1980"], DATES_HINT),
         (["12-Jan-1980", "1-DEC-1981"], MONTH_NAMES_HINT),
         (["12 January 1980", "3. M\u00e4rz 1981", "12Sept80"], MONTH_NAMES_HINT),
         (["Jan 12, 1980", "December 1st, 1981 08:15"], MONTH_NAMES_HINT),
-        (["34 years", "7 years"], MEASURED),
-        ([">90", "34"], MEASURED),
-        (["12%", "7%"], MEASURED),
-        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED),
-        (["34", "7.5", "90+", "unknown"], WORDS),
+        (["34 years", "7 years"], MEASURED_HINT),
+        ([">90", "34"], MEASURED_HINT),
+        (["12%", "7%"], MEASURED_HINT),
+        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED_HINT),
+        (["34", "7.5", "90+", "unknown"], WORDS_HINT),
     ],
 )
-def test_what_all_texts_seem_to_be_is_told(texts: list[str], hint: str) -> None:
+def test_a_hint_says_what_all_texts_seem_to_be(texts: list[str], hint: str) -> None:
     assert hint_of(texts) == hint
 
 
@@ -90,7 +90,7 @@ def test_a_first_line_of_numbers_and_dates_is_a_row_unless_they_are_years(names:
     assert is_no_header(names) is row
 
 
-# Numbers that are codes for no answer are told from measured ones, and from long tails.
+# Sentinels: numbers that stand for no answer.
 
 RATINGS = ["1", "2", "3", "4", "5"] * 20
 
@@ -110,10 +110,8 @@ RATINGS = ["1", "2", "3", "4", "5"] * 20
         ([Decimal("21.5"), Decimal("30.1"), Decimal("999.0")], [999]),
     ],
 )
-def test_few_codes_behind_a_gap_of_several_times_what_the_others_span_are_far(
-    numbers: list[int], far: list[int]
-) -> None:
-    assert far_numbers([Decimal(number) for number in numbers]) == set(map(Decimal, far))
+def test_few_codes_after_a_wide_gap_are_sentinels(numbers: list[int], far: list[int]) -> None:
+    assert sentinel_values([Decimal(number) for number in numbers]) == set(map(Decimal, far))
 
 
 @pytest.mark.parametrize(
@@ -138,20 +136,20 @@ def test_few_codes_behind_a_gap_of_several_times_what_the_others_span_are_far(
     ],
 )
 def test_tails_scales_around_zero_and_plain_numbers_are_not(numbers: list[int]) -> None:
-    assert far_numbers([Decimal(number) for number in numbers]) == set()
+    assert sentinel_values([Decimal(number) for number in numbers]) == set()
 
 
 def test_a_draft_says_how_many_rows_hold_codes_for_no_answer_and_none_of_the_codes() -> None:
     why = drafted("rating", [*RATINGS, "99", "99", "98"]).why
-    assert "3 rows hold numbers apart from all others" in why and "`na`" in why and "`null_as`" in why
+    assert "3 rows hold numbers far from all others" in why and "`na`" in why and "`null_as`" in why
     assert "99" not in why and "98" not in why
-    assert "1 row holds a number apart" in drafted("rating", [*RATINGS, "999.0"]).why
+    assert "1 row holds a number far" in drafted("rating", [*RATINGS, "999.0"]).why
 
 
 def test_a_draft_says_nothing_of_codes_that_are_names_of_places_or_published_as_they_are() -> None:
-    assert "apart from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
-    assert "apart from" not in drafted("income", [*RATINGS, "99"]).why
-    assert "apart from" not in drafted("rating", RATINGS).why
+    assert "far from" not in drafted("zip", ["10115", "10117", "99999"] * 9).why
+    assert "far from" not in drafted("income", [*RATINGS, "99"]).why
+    assert "far from" not in drafted("rating", RATINGS).why
 
 
 def test_whole_numbers_that_pandas_wrote_beside_holes_are_whole_numbers(tmp_path: Path) -> None:
@@ -162,11 +160,11 @@ def test_whole_numbers_that_pandas_wrote_beside_holes_are_whole_numbers(tmp_path
     assert (children.integer, children.grid, weight.integer) == (True, Decimal(1), False)
 
 
-def test_a_column_without_a_name_is_told_to_get_one() -> None:
+def test_a_column_without_a_name_is_left_out_with_a_remedy() -> None:
     assert drafted("", ["0", "1", "2"]).why == "has no name: give it one in the header, such as id"
 
 
-def test_categories_written_in_several_ways_and_dates_with_names_of_months_are_told() -> None:
+def test_categories_in_several_spellings_and_dates_with_names_of_months_get_a_hint() -> None:
     mixed = drafted("sex", ["m", "M", "f", "f"] * 9)
     assert mixed.role == "quasi-identifier"
     assert mixed.why.endswith("; 2 values are alike but for capitals or blanks: write them in one way in the source")
@@ -237,7 +235,7 @@ def test_flags_have_the_domain_of_flags(tmp_path: Path) -> None:
     assert [int(end) for end in asked.domain] == [-1, 1]
 
 
-def test_words_for_nulls_are_found_and_told_for_the_table_or_where_they_are_doubtful_for_the_column(
+def test_words_for_nulls_are_those_of_the_table_and_doubtful_ones_those_of_the_column(
     tmp_path: Path,
 ) -> None:
     table, text = begun(
@@ -275,15 +273,15 @@ def test_dates_and_numbers_are_read_as_they_are_written(tmp_path: Path) -> None:
         "income": "1.234,5",
     }
     assert [type(a) for a in table.attributes] == [TemporalAttribute] * 3 + [NumericAttribute]
-    assert text.count("day and month could change places") == 1
+    assert text.count("day and month could be swapped") == 1
 
 
-def test_what_nobody_could_tell_is_said_of_sensitive_columns_too() -> None:
+def test_doubts_are_said_of_sensitive_columns_too() -> None:
     for name in ("spent", "salary"):
         assert "could be thousands or fractions" in drafted(name, ["1.234", "2.500", "980"] * 2).why
         assert "could be thousands or fractions" not in drafted(name, ["1.23", "2.5", "980"] * 2).why
     for name in ("seen", "diagnosis_date"):
-        assert "day and month could change places" in drafted(name, ["01/02/2020", "03/04/2020"] * 2).why
+        assert "day and month could be swapped" in drafted(name, ["01/02/2020", "03/04/2020"] * 2).why
 
 
 def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
@@ -353,4 +351,4 @@ def test_what_could_name_people_or_cannot_be_generalized_is_left_out(name: str, 
 def test_a_column_is_sensitive_by_its_name_alone_and_marked_as_a_guess(tmp_path: Path) -> None:
     table, text = begun(tmp_path, age=["31", "44", "58", "62"], income=["10", "20", "10", "30"])
     assert table.kept == (KeptColumn("income", sensitive=True, type="integer"),)
-    assert "income: {role: sensitive, type: integer}  # a guess, by its name: published as it is" in text
+    assert "income: {role: sensitive, type: integer}  # guessed by its name: published as it is" in text

@@ -1,4 +1,4 @@
-"""Words of a column that say that nothing is known."""
+"""Nulls, scales and patterns, guessed from the texts of a column."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from streamer.table.draft.kinds import (
 from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of
 
 
-def test_what_may_be_somebodys_value_is_a_null_beside_numbers_and_dates_alone() -> None:
+def test_doubtful_words_are_nulls_only_among_numbers_and_dates() -> None:
     texts = ["7", *SURE, *DOUBTFUL]
     assert set(words_for_nulls(texts, counts=True)) == SURE | DOUBTFUL
     assert set(words_for_nulls(texts, counts=False)) == SURE
 
 
-def test_only_words_that_are_there_are_told() -> None:
+def test_only_words_that_occur_are_listed() -> None:
     assert words_for_nulls(["7", "N/A", "N/A "], counts=True) == ("N/A",)
 
 
@@ -172,7 +172,7 @@ def test_before_the_first_year_there_is_no_cell() -> None:
     assert with_null_moment(time_scale_of(["0001-01-01", "0001-01-09"], DATE)) is None
 
 
-# How a column's texts are written, told by all of them.
+# How a column's texts are written.
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_texts_that_are_not_all_numbers_of_one_pattern_are_none(texts: list[str]
 
 
 @pytest.mark.parametrize("texts", [["1.234"], ["1,234", "980"], ["-12.500", "7"]])
-def test_three_digits_behind_every_mark_could_be_thousands_or_fractions(texts: list[str]) -> None:
+def test_three_digits_after_every_mark_could_be_thousands_or_fractions(texts: list[str]) -> None:
     assert could_be_thousands(texts)
 
 

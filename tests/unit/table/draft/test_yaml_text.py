@@ -119,7 +119,7 @@ def test_a_column_with_words_or_a_pattern_of_its_own_says_them_all() -> None:
     }
 
 
-def test_a_column_that_is_left_out_is_told_in_a_comment_and_is_no_setting() -> None:
+def test_a_column_that_is_left_out_is_a_comment_and_not_a_setting() -> None:
     text = table_text("people", "rows.csv", 40, "id", 3, [AGE, NAME])
     assert "# left out: name: names people" in text
     assert read(AGE, NAME)["columns"] == read(AGE)["columns"]

@@ -74,5 +74,5 @@ def test_what_is_of_neither_table_is_refused(row: bytes) -> None:
             read(row)
 
 
-def test_cells_are_told_once_and_in_order() -> None:
+def test_cells_are_listed_once_and_in_order() -> None:
     assert distinct_cells([(2, 1), (1, 9), (2, 1)]) == ((1, 9), (2, 1))

@@ -1,4 +1,4 @@
-"""The columns of what is published, as others need them: names, types, and what none of them can be told."""
+"""Columns, schemas and lengths of what is published."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ from streamer.table.published.schemas import (
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Limits, Table
 from worlds.published_forms import BMI as PUBLISHED_FORMS_BMI
 from worlds.published_forms import CITY, TABLE, published_as
-from worlds.small_tables import BMI, CITIES, TABLES, YEARS, table
-from worlds.small_tables import CITY as SMALL_TABLES_CITY
+from worlds.small_tables import BMI, CITIES, TABLES, table
 
 
 def test_every_published_column_has_its_type_and_only_kept_values_can_be_null() -> None:
@@ -85,7 +84,7 @@ def test_edges_of_cells_have_the_scale_of_what_they_are_made_of() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "moon-phase"])
-def test_a_kept_column_of_any_type_or_an_unknown_one_is_refused_with_the_mend(kind: str | None) -> None:
+def test_a_kept_column_of_any_type_or_an_unknown_one_is_refused_with_the_remedy(kind: str | None) -> None:
     with pytest.raises(ConfigError, match=r"columns\.problem: .*give it a hierarchy, or one of the types text"):
         kept_column(KeptColumn("problem", sensitive=True, type=kind))
 
@@ -107,7 +106,7 @@ def test_a_category_is_no_time_though_it_is_a_text() -> None:
 
 @pytest.mark.parametrize("columns", [record_key_columns, record_value_columns])
 def test_a_lossy_join_is_refused_with_what_to_do_instead(columns: object) -> None:
-    with pytest.raises(UsageError, match=r"may be of two moments.*subscribe --csv"):
+    with pytest.raises(UsageError, match=r"may join two moments.*subscribe --csv"):
         columns(published_as(LOSSY_JOIN))  # type: ignore[operator]
 
 
@@ -162,7 +161,7 @@ def test_a_table_whose_name_avro_does_not_know_has_schemas_all_the_same() -> Non
 def test_what_has_no_schema_is_refused() -> None:
     with pytest.raises(UsageError, match="two topics"):
         avro_key_schema(replace(TABLE, form=LOSSY_JOIN))
-    with pytest.raises(ConfigError, match="begin with no digit"):
+    with pytest.raises(ConfigError, match="do not begin with a digit"):
         avro_value_schema(replace(TABLE, kept=(KeptColumn("2nd", sensitive=True, type="text"),)))
 
 
@@ -203,7 +202,7 @@ def test_exact_numbers_are_connect_s_decimals_with_their_scale() -> None:
     }
 
 
-def test_a_whole_group_has_box_and_size_and_its_list_of_values_is_passed_over() -> None:
+def test_a_whole_group_has_box_and_size_and_its_list_of_values_is_skipped() -> None:
     names = [field["field"] for field in value_schema(published_as(GROUPS))["fields"]]
     assert names == ["qi_group", "age_lo", "age_hi", "bmi_lo", "bmi_hi", "city", "size"]
 
@@ -221,7 +220,7 @@ UNTYPED = KeptColumn("ward", sensitive=False)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_tables_without_a_schema_are_refused_with_the_mend(format_: str) -> None:
+def test_tables_without_a_schema_are_refused_with_the_remedy(format_: str) -> None:
     (join,) = no_schema(replace(TABLE, form=LOSSY_JOIN, format=format_))
     assert join.startswith("publish.live.format: ")
     assert "publish `form: rows`" in join
@@ -299,22 +298,6 @@ def test_no_box_takes_more_than_the_frame(small: Table, data: st.DataObject) -> 
     (record,), _ = Changelog(small, shard).diff(number, None, group)
     assert record.value is not None
     assert len(record.key) + len(record.value) - len(VALUES[0]) <= frame_bytes(small)
-
-
-def test_what_decides_dead_letters_belongs_to_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replay under other limits, or by another engine, would not give the table that is out."""
-    small = table(YEARS, SMALL_TABLES_CITY)
-    said = {small.fingerprint}
-    for other in ({"event_bytes_max": 7}, {"statement_rows_max": 7}, {"row_bytes_max": 7}):
-        said.add(replace(small, limits=Limits(**other)).fingerprint)
-    monkeypatch.setattr("streamer.table.schema.ENGINE_VERSION", 999)
-    said.add(table(YEARS, SMALL_TABLES_CITY).fingerprint)
-    assert len(said) == 5
-
-
-def test_how_the_work_is_cut_does_not_belong_to_the_fingerprint() -> None:
-    small = table(YEARS, SMALL_TABLES_CITY)
-    assert replace(small, limits=Limits(batch_events_max=7, transaction_rows_max=700)).fingerprint == small.fingerprint
 
 
 @pytest.mark.parametrize("form", [GROUPS, LOSSY_JOIN])

@@ -1,4 +1,4 @@
-"""What a variable says instead of table.yaml, and what it may not say."""
+"""table.yaml and variables: what they mean, and how their faults are reported."""
 
 from __future__ import annotations
 
@@ -38,10 +38,14 @@ def test_a_variable_sets_what_the_file_does_not_name() -> None:
         (
             "STREAMER_LIMITS_BATCHES",
             "3",
-            r"limits.batches \(STREAMER_LIMITS_BATCHES\): is no setting",
+            r"limits.batches \(STREAMER_LIMITS_BATCHES\): is not a setting",
         ),
-        ("STREAMER_PRIVACY_K", "2", "STREAMER_PRIVACY_K: what a table says of people stands in table.yaml alone"),
-        ("STREAMER_PUBLISH_LIVE", "rows", "stands in table.yaml alone; variables can set limits and rebuild"),
+        ("STREAMER_PRIVACY_K", "2", "STREAMER_PRIVACY_K: `privacy` can only be set in table.yaml"),
+        (
+            "STREAMER_PUBLISH_LIVE",
+            "rows",
+            "`publish` can only be set in table.yaml; variables can set limits and rebuild",
+        ),
     ],
 )
 def test_what_a_variable_may_not_say_is_refused_by_its_name(variable: str, value: str, says: str) -> None:
@@ -171,7 +175,7 @@ def test_local_repair_is_on_beside_every_model(load: Load) -> None:
     assert load(f"{asking_more}\nengine: {{repair: 0.02}}").repair == 0.02
 
 
-def test_without_a_word_there_is_no_local_repair_where_no_boxes_are_published(load: Load) -> None:
+def test_by_default_there_is_no_local_repair_if_no_boxes_are_published(load: Load) -> None:
     joined = GOLDEN.replace("k: 2", "k: 2, l: 2").replace("form: rows", "form: lossy-join")
     assert load(joined).form == "lossy-join"
     assert load(joined).repair == 0
@@ -220,12 +224,12 @@ QI = "role: quasi-identifier"
         (QI, "columns.x: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy"),
         (
             f"{QI}, hierarchy: sex.csv, grid: 5",
-            "columns.x.grid: is for `type: integer` and `type: decimal` only",
+            "columns.x.grid: is only for `type: integer` and `type: decimal`",
         ),
         (f"{QI}, hierarchy: sex.csv, unit: 0", "columns.x.unit: must be above 0; it counts leaves"),
         (
             f"{QI}, hierarchy: sex.csv, null_as: Other",
-            "columns.x.null_as: must be a leaf of the column's hierarchy, or say `null: own-category` instead",
+            "columns.x.null_as: must be a leaf of the column's hierarchy; or write `null: own-category` instead",
         ),
         (
             f"{QI}, hierarchy: none.csv",
@@ -233,14 +237,14 @@ QI = "role: quasi-identifier"
         ),
         (
             f"{QI}, hierarchy: sex.csv, levels: 2",
-            "columns.x.levels: is no setting; there are role, type, domain, grid, step, unit, hierarchy, null_as, null,"
-            " other, na, written",
+            "columns.x.levels: is not a setting; there are role, type, domain, grid, step, unit, hierarchy, null_as,"
+            " null, other, na, written",
         ),
         ("role: secret", "columns.x.role: must be quasi-identifier, sensitive or keep"),
         ("type: integer", "columns.x.role: must be quasi-identifier, sensitive or keep"),
         (
             "role: sensitive, hierarchy: sex.csv, type: integer",
-            "columns.x.type: the leaves of a hierarchy are text; remove one of the two settings",
+            "columns.x.type: the leaves of a hierarchy are text; remove type or hierarchy",
         ),
         (
             "role: keep",
@@ -256,19 +260,23 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ("k: 2", "k: 1", "privacy.k: must be greater than or equal to 2"),
+        ("k: 2", "k: 1", "privacy.k: must be at least 2"),
         ("{k: 2}", "{}", "privacy.k: is missing"),
-        ("k: 2", "k: 2, l: 1", "privacy.l: must be greater than or equal to 2"),
-        ("k: 2", "k: 2, alpha: 0", "privacy.alpha: must be greater than 0"),
+        ("k: 2", "k: 2, l: 1", "privacy.l: must be at least 2"),
+        ("k: 2", "k: 2, alpha: 0", "privacy.alpha: must be above 0"),
         ("k: 2", "k: 2, beta: 50%", "privacy.beta: must be a number"),
-        ("k: 2", "k: 2, r: 1.5", "privacy.r: must be less than or equal to 1"),
+        ("k: 2", "k: 2, r: 1.5", "privacy.r: must be at most 1"),
         ("k: 2", "k: 2, r: 0.5", "privacy.r: columns.problem has no hierarchy that says which values are close"),
-        ("k: 2", "k: 2, level: 1", "privacy.level: belongs to privacy.r, which is missing"),
-        ("k: 2", "k: 2, null_counts: true", "privacy.null_counts: belongs to privacy.l, which is missing"),
+        ("k: 2", "k: 2, level: 1", "privacy.level: has no effect without privacy.r; set that, or remove this"),
+        (
+            "k: 2",
+            "k: 2, null_counts: true",
+            "privacy.null_counts: has no effect without privacy.l; set that, or remove this",
+        ),
         (
             "k: 2",
             "k: 2, l: 2, null_counts: maybe",
-            "privacy.null_counts: must be a valid boolean, unable to interpret input",
+            "privacy.null_counts: must be true or false",
         ),
         (
             "{role: sensitive}\nprivacy: {k: 2}",
@@ -288,9 +296,9 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         (
             "  problem: {role: sensitive}\nprivacy: {k: 2}",
             "privacy: {k: 2, l: 3}",
-            "privacy.l: speaks of sensitive values, but no column has `role: sensitive`",
+            "privacy.l: needs sensitive values, but no column has `role: sensitive`",
         ),
-        ("k: 2", "k: 2, t: 3", "privacy.t: is no setting; there are k, l, alpha, beta, r, level, null_counts"),
+        ("k: 2", "k: 2, t: 3", "privacy.t: is not a setting; there are k, l, alpha, beta, r, level, null_counts"),
         (
             "publish: {live: {form: rows}}",
             "",
@@ -315,36 +323,36 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         (
             "table: patients",
             "table: pa:tients",
-            "table: must be letters, digits, dots, dashes and underscores, 200 at most: it names Kafka's topics",
+            "table: must be at most 200 letters, digits, dots, dashes or underscores: it names Kafka's topics",
         ),
         ("table: patients", "", "table: is missing"),
         ("key: id", "key: id\ninput: {partitioner: crc32}", "input.partitioner: must be 'stated'"),
         ("key: id", "key: id\ninput: {form: row}", "input.form: must be 'rows'"),
         ("key: id", "key: id\ninput: {decimals: bytes}", "input.decimals: must be 'text'"),
         ("key: id", "key: [id, id]", "key: names a column twice"),
-        ("key: id", "key: age", "columns.age: is the key, which never leaves; remove it"),
-        ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which never leaves; remove it"),
+        ("key: id", "key: age", "columns.age: is the key, which is never published; remove it"),
+        ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which is never published; remove it"),
         ("privacy:", "durability: sure\nprivacy:", "durability: must be 'stated'"),
-        ("privacy:", "limits: {batch_ms_max: 0}\nprivacy:", "limits.batch_ms_max: must be greater than or equal to 1"),
+        ("privacy:", "limits: {batch_ms_max: 0}\nprivacy:", "limits.batch_ms_max: must be at least 1"),
         ("privacy:", "engine: [recut]\nprivacy:", "engine: must be a mapping"),
         *(
             (
                 "privacy:",
                 f"engine: {{repair: {price}}}\nprivacy:",
-                "engine.repair: must be `off`, or what a row must save that is published again: a number above 0, 100"
-                " at most, where 1 is the whole domain of one column",
+                "engine.repair: must be `off`, or the loss that each row published again has to save: a number above 0,"
+                " at most 100, where 1 is the whole domain of one column",
             )
             for price in ("0", "-1", "on", "false", "101", "0.0000000001", "[0.1]", "nan", "1e-3x")
         ),
         (
             "  problem: {role: sensitive}",
             "  age_lo: {role: sensitive}",
-            "columns.age_lo: publishes 'age_lo', as does columns.age; rename one",
+            "columns.age_lo: publishes 'age_lo', like columns.age; rename one",
         ),
         (
             "  problem: {role: sensitive}",
             "  qi_group: {role: sensitive}",
-            "columns.qi_group: publishes 'qi_group', as does the number of the QI group; rename one",
+            "columns.qi_group: publishes 'qi_group', like the number of the QI group; rename one",
         ),
     ],
 )
@@ -375,8 +383,8 @@ def test_all_faults_are_listed_at_once(load: Load) -> None:
     text = with_column(f"{QI}, type: integer, domain: [9, 5], grid: 0").replace("key: id", "key: age")
     assert faults(load, text) == [
         "columns.x.grid: must be above 0",
-        "columns.x.domain: the lower end lies above the upper one",
-        "columns.age: is the key, which never leaves; remove it",
+        "columns.x.domain: the lower end is above the upper end",
+        "columns.age: is the key, which is never published; remove it",
     ]
     text = GOLDEN.replace("k: 2", "k: two, l: 1").replace("form: rows", "form: none")
     assert [sentence.split(":")[0] for sentence in faults(load, text)] == [
@@ -409,7 +417,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load: Load, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a;x;*\na;y;*\n")
     assert faults(load, with_column(f"{QI}, hierarchy: bad.csv")) == [
-        "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' was given another path before"
+        "columns.x.hierarchy: bad.csv: hierarchy row 2: leaf 'a' has another path in an earlier row"
     ]
 
 
