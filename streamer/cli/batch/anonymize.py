@@ -31,13 +31,13 @@ from streamer.cli.support.options import (
     k_option,
     merge_option,
     refine_option,
-    require_apart,
+    require_distinct,
     seed_option,
     suppression_option,
     table_option,
 )
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import figure, say, say_facts, so_many
+from streamer.cli.support.tables import figure, say, say_facts, plural
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
@@ -121,7 +121,7 @@ def command(
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report, left_out))]
-    require_apart([*files_of(table), data], paths)
+    require_distinct([*files_of(table), data], paths)
     if report is not None:
         require_report()
     schema = with_k(load_table(table, needs_key=False), k)
@@ -252,5 +252,5 @@ def _loss(facts: Mapping[str, Any]) -> str:
 def _groups(measures: Mapping[str, Any]) -> str:
     if not measures["groups"]:
         return "none"
-    smallest = so_many(measures["k"], "row")
+    smallest = plural(measures["k"], "row")
     return f"{measures['groups']:,}, the smallest of {smallest}, {figure(measures['aes'])} on average"

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
-from streamer.cli.support.options import examples, json_option, require_apart, table_option
+from streamer.cli.support.options import examples, json_option, require_distinct, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import figure, grid_of, print_table, say, so_many
+from streamer.cli.support.tables import figure, grid_of, print_table, say, plural
 from streamer.errors import EXIT_LAW, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.topics import QIT, STT
@@ -138,7 +138,7 @@ def _key_warnings(table: Table, rows: EncodedRows) -> list[str]:
 
 
 def print_data(data: dict[str, Any]) -> None:
-    say(f"data: {data['accepted']:,} of {so_many(data['rows'], 'row')} would be accepted")
+    say(f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted")
     say(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
     if data["refused"]:
         grid = grid_of("refused rows", "reason", "column")
@@ -241,7 +241,7 @@ def command(
     if no_costs and data is None:
         raise UsageError("--no-costs leaves out what is tried with a data file: say --data")
     if left_out is not None and data is not None:
-        require_apart([*files_of(table), Path(data)], [left_out])
+        require_distinct([*files_of(table), Path(data)], [left_out])
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:

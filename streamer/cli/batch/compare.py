@@ -23,13 +23,13 @@ from streamer.cli.support.options import (
     json_option,
     k_option,
     refine_option,
-    require_apart,
+    require_distinct,
     seed_option,
     suppression_option,
     table_option,
 )
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import figure, print_table, say, say_facts, so_many
+from streamer.cli.support.tables import figure, print_table, say, say_facts, plural
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
@@ -80,7 +80,7 @@ def command(
     paths = [] if report is None else [report]
     if paths:
         require_report()
-    require_apart([*files_of(table), data], paths)
+    require_distinct([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)
@@ -138,7 +138,7 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
 
 
 def _print(report: dict[str, Any]) -> None:
-    rows = so_many(report["rows"], "row")
+    rows = plural(report["rows"], "row")
     say(f"table {report['table']}, {rows}; every QI group has {report['model']}")
     tried = [found for found in report["algorithms"] if "measures" in found]
     shown = [name for name in SHOWN_MEASURES if name != "suppressed" or any(found["measures"][name] for found in tried)]

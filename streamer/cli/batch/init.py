@@ -11,7 +11,7 @@ import click
 
 from streamer.cli.support.options import examples
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import say, plural
 from streamer.errors import UsageError
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
 from streamer.table.draft.yaml_text import (
@@ -57,7 +57,7 @@ def command(data: Path, out: Path) -> None:
             )
         texts = {name: frame[name].tolist() for name in frame.columns}
         if len(frame) < 2:
-            raise UsageError(f"{data}: has {so_many(len(frame), 'row')}; a table of people begins with two")
+            raise UsageError(f"{data}: has {plural(len(frame), 'row')}; a table of people begins with two")
         with progress.stage("look"):
             source_key = source_key_of(texts) or near_key_of(texts)
             columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))

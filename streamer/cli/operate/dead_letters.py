@@ -23,8 +23,8 @@ from click.core import ParameterSource
 from rich.table import Table as RichTable
 
 from streamer.cli.operate.send_requests import ask_shards
-from streamer.cli.support.options import examples, json_option, kafka_option, table_option, tables
-from streamer.cli.support.tables import print_table, say, shards_named, so_many
+from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
+from streamer.cli.support.tables import print_table, say, shards_named, plural
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
 from streamer.incremental.shard.answers import Retrial
@@ -196,7 +196,7 @@ def _print_sent(table_name: str, chosen: Chosen, as_json: bool) -> None:
         say("no message is refused that could be tried again")
     else:
         say(
-            f"{so_many(n, 'message')} will be tried again by the workers that hold {shards_named(chosen)}: "
+            f"{plural(n, 'message')} will be tried again by the workers that hold {shards_named(chosen)}: "
             "`streamer dead-letters` says what became of them"
         )
 
@@ -227,14 +227,7 @@ EXPORTED = ("at", *Letter.__struct_fields__)
     invoke_without_command=True,
     epilog=examples("streamer dead-letters --table mine", "streamer dead-letters --table mine --follow"),
 )
-@click.option(
-    "--table",
-    metavar="TABLE",
-    envvar="STREAMER_TABLE",
-    show_envvar=True,
-    shell_complete=tables,
-    help="The table.yaml, or a directory that holds one.",
-)
+@optional_table_option
 @kafka_option
 @click.option("--follow", is_flag=True, help="Go on and print letters as they come, until interrupted.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Latest letters to print.")
@@ -339,7 +332,7 @@ def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) ->
     if as_json:
         click.echo(msgspec.json.encode({"topic": topic, "total": tallies.total, "reasons": counts, "latest": latest}))
         return
-    say(f"{so_many(tallies.total, 'dead letter')} in {topic}")
+    say(f"{plural(tallies.total, 'dead letter')} in {topic}")
     for one in counts:
         say(f"  {_told(one)}")
     if latest:
@@ -358,5 +351,5 @@ def _told(one: LetterCount) -> str:
 
 
 def _cells(letter: Letter) -> tuple[str, ...]:
-    detail = letter.detail if letter.rows is None else f"{letter.detail} ({so_many(letter.rows, 'row')})"
+    detail = letter.detail if letter.rows is None else f"{letter.detail} ({plural(letter.rows, 'row')})"
     return str(letter.partition), str(letter.offset), letter.kind, letter.reason, letter.column or "-", detail

@@ -17,7 +17,7 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from streamer.cli.support.options import examples, json_option, qi_groups, redis_option, table_option
-from streamer.cli.support.tables import figure, print_table, say, shown_range, so_many
+from streamer.cli.support.tables import figure, print_table, say, shown_range, plural
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.engine.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.engine.stored_state import PENDING, How, Origin, QIGroupState, Record, SimilarityList
@@ -214,7 +214,7 @@ def _print(table: Table, report: dict[str, Any]) -> None:
         return
     group, loss = report["qi_group"], report["next_loss"]
     box = ", ".join(f"{name} {shown_range(group['box'], name)}" for name in names)
-    say(f"QI group {group['name']}: {so_many(group['size'], 'row')}; {box}")
+    say(f"QI group {group['name']}: {plural(group['size'], 'row')}; {box}")
     for margin in group["slack"]:
         say(
             f"  {margin['what']}: {figure(margin['has'])}, the model wants {figure(margin['needs'])}; "

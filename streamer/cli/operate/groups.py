@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
 from streamer.cli.support.options import qi_groups as offered_qi_groups
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import print_table, say, shown_range, so_many
+from streamer.cli.support.tables import print_table, say, shown_range, plural
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.engine.explained import nearest_qi_groups
 from streamer.incremental.engine.stored_state import QIGroupState
@@ -70,7 +70,7 @@ def command(
         click.echo(msgspec.json.encode({"table": schema.name, "qi_groups": total, "shown": shown}))
         return
     _print_groups(schema, shown, raw)
-    say(f"{len(shown):,} of {so_many(total, 'QI group')}")
+    say(f"{len(shown):,} of {plural(total, 'QI group')}")
 
 
 def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:

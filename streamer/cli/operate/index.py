@@ -12,7 +12,7 @@ import msgspec
 
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import say, plural
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.store.base import Meta
@@ -58,7 +58,7 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
         return
     for shard in shards:
         say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
-    say(f"{so_many(len(pairs), 'row')}, {pending:,} of them pending, in {out}: it is private")
+    say(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}: it is private")
 
 
 def _as_of_one_commit(store: RedisLookups) -> tuple[Meta, list[tuple[str, int]]]:

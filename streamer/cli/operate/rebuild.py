@@ -23,7 +23,7 @@ import msgspec
 from streamer.cli.operate.send_requests import ask_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import say, plural
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.grouping import groups_anew
 from streamer.incremental.engine.engine import Engine
@@ -300,6 +300,6 @@ def _trial_lines(trials: Sequence[DryRun]) -> Iterator[str]:
         yield (
             f"shard {trial.shard}: loss per row {trial.ncp_before / trial.rows:.4f}, after a rebuild "
             f"{trial.ncp_now / trial.rows:.4f} ({change:+.1%}); {trial.rows_published_again:,} of "
-            f"{so_many(trial.rows, 'row')} would be published again, in "
-            f"{so_many(trial.regions, 'release')} at most; about {trial.seconds:.0f} s"
+            f"{plural(trial.rows, 'row')} would be published again, in "
+            f"{plural(trial.regions, 'release')} at most; about {trial.seconds:.0f} s"
         )

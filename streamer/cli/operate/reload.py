@@ -15,7 +15,7 @@ import msgspec
 from streamer.cli.stream.bootstrap import EARLIEST, END, TOPIC, Shards, begin, found_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import say, plural
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
@@ -114,7 +114,7 @@ def show(done: Done, as_json: bool) -> None:
         return
     for begun in done.shards:
         say(
-            f"shard {begun.shard}: {so_many(begun.rows, 'row')} in {so_many(begun.qi_groups, 'QI group')},"
+            f"shard {begun.shard}: {plural(begun.rows, 'row')} in {plural(begun.qi_groups, 'QI group')},"
             f" {begun.pending:,} pending;"
             f" {begun.removed:,} records of before removed; releases: {begun.releases}; the input goes on at"
             f" {begun.next}"

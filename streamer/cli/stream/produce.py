@@ -23,10 +23,10 @@ import pandas as pd
 from streamer.cli.batch.skip_refused import facts_of, refused_among, sentence, skip_refused_option, write_list
 from streamer.cli.main import INTERRUPTED
 from streamer.cli.stream.key_form_probe import key_form_seen
-from streamer.cli.support.options import examples, json_option, kafka_option, require_apart, table_option
+from streamer.cli.support.options import examples, json_option, kafka_option, require_distinct, table_option
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.signals import StopSign
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import say, plural
 from streamer.errors import EventRefused, ServerUnreachable, UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders
@@ -367,7 +367,7 @@ def command(
     if not is_rows and (upsert or left_out is not None):
         raise UsageError("--upsert and --skip-refused are for rows of a CSV file; a message says itself what it does")
     if file is not None and left_out is not None:
-        require_apart([*files_of(table), Path(file)], [left_out])
+        require_distinct([*files_of(table), Path(file)], [left_out])
     facts, warnings, stop, total = None, [], StopSign(), None
     with stages(as_json) as progress:
         with progress.stage("read"):
@@ -479,8 +479,8 @@ def _print(sent: Sent, as_json: bool) -> None:
         click.echo(msgspec.json.encode(asdict(sent)))
         return
     per_second = sent.messages / sent.seconds if sent.seconds else 0.0
-    say(f"{so_many(sent.messages, 'message')} to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
-    say(f"  about rows: {sent.rows:,}; statements, to {so_many(sent.shards, 'shard')} each: {sent.statements:,}")
+    say(f"{plural(sent.messages, 'message')} to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
+    say(f"  about rows: {sent.rows:,}; statements, to {plural(sent.shards, 'shard')} each: {sent.statements:,}")
     if sent.key_form:
         told = "" if sent.key_form_seen else ", as no message of the topic tells another form"
         say(f"  message keys: {sent.key_form}{told}")

@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import interval, print_table, say, so_many
+from streamer.cli.support.tables import interval, print_table, say, plural
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import FoldedRelease
@@ -525,7 +525,7 @@ def _print_tables(frames: Frames, as_json: bool) -> None:
         _print_grid(
             _with_intervals(frame),
             name if len(frames) > 1 else None,
-            f"{so_many(_rows({name: frame}), 'row')} in {so_many(_qi_groups({name: frame}), 'QI group')}",
+            f"{plural(_rows({name: frame}), 'row')} in {plural(_qi_groups({name: frame}), 'QI group')}",
         )
 
 
@@ -546,7 +546,7 @@ def _print_found(frame: pd.DataFrame, as_json: bool) -> None:
     if as_json:
         click.echo(_ENCODE({"rows": frame.to_dict(orient="records")}))
         return
-    _print_grid(frame, None, so_many(len(frame), "row"))
+    _print_grid(frame, None, plural(len(frame), "row"))
 
 
 def _as_lists(frames: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, object]]]:
@@ -580,7 +580,7 @@ def _print_answer(answer: Answer, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(answer._asdict()))
         return
-    about = f"about {answer.estimate:,.2f} of {so_many(answer.rows, 'row')}"
+    about = f"about {answer.estimate:,.2f} of {plural(answer.rows, 'row')}"
     say(f"{about}; at least {answer.at_least:,}, at most {answer.at_most:,}")
 
 

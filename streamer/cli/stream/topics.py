@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import say, plural
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of
@@ -217,4 +217,4 @@ def _print(
         there = found[topic.name]
         state = "created" if topic.name in made else "adopted" if topic.name in adopted else "ok"
         settings = ", ".join(f"{name}={value}" for name, value in there.config.items())
-        say(f"{state:<8} {topic.name}  {so_many(there.partitions, 'partition')}  {settings}", indent=9)
+        say(f"{state:<8} {topic.name}  {plural(there.partitions, 'partition')}  {settings}", indent=9)

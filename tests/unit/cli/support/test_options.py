@@ -14,7 +14,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from streamer.cli.main import COMMANDS, Listed, main
-from streamer.cli.support.options import require_apart, tables
+from streamer.cli.support.options import require_distinct, tables
 from streamer.errors import UsageError
 from streamer.incremental.store import redis_lookups
 from streamer.recoding.algorithms.catalog import ALGORITHMS
@@ -185,10 +185,10 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
 
 def test_outputs_are_neither_inputs_nor_one_another(tmp_path: Path) -> None:
     a, b, c = (tmp_path / name for name in "abc")
-    require_apart([a], [b, c])
+    require_distinct([a], [b, c])
     for outputs in ([a], [b, b], [tmp_path / "x" / ".." / "a"]):
         with pytest.raises(UsageError, match="give every output a name of its own"):
-            require_apart([a], outputs)
+            require_distinct([a], outputs)
 
 
 @pytest.mark.parametrize("command", ["check", "produce"])
