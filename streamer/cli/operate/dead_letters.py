@@ -24,7 +24,7 @@ from rich.table import Table as RichTable
 
 from streamer.cli.operate.send_requests import ask_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
-from streamer.cli.support.tables import print_table, say, shards_named, plural
+from streamer.cli.support.tables import plural, print_table, say, shards_named
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
 from streamer.incremental.shard.answers import Retrial

@@ -17,7 +17,7 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from streamer.cli.support.options import examples, json_option, qi_groups, redis_option, table_option
-from streamer.cli.support.tables import figure, print_table, say, shown_range, plural
+from streamer.cli.support.tables import figure, plural, print_table, say, shown_range
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.engine.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.engine.stored_state import PENDING, How, Origin, QIGroupState, Record, SimilarityList

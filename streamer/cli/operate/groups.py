@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
 from streamer.cli.support.options import qi_groups as offered_qi_groups
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import print_table, say, shown_range, plural
+from streamer.cli.support.tables import plural, print_table, say, shown_range
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.engine.explained import nearest_qi_groups
 from streamer.incremental.engine.stored_state import QIGroupState

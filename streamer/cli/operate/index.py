@@ -12,7 +12,7 @@ import msgspec
 
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import say, plural
+from streamer.cli.support.tables import plural, say
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.store.base import Meta

@@ -23,7 +23,7 @@ import msgspec
 from streamer.cli.operate.send_requests import ask_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import say, plural
+from streamer.cli.support.tables import plural, say
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.grouping import groups_anew
 from streamer.incremental.engine.engine import Engine

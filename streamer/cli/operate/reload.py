@@ -15,7 +15,7 @@ import msgspec
 from streamer.cli.stream.bootstrap import EARLIEST, END, TOPIC, Shards, begin, found_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import say, plural
+from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from

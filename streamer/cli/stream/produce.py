@@ -26,7 +26,7 @@ from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.support.options import examples, json_option, kafka_option, require_distinct, table_option
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.signals import StopSign
-from streamer.cli.support.tables import say, plural
+from streamer.cli.support.tables import plural, say
 from streamer.errors import EventRefused, ServerUnreachable, UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders

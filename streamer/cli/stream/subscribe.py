@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import interval, print_table, say, plural
+from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import FoldedRelease

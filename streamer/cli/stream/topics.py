@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
-from streamer.cli.support.tables import say, plural
+from streamer.cli.support.tables import plural, say
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of

@@ -25,8 +25,7 @@ from streamer.kafka.access import kafka_settings, read_properties
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.kafka.settings import CONFIG, USERNAME, servers_of
 from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
-from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
-from streamer.table.yaml import loading
+from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, loading
 from streamer.table.yaml.shape import NEVER, UNIT_SECONDS, TableSettings
 from streamer.worker.options import read_address
 

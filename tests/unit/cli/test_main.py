@@ -102,7 +102,7 @@ def test_what_nobody_foresaw_says_where_it_came_from_and_quotes_nobody(monkeypat
     result = run(monkeypatch, KeyError("canary"))
     assert result.exit_code == 1
     assert "raise error" in result.stderr, "the lines that led there"
-    assert "an error that nobody foresaw (KeyError)" in result.stderr
+    assert "an unexpected error (KeyError)" in result.stderr
     assert "canary" not in result.output
     assert "canary" not in run(monkeypatch, KeyError("canary"), "--json").output
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from streamer.cli.main import main
-from streamer.cli.support.config import misspelt_sentences, unheard
+from streamer.cli.support.config import misspelt_sentences, unknown_variables
 from streamer.cli.support.options import OPTION_VARIABLES
 from worlds.checkout import PATIENTS, ROOT
 from worlds.patients import CANARY
@@ -130,8 +130,8 @@ def test_a_price_of_nothing_is_shown_as_the_word_for_it(tmp_path: Path) -> None:
 def test_a_variable_that_looks_like_ours_and_says_nothing_is_shown_without_its_value() -> None:
     misspelt = {"STREAMER_LIMIT_BATCH_MS_MAX": CANARY, "STREAMER_LOGLEVEL": CANARY}
     found = settings(**misspelt)
-    assert found["STREAMER_LIMIT_BATCH_MS_MAX"] == ("-", "no setting of streamer's")
-    assert found["STREAMER_LOGLEVEL"] == ("-", "no setting of streamer's")
+    assert found["STREAMER_LIMIT_BATCH_MS_MAX"] == ("-", "not a setting of streamer")
+    assert found["STREAMER_LOGLEVEL"] == ("-", "not a setting of streamer")
     assert CANARY not in call(**misspelt).output
 
 
@@ -144,7 +144,7 @@ def test_variables_that_say_something_are_not_among_those_that_do_not() -> None:
 
 # -- a variable that is nearly one of ours is told once, without its value --------------------------------------------
 
-SAYS = "the variable STREAMER_LOGLEVEL is no setting, and sets nothing: is STREAMER_LOG_LEVEL meant?"
+SAYS = "the variable STREAMER_LOGLEVEL is not a setting and has no effect: is STREAMER_LOG_LEVEL meant?"
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_the_setting_that_is_nearest_is_named(misspelt: str, meant: str) -> None
     ],
 )  # fmt: skip
 def test_what_a_cluster_says_of_its_services_is_no_misspelling(other: str) -> None:
-    assert (unheard({other: "10.0.0.1"}), list(misspelt_sentences({other: "10.0.0.1"}))) == ([other], [])
+    assert (unknown_variables({other: "10.0.0.1"}), list(misspelt_sentences({other: "10.0.0.1"}))) == ([other], [])
 
 
 def test_what_is_heard_refused_or_empty_is_no_misspelling() -> None:
     heard = dict.fromkeys([*OPTION_VARIABLES, "STREAMER_LIMITS_BATCH_MS_MAX", "STREAMER_REBUILD_EVRY"], "x")
-    assert unheard({**heard, "STREAMER_LOGLEVEL": ""}) == []
+    assert unknown_variables({**heard, "STREAMER_LOGLEVEL": ""}) == []
 
 
 def test_the_variables_of_options_are_all_known() -> None:
