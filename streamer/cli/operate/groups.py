@@ -1,13 +1,12 @@
-"""`streamer groups`: the QI groups of a table as Redis has them, by what is published of them.
+"""`streamer groups`: the QI groups of a table in Redis, with what the changelog shows of them.
 
-Boxes, sizes and losses are what everybody may see in the changelog. Whose rows are in a QI group is not shown; its
-sensitive and kept values only with --raw. The nearest QI groups come from the similarity list in Redis where the QI
-group has one (those whose next loss would merge them have); else they are computed from the boxes, and the command
-says so.
+Source keys are never shown, sensitive and kept values only with --raw. The nearest QI groups come from the similarity
+list in Redis, which a QI group has if its next loss would merge it; else they are computed from the boxes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -36,7 +35,7 @@ from streamer.table.yaml.loading import load_table
 )
 @table_option
 @redis_option
-@click.option("--shard", type=click.IntRange(min=0), help="Of this shard only [default: all].")
+@click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all].")
 @click.option(
     "--nearest",
     metavar="GROUP",
@@ -53,7 +52,7 @@ def command(
     schema = load_table(table)
     client = connect(redis)
     if nearest is not None:
-        number, qi_group = _parsed(nearest)
+        number, qi_group = parsed_option("--nearest", nearest)
         _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
         return
     numbers = shards_of(client, schema.name) if shard is None else [shard]
@@ -74,19 +73,20 @@ def command(
 
 
 def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
-    """Raises ShardRefused where the shard was not written for this table.yaml."""
-    state = store.load()  # reads the rows only when they are asked for, and nobody does
+    """Raises ShardRefused if the shard was not written for this table.yaml."""
+    state = store.load()  # does not read the rows, which are loaded lazily
     if state is None:
         return {}
     check_written_for(table, store.shard, state.meta)
     return dict(state.kept.qi_groups)
 
 
-def _parsed(name: str) -> tuple[int, int]:
+def parsed_option(option: str, name: str) -> tuple[int, int]:
+    """Shard and number of a QI group. Raises UsageError."""
     try:
         return parse_qi_group(name)
     except LawViolated:
-        raise UsageError("--nearest: a QI group is named by its shard and its number, like 0-17") from None
+        raise UsageError(f"{option}: a QI group is named by its shard and its number, like 0-17") from None
 
 
 def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_json: bool) -> None:
@@ -116,7 +116,7 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
         "qi_group": qi_group_name(shard, qi_group),
         "size": len(state.members),
         "ncp": float(table.space.ncp(lo, hi)),
-        "box": _published(table, state),
+        "box": published_box(table, state.lo, state.hi),
     }
     if raw:
         names = [column.name for column in table.kept]
@@ -124,11 +124,11 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
     return described
 
 
-def _published(table: Table, state: QIGroupState) -> dict[str, Any]:
-    """The box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
+def published_box(table: Table, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:
+    """A box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
     box: dict[str, msgspec.Raw] = {}
-    for attribute, lo, hi in zip(table.attributes, state.lo, state.hi, strict=True):
-        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, lo, hi)).items()}
+    for attribute, first, last in zip(table.attributes, lo, hi, strict=True):
+        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, first, last)).items()}
     return box
 
 

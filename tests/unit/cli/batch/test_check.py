@@ -139,7 +139,7 @@ def test_a_format_is_said_and_a_table_without_types_has_none_but_json(tmp_path: 
     assert "columns.problem: its values may be of any type" in refused.stderr
     path.write_text(path.read_text().replace("problem: {role: sensitive}", "problem: {role: sensitive, type: text}"))
     assert checked("--table", path)["format"] == "avro"
-    assert "which is written as avro, by a schema registry (SCHEMA_REGISTRY_URL)" in check("--table", path).stdout
+    assert "it is written as avro, by a schema registry (SCHEMA_REGISTRY_URL)" in check("--table", path).stdout
     path.write_text(path.read_text().replace("format: avro", "format: xml"))
     assert "must be 'json', 'connect-json' or 'avro'" in check("--table", path).stderr
 
@@ -153,7 +153,7 @@ def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch
     assert report["algorithms"][-1]["cannot"] == ["it does not count problems"]
     page = check("--table", PATIENTS).stdout
     assert "privacy: every QI group has at least 3 rows" in page
-    assert "unable: cannot hold it: it does not count problems" in page
+    assert "unable: cannot satisfy it: it does not count problems" in page
 
 
 def test_diversity_is_said_in_words_and_warned_of_by_nobody(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_labels_that_do_not_hold_their_leaf_are_one_warning_for_the_column(tmp_p
     (tmp_path / "hierarchies" / "age.csv").write_text("0;0-0;*\n1;0-0;*\n2;2-2;*\n3;2-2;*\n")
     report = checked("--table", tmp_path)
     (warning,) = report["warnings"]
-    assert warning.startswith("columns.age.hierarchy: 2 labels do not hold their leaf, the first 1 under 0-0;")
+    assert warning.startswith("columns.age.hierarchy: 2 labels do not contain their leaf, the first 1 under 0-0;")
     assert f"warning: {warning}" in check("--table", tmp_path).stdout
 
 
@@ -394,7 +394,7 @@ def test_costs_can_be_left_out() -> None:
 def test_costs_are_left_out_of_what_is_tried_with_a_data_file_alone() -> None:
     refused = check("--table", PATIENTS, "--no-costs")
     assert refused.exit_code == 2
-    assert "say --data" in refused.output
+    assert "give one by --data" in refused.output
 
 
 def test_data_without_the_key_is_tried_as_anonymize_takes_it_and_that_is_said(tmp_path: Path) -> None:
@@ -498,7 +498,7 @@ def test_refused_rows_are_listed_by_their_numbers(rows: Callable[..., Path], tmp
         "data_row,reason,column", "2,out-of-domain,age", "3,key-exists,id",
     ]  # fmt: skip
     alone = check("--table", PATIENTS, "--skip-refused", tmp_path / "list.csv")
-    assert (alone.exit_code, "say --data" in alone.stderr) == (2, True)
+    assert (alone.exit_code, "give one by --data" in alone.stderr) == (2, True)
 
 
 def test_nulls_that_are_published_among_values_are_warned_of(rows: Callable[..., Path], tmp_path: Path) -> None:
@@ -508,4 +508,4 @@ def test_nulls_that_are_published_among_values_are_warned_of(rows: Callable[...,
     path = rows("1,x,,12000,21.5,Female,flu", "2,x,3,12000,21.5,Female,flu", "3,x,31,12000,21.5,Male,flu")
     told = check("--table", tmp_path / "mine", "--data", path)
     assert "nulls of age are published as 0 to 4" in told.stdout
-    assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows of which it is true" in told.stdout
+    assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows with such a value" in told.stdout

@@ -51,7 +51,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "hierarchies" / "sex.csv").write_text("mine")
     result = init(PATIENTS / "rows.csv", tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "sex.csv: is there already, and is not overwritten" in result.stderr
+    assert "sex.csv: exists already and is not overwritten" in result.stderr
     assert not (tmp_path / "table.yaml").exists()
     assert (tmp_path / "hierarchies" / "sex.csv").read_text() == "mine"
 
@@ -122,13 +122,13 @@ def test_two_columns_that_would_be_published_under_one_name_are_told_apart(tmp_p
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"id": ["1"], "age": ["3"]}, "has 1 row; a table of people begins with two"),
+        ({"id": ["1"], "age": ["3"]}, "has 1 row; a table needs at least two"),
         ({"id": [], "age": []}, "has 0 rows"),
         (
             {"id": ["1", "2"], "name": ["x", "y"], "sex": ["m ", "m "]},
             "no column looks like a quasi-identifier ('name': names people, by its own name; 'sex': has values with",
         ),
-        ({"1": ["2", "3"], "34": ["41", "7"], "m": ["f", "f"]}, "its first line seems to be a row"),
+        ({"1": ["2", "3"], "34": ["41", "7"], "m": ["f", "f"]}, "its first line looks like a row"),
     ],
 )
 def test_data_without_rows_or_quasi_identifier_is_refused(

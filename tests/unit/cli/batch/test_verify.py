@@ -260,7 +260,7 @@ def test_without_the_secret_nothing_is_said_of_the_events(replayed: Path, tmp_pa
     copy = forged(replayed / "live.jsonl", lambda records: records, tmp_path / "copy.jsonl")
     result = verify(copy, "--initial", ROWS, "--events", EVENTS)
     assert result.exit_code == 2
-    assert "--events needs the secret by which the shard's lots were drawn" in result.stderr
+    assert "--events needs the shard's secret, which breaks its ties" in result.stderr
     assert "law" not in result.stderr
     assert verify(copy, "--secret", replayed / "secret.txt").exit_code == 2
 
