@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * A request is a record in the control topic. The worker that holds the shard acts on it once, within seconds; a request
   that is older than an hour is ignored.
-* A shard that does not exist, or an algorithm that cannot do the table, is refused before anything is written. What only
-  the worker can know (a rebuild is running already), the worker refuses, with the reason.
+* A shard that does not exist, or an algorithm that cannot do the table, is refused before anything is written.
+  The worker refuses what it alone can know (a rebuild is running already), with the reason.
 * Progress and result are read from the shard's meta in Redis; `status` shows them, too.
 """
 
