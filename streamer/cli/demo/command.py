@@ -242,7 +242,7 @@ LEAK = (
     "value from the records. `live` is for readers who may know its history (docs/explanation/guarantees.md)."
 )
 EMBEDDED = (
-    "Kafka and Redis ran inside this process. That shows the events, the engine and the laws, and nothing about crashes: "
+    "Kafka and Redis ran inside this process. That shows the events, the engine and the laws, but nothing of crashes: "
     "this broker keeps nothing, and its transactions do not isolate. `make demo REAL=1` runs the same on a real Kafka "
     "and a real Redis, with two workers."
 )

@@ -111,7 +111,7 @@ def test_what_a_lossy_join_reveals_is_said_to_whoever_chooses_it(tmp_path: Path)
     assert report["example"]["qit"] == {"qi_group": "0-1", "age_lo": 0, "age_hi": 0}
     warnings = " ".join(report["warnings"])
     assert "publishes the exact quasi-identifiers" in warnings
-    assert "whoever sees the two topics change reads" in warnings
+    assert "anyone who sees the two topics change learns" in warnings
 
 
 @pytest.mark.parametrize("privacy", ["{k: 3}", "{k: 3, alpha: 0.5}", "{k: 3, beta: 1}", "{k: 3, r: 0.5}"])

@@ -42,7 +42,7 @@ def test_names_are_nowhere_in_what_it_writes_or_says(tmp_path: Path) -> None:
     written = [path.read_text() for path in (tmp_path / "mine").rglob("*.*") if path.is_file()]
     assert len(written) == 2  # table.yaml and the hierarchy of sex
     assert not [text for text in (*written, result.output) if "Person 001" in text]
-    assert "The values of the categories stand in" in result.stdout
+    assert "The values of the categories are in" in result.stdout
     assert "check every line" in result.stdout
 
 

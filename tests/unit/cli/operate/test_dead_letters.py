@@ -67,7 +67,7 @@ def test_the_table_is_named_by_an_option_or_by_a_variable(words: tuple[str, ...]
 @pytest.mark.usefixtures("nothing_refused")
 def test_a_retry_takes_the_variable_too() -> None:
     result = call("retry", "--dry-run", **BY_VARIABLE)
-    assert (result.exit_code, result.output) == (0, "nothing to be tried again\n")
+    assert (result.exit_code, result.output) == (0, "nothing to retry\n")
 
 
 @pytest.mark.usefixtures("nothing_refused")
@@ -79,4 +79,4 @@ def test_a_table_that_nobody_names_is_asked_for() -> None:
 @pytest.mark.usefixtures("nothing_refused")
 def test_options_of_the_retry_come_behind_its_name() -> None:
     result = call("--table", str(PATIENTS), "retry", "--dry-run")
-    assert result.exit_code == 2 and "come behind its name" in result.output
+    assert result.exit_code == 2 and "come after its name" in result.output

@@ -115,7 +115,7 @@ def test_keys_and_values_are_shown_with_raw_alone(people: Explained) -> None:
 def test_how_a_group_came_to_be_is_told_with_its_commit(people: Explained) -> None:
     assert people.report("ann")["qi_group"]["origin"] == {"how": "split", "commit": 1}
     page = people.run("ann").stdout
-    assert "how it came to be: a part of a QI group that was split, in commit 1 (numbers given so far: 2)" in page
+    assert "how it was formed: split from a QI group, in commit 1 (numbers given so far: 2)" in page
 
 
 def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(
@@ -123,7 +123,7 @@ def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(
 ) -> None:
     old = Explained(tmp_path, redis, ROWS, told=False)
     assert old.report("ann")["qi_group"]["origin"] is None
-    assert "how it came to be: not known" in old.run("ann").stdout
+    assert "how it was formed: not known" in old.run("ann").stdout
 
 
 def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
@@ -158,7 +158,7 @@ def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: faker
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name a row by its KEY, or a QI group by --group"),
+        ([], "name either a row by its KEY, or a QI group by --group"),
         (["ann", "--group", "0-1"], "one of the two"),
         (["nobody"], "no shard of people holds a row with this key"),
         (["--group", "17"], "like 0-17"),

@@ -63,7 +63,7 @@ def test_a_sink_is_one_json_object_and_what_it_needs_is_said() -> None:
 def test_what_cannot_be_sunk_is_said_plainly(tmp_path: Path) -> None:
     printed = connect("sink", table=mine(tmp_path, "form: groups"))
     assert printed.exit_code == 0
-    assert "not sunk: values" in printed.stderr
+    assert "not written: values" in printed.stderr
     refused = connect("sink", table=mine(tmp_path, "form: lossy-join", l=2))
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "two moments" in refused.stderr

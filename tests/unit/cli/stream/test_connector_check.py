@@ -91,7 +91,7 @@ def test_a_connector_that_does_not_run_is_found_and_its_trace_is_not_shown() -> 
 def test_a_worker_without_a_connector_of_the_table_is_refused_with_those_that_it_has() -> None:
     with connect_worker(other=OTHER, beds=OTHER) as worker, pytest.raises(UsageError) as refused:
         check_connectors(TABLE, worker.url)
-    assert "none there is about patients.changes, patients.live; there is other, beds" in str(refused.value)
+    assert "none is about patients.changes, patients.live; found: other, beds" in str(refused.value)
 
 
 def test_a_connector_that_was_named_is_looked_at_whatever_it_is_about(tmp_path: Path) -> None:

@@ -132,14 +132,14 @@ def test_files_lie_by_day_and_hold_whole_releases(tmp_path: Path) -> None:
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "date=2026-01-01").mkdir()
     (tmp_path / "date=2026-01-01" / "1.parquet").write_text("no Parquet")
-    with pytest.raises(UsageError, match="no file of changes"):
+    with pytest.raises(UsageError, match="not a file of changes"):
         ChangesFolder(FollowedTable("rows", seed=1).table, tmp_path, noon)
 
 
 def test_a_second_run_beside_the_first_is_refused(tmp_path: Path) -> None:
     world = FollowedTable("rows", seed=5)
     folder = ChangesFolder(world.table, tmp_path, noon)
-    with pytest.raises(UsageError, match="another `subscribe` keeps this folder"):
+    with pytest.raises(UsageError, match="another `subscribe` writes to this folder"):
         ChangesFolder(world.table, tmp_path, noon)
     folder.close()
     ChangesFolder(world.table, tmp_path, noon).close()
@@ -278,7 +278,7 @@ def test_a_database_that_another_program_keeps_is_refused(tmp_path: Path) -> Non
     holds = f"import duckdb, sys; held = duckdb.connect({str(path)!r}); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", holds], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline() == b"held\n"
-        with pytest.raises(UsageError, match="does another program hold it"):
+        with pytest.raises(UsageError, match="does another program use it"):
             Duckdb(FollowedTable("rows", seed=9).table, path)
         other.communicate()
     Duckdb(FollowedTable("rows", seed=9).table, path).close()
