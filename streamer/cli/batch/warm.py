@@ -11,6 +11,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from time import perf_counter
 
 import click
@@ -59,9 +60,11 @@ def command(figures: str | None, as_json: bool) -> None:
     """
     with stages(as_json) as progress:
         sets = []
-        for name, pieces in () if never_compiled() else _wanted(figures):
+        core = set_of_figures(figures or FLOAT32)
+        wanted = [core] if figures else [core, WHOLE_TABLES, SENSITIVE_VALUES]
+        for name in [] if never_compiled() else wanted:
             with progress.stage(name):
-                sets.append(warm(name, pieces))
+                sets.append(warm(name, COMPILERS[name]))
     if as_json:
         click.echo(msgspec.json.encode({"folder": folder(), "sets": [asdict(one) for one in sets]}))
         return
@@ -74,10 +77,7 @@ def command(figures: str | None, as_json: bool) -> None:
 
 
 def warm(name: str, pieces: Callable[[], Iterator[str]]) -> CodeSet:
-    """Compiles a set unless it is there, or waits until another process has.
-
-    pieces: compiles one piece after another, and yields its name. Raises UsageError if no folder is writable.
-    """
+    """Compiles a set unless it is there, or waits until another process has. Raises UsageError if none can be kept."""
     if not folder():
         raise UsageError(
             "machine code cannot be kept: neither the package's folder nor ~/.cache is writable;"
@@ -113,15 +113,6 @@ def _little_collecting() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _wanted(figures: str | None) -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
-    """Sets and what compiles them; the core first, because workers run uncompiled until it is there."""
-    needed = figures or FLOAT32
-    yield set_of_figures(needed), lambda: _core(needed)
-    if figures is None:
-        yield WHOLE_TABLES, _whole_tables
-        yield SENSITIVE_VALUES, _sensitive_values
-
-
 def _core(figures: str) -> Iterator[str]:
     for entry, arguments in warming_calls(figures):
         compile_for(entry, arguments)
@@ -142,3 +133,11 @@ def _sensitive_values() -> Iterator[str]:
 
     compile_counting()
     yield DEFAULT_ALGORITHM
+
+
+COMPILERS: dict[str, Callable[[], Iterator[str]]] = {
+    **{set_of_figures(figures): partial(_core, figures) for figures in FIGURES},
+    WHOLE_TABLES: _whole_tables,
+    SENSITIVE_VALUES: _sensitive_values,
+}
+"""For each set, what compiles it piece by piece and yields the name of each."""

@@ -152,13 +152,19 @@ def routed_file(
         return Routed([encoded], "", unlisted=unlisted)
     with reaching(kafka), open_consumer(kafka) as consumer:
         seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, schemas or NoSchemas())
-    key_form = seen or form_unless_told(table.source_key)
-    if others := sorted({form for form in known if form} - {key_form.name}) if seen is None else []:
+    key_form = seen or assumed_form(table, known)
+    return Routed(by_shard(encoded, key_form, shards), key_form.name, seen is not None, unlisted)
+
+
+def assumed_form(table: Table, known: Collection[str]) -> AnyKeyForm:
+    """The key form if no message of the input shows one. Raises UsageError if shards have learned another one."""
+    key_form = form_unless_told(table.source_key)
+    if others := sorted({form for form in known if form} - {key_form.name}):
         raise UsageError(
             f"the shards know message keys as {others[0]}, and no message of the input shows any more how a row's key "
             "is written in this form: let the producer send one change, then call this again"
         )
-    return Routed(by_shard(encoded, key_form, shards), key_form.name, seen is not None, unlisted)
+    return key_form
 
 
 def by_shard(encoded: EncodedRows, key_form: AnyKeyForm, shards: int) -> list[EncodedRows]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
@@ -32,8 +33,9 @@ from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told, s
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.message_files import count_lines, read_messages_of_objects
 from streamer.incremental.shard.input import Message
+from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.clients import TopicWriter, Unconfirmed, open_consumer, open_writer, reaching
-from streamer.kafka.reading import shards_in
+from streamer.kafka.reading import Consumer, shards_in
 from streamer.kafka.registry import registry_from
 from streamer.progress import OnProgress
 from streamer.table import data_warnings
@@ -192,15 +194,24 @@ class Sent:
 
 
 class Sender:
-    """Sends messages in order. Raises ServerUnreachable, and UsageError for a message that is too large."""
+    """Sends messages in order. Raises ServerUnreachable, and UsageError for a message that is too large.
 
-    def __init__(self, bootstrap: str, topic: str, statement_id: str | None, connections: ExitStack) -> None:
+    rows: the writer of rows; statements: opens the transactional writer, when a statement is sent; statement_id: for a
+    statement without one.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        sent: Sent,
+        rows: TopicWriter,
+        statements: Callable[[], TopicWriter],
+        statement_id: str | None = None,
+    ) -> None:
+        self.sent = sent
         self._bootstrap = bootstrap
-        self._connections = connections
-        self.consumer = connections.enter_context(open_consumer(bootstrap))
-        self.sent = Sent(topic, len(shards_in(self.consumer, topic)))
-        self._rows = connections.enter_context(open_writer(bootstrap, topic))
-        self._statements: TopicWriter | None = None
+        self._rows = rows
+        self._open_statements = cache(statements)
         self._statement_id = statement_id
         self._unflushed = 0
 
@@ -242,11 +253,8 @@ class Sender:
     def _send_statement(self, statement: Statement) -> None:
         """Sends to every shard or to none."""
         statement_id = self._id_of(statement)
-        if self._statements is None:
-            own = f"{self.sent.topic}-produce-{uuid.uuid4()}"  # unique: two operators must not fence each other
-            self._statements = self._connections.enter_context(open_writer(self._bootstrap, self.sent.topic, own))
         try:
-            self._statements.send_to_all(statement.value(statement_id), range(self.sent.shards))
+            self._open_statements().send_to_all(statement.value(statement_id), range(self.sent.shards))
         except Unconfirmed as error:
             raise ServerUnreachable(
                 f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "
@@ -262,6 +270,21 @@ class Sender:
         if statement.statement_id is None and given in self.sent.statement_ids:
             raise UsageError("--statement-id is for one statement, and this is the second one without an id in it")
         return statement.statement_id or given or str(uuid.uuid4())
+
+
+def transactional_id(topic: str) -> str:
+    """A new one for each command: two operators must not fence each other."""
+    return f"{topic}-produce-{uuid.uuid4()}"
+
+
+@contextmanager
+def sending(kafka: str, consumer: Consumer, topic: str, statement_id: str | None) -> Iterator[Sender]:
+    """A sender to a topic, with its connections."""
+    own = transactional_id(topic)
+    sent = Sent(topic, len(shards_in(consumer, topic)))
+    with ExitStack() as writers:
+        rows = writers.enter_context(open_writer(kafka, topic))
+        yield Sender(kafka, sent, rows, lambda: writers.enter_context(open_writer(kafka, topic, own)), statement_id)
 
 
 BURST_MESSAGES_MAX = 500
@@ -366,13 +389,13 @@ def command(
             total = len(content)
         progress.next("connect")
         started = monotonic()
-        with reaching(kafka), ExitStack() as connections:
-            sender = Sender(kafka, f"{schema.name}.changes", statement_id, connections)
+        topic = topic_name(schema.name, CHANGES)
+        with reaching(kafka), open_consumer(kafka) as consumer, sending(kafka, consumer, topic, statement_id) as sender:
             sender.sent.left_out, sender.sent.warnings = facts, warnings
             sender.sent.last = first - 1
             lines = chain(
                 [(0, [TRUNCATE])] if truncate else (),
-                () if content is None else _routed(content, schema, sender, first, "upsert" if upsert else "insert"),
+                () if content is None else _routed(content, schema, consumer, sender.sent, first, upsert),
             )
             with progress.stage("produce") as on_progress, stop.watched():
                 _send_all(sender, lines, rate, _share_of(total, limit, on_progress), stop)
@@ -431,19 +454,22 @@ def _format_of(file: str, format_: str | None) -> str:
     raise UsageError(f"{file}: its name has none of the endings {names} (also with .gz): give --format csv or jsonl")
 
 
-def _routed(content: pd.DataFrame | Iterator[Message], table: Table, sender: Sender, first: int, op: str) -> Lines:
+def _routed(
+    content: pd.DataFrame | Iterator[Message], table: Table, consumer: Consumer, sent: Sent, first: int, upsert: bool
+) -> Lines:
     """What to send, under message keys of the input's form."""
     schemas = registry_from()
-    key_form = key_form_seen(sender.consumer, sender.sent.topic, table, schemas)
-    sender.sent.key_form = (key_form or form_unless_told(table.source_key)).name
-    sender.sent.key_form_seen = key_form is not None
+    key_form = key_form_seen(consumer, sent.topic, table, schemas)
+    sent.key_form = (key_form or form_unless_told(table.source_key)).name
+    sent.key_form_seen = key_form is not None
     router = Router(table, key_form, schemas.known)
-    other_partitioner = table.partitioner_stated and sender.sent.shards > 1
+    other_partitioner = table.partitioner_stated and sent.shards > 1
     if isinstance(content, pd.DataFrame):
         if other_partitioner:
             raise UsageError(OTHER_PARTITIONER)
+        rows = router.rows(content, "upsert" if upsert else "insert")
         numbers = (int(number) + 1 for number in content.index)
-        return ((number, [message]) for number, message in zip(numbers, router.rows(content, op), strict=True))
+        return ((number, [message]) for number, message in zip(numbers, rows, strict=True))
     lines = ((number, router.route(line.key, line.value)) for number, line in enumerate(content, start=first))
     return ((n, _statements_only(messages)) for n, messages in lines) if other_partitioner else lines
 

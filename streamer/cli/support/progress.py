@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Any
 
 from rich.console import Console
@@ -47,10 +46,10 @@ class Stages:
     @contextmanager
     def stage(self, name: str) -> Iterator[OnProgress]:
         """A stage of the work; yields a callback for the fraction done, for work that takes minutes."""
-        started = perf_counter()
+        started = self._progress.get_time()
         with _compiler_watched(self._say_compiling):
             yield self.next(name)
-        self.seconds[name] = round(perf_counter() - started, 3)
+        self.seconds[name] = round(self._progress.get_time() - started, 3)
 
     def next(self, name: str) -> OnProgress:
         """Begins a part of the work that lasts until the next one, and is not timed."""

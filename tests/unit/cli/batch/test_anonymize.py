@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import csv
-import json
 import random
 import re
 import shutil
 from collections import Counter
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from streamer.cli.main import main
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
 from streamer.table.published.rows import published_columns
 from streamer.table.yaml.loading import load_table
+from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 
 ROWS = PATIENTS / "rows.csv"
 
 
-def streamer(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)])
-
-
-def anonymized(*arguments: str | Path) -> dict:
-    result = streamer("anonymize", "--table", PATIENTS, *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+def anonymized(*arguments: str | Path) -> dict[str, Any]:
+    return answer("anonymize", "--table", PATIENTS, *arguments)
 
 
 def read(path: Path) -> list[dict[str, str]]:

@@ -1,8 +1,7 @@
-"""`streamer check`, and what every command shares: the group, its errors and its exit codes."""
+"""`streamer check`: what it says of a table, of a data file and of its costs."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,24 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import COMMANDS, main
-from streamer.errors import LawViolated, ServerUnreachable, StreamerError, UsageError
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
+from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS, ROOT
 
 
 def check(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+    return streamer("check", *arguments)
 
 
 def checked(*arguments: str | Path) -> dict[str, Any]:
-    result = check(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return answer("check", *arguments)
 
 
 # -- the table ------------------------------------------------------------------------------------------------------
@@ -184,7 +179,7 @@ def test_rows_whose_category_is_not_listed_are_counted_and_the_category_is_not_t
     (warning,) = checked("--table", table, "--data", rows)["data"]["warnings"]
     assert warning.startswith("3 of 12 rows have a sex that its hierarchy does not list: `other` takes it as '(other)'")
     out = ["anonymize", rows, "--table", table, "-o", tmp_path / "out.csv"]
-    said = CliRunner().invoke(main, [*map(str, out)]).stdout
+    said = streamer(*out).stdout
     assert f"warning: {warning}" in said
     assert "Mlae" not in said + check("--table", table, "--data", rows).stdout
 
@@ -198,7 +193,7 @@ def test_individuals_that_look_alike_are_counted_each_and_warned_of(tmp_path: Pa
     (warning,) = checked("--table", table, "--data", rows)["data"]["warnings"]
     assert warning.startswith("individual column ssn: 12 individuals look like another one")
     out = ["anonymize", rows, "--table", table, "-o", tmp_path / "out.csv"]
-    said = CliRunner().invoke(main, [*map(str, out)]).stdout
+    said = streamer(*out).stdout
     assert f"warning: {warning}" in said
     assert "P47" not in said + warning
 
@@ -404,48 +399,8 @@ def test_data_without_the_key_is_tried_as_anonymize_takes_it_and_that_is_said(tm
     report = checked("--table", PATIENTS, "--data", data)["data"]
     assert (report["rows"], report["accepted"]) == (5, 4)
     assert report["refused"] == [{"reason": "out-of-domain", "column": "age", "rows": 1}]
-    assert "the data has no column id, the key: rows are told apart by their numbers" in report["warnings"][0]
+    assert "the data has no column id, the key: `check` and `anonymize` tell rows apart" in report["warnings"][0]
     assert report["costs"]["rows"] == 4
-
-
-# -- the group ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("error", "code"), [(UsageError, 2), (LawViolated, 1), (ServerUnreachable, 3)])
-def test_an_error_is_one_line_and_the_exit_code_of_whose_fault_it_is(
-    monkeypatch: pytest.MonkeyPatch, error: type[StreamerError], code: int
-) -> None:
-    @click.command()
-    def failing() -> None:
-        raise error("what is wrong, and what to do")
-
-    monkeypatch.setitem(main.commands, "failing", failing)
-    result = CliRunner().invoke(main, ["failing"])
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert result.stderr == "streamer: what is wrong, and what to do\n"
-
-
-def test_an_interrupt_is_no_violated_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    @click.command()
-    def endless() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setitem(main.commands, "endless", endless)
-    assert CliRunner().invoke(main, ["endless"]).exit_code == 130
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_page_of_help_and_a_line_in_the_list(command: str) -> None:
-    page = CliRunner().invoke(main, [command, "--help"])
-    assert (page.exit_code, page.stdout.split()[:3]) == (0, ["Usage:", "streamer", command])
-    assert f"\n  {command} " in CliRunner().invoke(main, ["--help"]).stdout
-
-
-@pytest.mark.parametrize("arguments", [["no-such-command"], ["check"], ["check", "--no-such-option"]])
-def test_a_usage_error_ends_with_code_2(arguments: list[str]) -> None:
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2
-    assert "Usage: streamer" in result.stderr
 
 
 def test_check_needs_neither_kafka_nor_redis() -> None:

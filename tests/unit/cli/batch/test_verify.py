@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
 Record = dict[str, Any]
 
 ROWS, EVENTS = PATIENTS / "rows.csv", PATIENTS / "events.jsonl"
-
-
-def streamer(*arguments: object) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def verify(*arguments: object) -> Result:

@@ -27,7 +27,9 @@ def table(tmp_path: Path) -> Table:
 def test_everybody_fits_the_table_and_no_rating_is_that_of_most(table: Table) -> None:
     register = Register()
     count = len(register.initial())
-    encoded = Encoder(table).frame(pd.DataFrame(list(register.rows.values())).astype(str))  # raises if a row does not fit
+    encoded = Encoder(table).frame(
+        pd.DataFrame(list(register.rows.values())).astype(str)
+    )  # raises if a row does not fit
     ratings = [person["marriage"] for person in register.rows.values()]
     assert len(encoded.source_keys) == len(ratings) == count
     assert set(ratings) == set(MARRIAGE)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
 from streamer.cli.stream.connector_check import check_connectors, read_connectors
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.connect.connectors import sink_config, source_config
 from streamer.table.yaml.loading import load_table
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 from worlds.connect_worker import ConnectWorker, connect_worker
 
@@ -27,7 +27,7 @@ CANARY = "pw-Canary-7316"
 
 
 def check(where: str, *more: str) -> Result:
-    return CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--connector", where, *more])
+    return streamer("check", "--table", PATIENTS, "--connector", where, *more)
 
 
 def written(folder: Path, config: dict[str, str], name: str = "mine") -> str:
@@ -66,7 +66,7 @@ def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
 
 
 def test_without_a_connector_the_report_has_none() -> None:
-    result = CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--json"])
+    result = streamer("check", "--table", PATIENTS, "--json")
     assert result.exit_code == 0
     assert "connectors" not in json.loads(result.stdout)
 

@@ -244,7 +244,7 @@ def test_a_table_of_somebody_else_is_left_alone(form: str, theirs: str, tmp_path
     connection.close()
     world = FollowedTable(form, seed=8)
     copy = Duckdb(world.table, path)
-    with pytest.raises(UsageError, match="did not make"):
+    with pytest.raises(UsageError, match="did not create"):
         copy.begin(world.frames(), [])
     copy.close()
     with duckdb.connect(str(path)) as connection:

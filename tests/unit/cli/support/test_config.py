@@ -11,18 +11,19 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from streamer.cli.main import main
 from streamer.cli.support.config import misspelt_sentences, unknown_variables
 from streamer.cli.support.options import OPTION_VARIABLES
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.patients import CANARY
 
 
 def call(*words: str, **environment: str | None) -> Result:
     table = () if "STREAMER_TABLE" in environment else ("--table", str(PATIENTS))
-    return CliRunner().invoke(main, ["config", *table, *words], env=environment)
+    return streamer("config", *table, *words, **environment)
 
 
 def settings(*words: str, **environment: str | None) -> dict[str, tuple[str, str]]:
@@ -191,7 +192,7 @@ def test_the_variables_of_options_are_all_known() -> None:
 
 
 def misspelling(*words: str) -> tuple[str, str]:
-    result = CliRunner().invoke(main, words, env={"STREAMER_LOGLEVEL": CANARY})
+    result = streamer(*words, STREAMER_LOGLEVEL=CANARY)
     return result.stdout, result.stderr
 
 
