@@ -155,31 +155,21 @@ LOG_LINES_SHOWN = 5
 _METRIC = re.compile(r'^streamer_(\w+)\{.*\bshard="\d+".*\} (\S+)$', re.M)
 
 
+@dataclass(frozen=True)
 class Worker:
-    """A `streamer worker` process with a log file, in a session of its own, so that Ctrl-C does not reach it."""
+    """A `streamer worker` process and its log file."""
 
-    def __init__(self, number: int, table: Path, kafka: str, redis: str) -> None:
-        self._log = table.parent / f"worker-{number}.log"
-        words = ["worker", "--table", str(table), "--kafka", kafka, "--redis", redis, "--web", "127.0.0.1:0"]
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "streamer.cli.main", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=table.parent,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+    process: subprocess.Popen[bytes]
+    log: Path
 
     @property
     def url(self) -> str:
         """The address of its web service, from its log; "" before it listens. Raises StreamerError if it has ended."""
-        log = self._log.read_text("utf-8", "replace")
-        if (code := self._process.poll()) is not None:
-            last = log.splitlines()[-LOG_LINES_SHOWN:]
+        text = self.log.read_text("utf-8", "replace")
+        if (code := self.process.poll()) is not None:
+            last = text.splitlines()[-LOG_LINES_SHOWN:]
             raise StreamerError("\n  ".join([f"a worker has ended (exit code {code}); the end of its log:", *last]))
-        found = re.search(r"web: (http://\S+)", log)
+        found = re.search(r"web: (http://\S+)", text)
         return found[1] if found else ""
 
     def metrics(self) -> str:
@@ -192,25 +182,33 @@ class Worker:
         except OSError:
             return ""
 
-    def end(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(DEMO_END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
 
 @contextmanager
 def running(number: int, table: Path, kafka: str, redis: str) -> Iterator[Worker]:
-    """A worker that ends with the block."""
-    worker = Worker(number, table, kafka, redis)
+    """A worker that ends with the block. It has a session of its own, so that Ctrl-C does not reach it."""
+    log = table.parent / f"worker-{number}.log"
+    words = ["worker", "--table", str(table), "--kafka", kafka, "--redis", redis, "--web", "127.0.0.1:0"]
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streamer.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            cwd=table.parent,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
     try:
-        yield worker
+        yield Worker(process, log)
     finally:
         ends = (signal.SIGINT, signal.SIGTERM)
-        handlers = [signal.signal(end, signal.SIG_IGN) for end in ends]  # `end` takes DEMO_END_SECONDS_MAX at most
-        worker.end()
+        handlers = [signal.signal(end, signal.SIG_IGN) for end in ends]  # for DEMO_END_SECONDS_MAX at most
+        process.terminate()
+        try:
+            process.wait(DEMO_END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         for end, handler in zip(ends, handlers, strict=True):
             signal.signal(end, handler)
 
@@ -356,9 +354,8 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
 
     headline("What stays" if is_real else "What this was not")
     name = stage.table.name
-    click.echo(
-        f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis." if is_real else EMBEDDED
-    )
+    left = f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis."
+    click.echo(left if is_real else EMBEDDED)
     headline("Where to go next")
     click.echo(WHERE_NEXT)
 
