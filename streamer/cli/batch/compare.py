@@ -108,8 +108,8 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         its_options = options_for(algorithm, options)
         facts: dict[str, Any] = {"name": algorithm.name, "what": algorithm.what, "source": algorithm.source}
         facts["default"] = algorithm.name == DEFAULT_ALGORITHM
-        if said := objections(algorithm, microdata.table, model, its_options):
-            yield facts | {"cannot": list(said)}
+        if found := objections(algorithm, microdata.table, model, its_options):
+            yield facts | {"cannot": list(found)}
             continue
         with progress.stage("compile"):
             _run_on_few(algorithm, microdata, model, its_options)

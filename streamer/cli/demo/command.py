@@ -106,13 +106,13 @@ class Register:
         kinds = ["insert"] * ARRIVALS + ["delete", "modify"] * (ARRIVALS // 2)
         self._random.shuffle(kinds)
         for kind in kinds:
-            somebody = self._random.choice(list(self.rows))
+            person_id = self._random.choice(list(self.rows))
             if kind == "insert":
                 yield self.insert()
             elif kind == "delete":
-                yield self.delete(somebody)
+                yield self.delete(person_id)
             else:
-                yield self._change(somebody)
+                yield self._change(person_id)
 
     def _change(self, person_id: int) -> Event:
         what = self._random.choice(("marriage", "occupation", "age"))
@@ -330,7 +330,7 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     headline(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
     click.echo(WHAT_COUNTS)
     send(stage, reader, "load", stage.register.initial())
-    headline("Then the table changes: insertions, deletions, modifications; and three messages that nobody can apply")
+    headline("Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied")
     send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
 
     headline("One person's records: what a reader of the changelog sees")

@@ -140,15 +140,15 @@ def _raw_row(table: Table, record: Record) -> dict[str, Any]:
 
 def _similar(table: Table, shard: int, one: Similar, measure: str) -> dict[str, Any]:
     names = (attribute.name for attribute in table.attributes)
-    said = {"qi_group": qi_group_name(shard, one.number), "place": one.place, measure: one.total}
+    described = {"qi_group": qi_group_name(shard, one.number), "place": one.place, measure: one.total}
     if measure == "t_qgssd":
-        said["contains"] = one.contains
-    return {**said, "terms": dict(zip(names, one.terms, strict=True))}
+        described["contains"] = one.contains
+    return {**described, "terms": dict(zip(names, one.terms, strict=True))}
 
 
 def _group(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
     state = read.qi_groups[read.number]
-    said: dict[str, Any] = {
+    described: dict[str, Any] = {
         "name": qi_group_name(shard, read.number),
         "size": len(state.members),
         "box": published_box(table, state.lo, state.hi),
@@ -157,8 +157,8 @@ def _group(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
         "numbers_given": read.meta.qi_group_next - 1,
     }
     if raw:
-        said["members"] = sorted(state.members)
-    return said
+        described["members"] = sorted(state.members)
+    return described
 
 
 def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:

@@ -65,7 +65,11 @@ def command() -> None:
 )
 @table_option
 @click.option(
-    "--connector", type=click.Choice(list(connectors.CLASSES)), default=POSTGRES, show_default=True, help="Debezium's."
+    "--connector",
+    type=click.Choice(list(connectors.CLASSES)),
+    default=POSTGRES,
+    show_default=True,
+    help="Which of Debezium's connectors.",
 )
 @click.option("--schemas/--no-schemas", default=True, show_default=True, help="Put Connect's schema in each message.")
 @database_option

@@ -259,7 +259,7 @@ def quoted(name: str) -> str:
 
 
 class Duckdb:
-    """The published table in a DuckDB file, which no other process can open meanwhile.
+    """The published table in a DuckDB file, which no other process can open at the same time.
 
     * The database's table has the name in table.yaml (of a lossy join: `<table>_qit` and `<table>_stt`). Its first
       column, `_record`, is the key of a row's record; its types are Arrow's.
@@ -428,15 +428,15 @@ def command(
     show = _shower(schema, sql, query)
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
-        kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
-        for copy in kept:
+        made = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
+        for copy in made:
             files.callback(copy.close)
         with stages(as_json) as progress:
             with progress.stage("read") as on_progress:
                 past = _caught_up(subscription, log, on_progress)
             with progress.stage("write"):
                 frames = subscription.recorded_frames()
-                for copy in kept:
+                for copy in made:
                     copy.begin(frames, past)
         show(frames, as_json)
         while not once:
@@ -446,7 +446,7 @@ def command(
                 _print_releases(releases, as_json)
             if releases:
                 changed = Changed(schema, releases, subscription.recorded_frames)
-                for copy in kept:
+                for copy in made:
                     copy.change(changed)
                 if show is not _print_tables:
                     show(subscription.recorded_frames(), as_json)

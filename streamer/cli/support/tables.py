@@ -38,8 +38,8 @@ def say_facts(facts: Mapping[str, object]) -> None:
     """Prints names and values, one pair per line."""
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
-        said = f"{value:,}" if isinstance(value, int) else str(value)
-        say(f"{name:>{width}}  {said}", indent=len(name) + 2)  # `say` adds the blanks before the name
+        text = f"{value:,}" if isinstance(value, int) else str(value)
+        say(f"{name:>{width}}  {text}", indent=len(name) + 2)  # `say` adds the blanks before the name
 
 
 def shards_named(numbers: Iterable[int]) -> str:
@@ -48,8 +48,8 @@ def shards_named(numbers: Iterable[int]) -> str:
     >>> shards_named([3]), shards_named([0, 1])
     ('shard 3', 'shards 0, 1')
     """
-    said = [str(number) for number in numbers]
-    return f"shard{'s' * (len(said) > 1)} {', '.join(said)}"
+    names = [str(number) for number in numbers]
+    return f"shard{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
 def named(facts: Mapping[str, object]) -> dict[str, object]:
