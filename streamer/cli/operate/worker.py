@@ -30,9 +30,9 @@ def command(
 ) -> None:
     """Keeps current and publishes the shards of a table that Kafka assigns to this worker, until it is stopped.
 
-    Workers beyond the number of shards are idle. A supervisor should start a worker again after any error. Exit codes: 1 a law is
-    violated or an unexpected error, 2 the configuration or a shard's state is wrong, 3 a server or another worker is in
-    the way, 4 a call hung.
+    Workers beyond the number of shards are idle. A supervisor should start a worker again after any error. Exit codes:
+    1 a law is violated or an unexpected error, 2 the configuration or a shard's state is wrong, 3 a server or another
+    worker is in the way, 4 a call hung.
     """
     from streamer.cli.support.config import misspelt_sentences
 

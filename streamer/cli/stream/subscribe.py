@@ -442,13 +442,13 @@ def command(
         while not once:
             releases = subscription.poll()
             _write_live(log, releases)
-            if show is _print_tables:
+            if show is print_tables:
                 _print_releases(releases, as_json)
             if releases:
                 changed = Changed(schema, releases, subscription.recorded_frames)
                 for copy in made:
                     copy.change(changed)
-                if show is not _print_tables:
+                if show is not print_tables:
                     show(subscription.recorded_frames(), as_json)
 
 
@@ -472,7 +472,7 @@ def _shower(schema: Table, sql: str | None, query: str | None) -> Callable[[Fram
     if query is not None:
         asked = Query(schema, query)
         return lambda frames, as_json: _print_answer(asked.answer(_bare(frames)), as_json)
-    return _print_tables
+    return print_tables
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -506,7 +506,7 @@ def _shown(frames: Frames) -> dict[str, pd.DataFrame]:
     }
 
 
-def _print_tables(frames: Frames, as_json: bool) -> None:
+def print_tables(frames: Frames, as_json: bool) -> None:
     frames = _shown(frames)
     if as_json:
         click.echo(_ENCODE({"rows": _rows(frames), "qi_groups": _qi_groups(frames), **_as_lists(frames)}))

@@ -23,9 +23,9 @@ from streamer.cli.stream.subscribe import (
     Changed,
     ChangesFolder,
     Duckdb,
-    _print_tables,
     check_columns,
     looked_up,
+    print_tables,
     quoted,
     table_name,
 )
@@ -36,8 +36,6 @@ from streamer.table.files import table_files
 from streamer.table.schema import KeptColumn, Table
 from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
-
-# Copies of the published table say what the table says, after every batch of releases, whatever the form.
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -56,13 +54,13 @@ def read(path: Path) -> pd.DataFrame:
     return pq.read_table(path).to_pandas()
 
 
-def test_what_several_releases_did_to_one_record_is_told_once() -> None:
+def test_the_changes_of_several_releases_have_each_record_once() -> None:
     world = FollowedTable("rows", seed=1)
     releases = world.releases(40)
     changed = Changed(world.table, releases, world.frames)
     assert len(set(changed.records)) == len(changed.records)
-    (told,), (whole,) = changed.frames.values(), world.frames().values()
-    pd.testing.assert_frame_equal(told, whole)
+    (frame,), (whole,) = changed.frames.values(), world.frames().values()
+    pd.testing.assert_frame_equal(frame, whole)
 
 
 def test_a_column_of_the_name_that_copies_need_is_refused() -> None:
@@ -316,5 +314,5 @@ def test_a_number_that_no_float_can_hold_is_printed_as_a_number_with_all_its_dig
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     dose = pd.Series([Decimal("9007199254740993.5"), 7, None], dtype=object)
-    _print_tables({"live": pd.DataFrame({"_record": "", "qi_group": ["0-1"] * 3, "dose": dose})}, as_json=True)
+    print_tables({"live": pd.DataFrame({"_record": "", "qi_group": ["0-1"] * 3, "dose": dose})}, as_json=True)
     assert '"dose":9007199254740993.5}' in capsys.readouterr().out
