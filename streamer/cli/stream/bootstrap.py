@@ -271,9 +271,8 @@ def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say) -> Fi
     settings, state = shards.settings, shards.states[shard]
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
     skipped = _skipped(shards.stores[shard].meta(), state, skips)
-    messages = shards.reading(shard).messages(state)
-    if state.earliest:
-        messages = remainder.read(messages)
+    held = shards.reading(shard).messages(state)
+    messages = remainder.read(held) if state.earliest else held
     read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
     _tell_read(shard, state, read, remainder.says_all, tell)
     kept = ("key_form", "counts", "letters", "statement_ids", "skipped", "truncated", "log_seen")

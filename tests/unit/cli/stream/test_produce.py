@@ -282,7 +282,8 @@ def ids_in(log: Log) -> list[str]:
 
 
 def test_a_row_goes_to_the_shard_that_murmur2_of_its_key_gives() -> None:
-    sender = sender_to(log := [])
+    log: Log = []
+    sender = sender_to(log)
     for number in range(20):
         sender.send(RowMessage(b"%d" % number, b"{}"))
     assert log == [(b"{}", b"%d" % n, shard_of(b"%d" % n, SHARDS)) for n in range(20)]
@@ -290,7 +291,8 @@ def test_a_row_goes_to_the_shard_that_murmur2_of_its_key_gives() -> None:
 
 
 def test_a_message_whose_row_is_not_known_goes_to_the_shard_of_its_own_bytes_each_time() -> None:
-    sender = sender_to(log := [])
+    log: Log = []
+    sender = sender_to(log)
     for _ in range(2):
         sender.send(RowMessage(None, b"not JSON"))
     assert log == [(b"not JSON", None, shard_of(b"not JSON", SHARDS))] * 2
@@ -298,7 +300,8 @@ def test_a_message_whose_row_is_not_known_goes_to_the_shard_of_its_own_bytes_eac
 
 
 def test_a_statement_reaches_every_shard_in_one_transaction_after_the_rows_before_it() -> None:
-    sender = sender_to(log := [], "mine")
+    log: Log = []
+    sender = sender_to(log, "mine")
     sender.send(RowMessage(b"7", None))
     sender.send(TRUNCATE)
     row, *rest = log
@@ -321,7 +324,8 @@ def test_statements_without_an_id_get_one_each_and_their_own_counts_before_the_o
 
 
 def test_one_given_id_is_not_given_to_two_statements() -> None:
-    sender = sender_to(log := [], "mine")
+    log: Log = []
+    sender = sender_to(log, "mine")
     sender.send(TRUNCATE)
     with pytest.raises(UsageError, match="--statement-id"):
         sender.send(TRUNCATE)
@@ -368,7 +372,8 @@ def test_rows_that_kafka_does_not_confirm_are_counted_apart_from_those_it_did() 
 
 
 def test_a_statement_in_doubt_names_the_id_to_repeat_it_with() -> None:
-    sender = sender_to(log := [], statements=Unconfirmed("broker:9092", "_TIMED_OUT"))
+    log: Log = []
+    sender = sender_to(log, statements=Unconfirmed("broker:9092", "_TIMED_OUT"))
     with pytest.raises(ServerUnreachable) as unsure:
         sender.send(TRUNCATE)
     (statement_id,) = ids_in(log)
