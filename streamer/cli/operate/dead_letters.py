@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import Any
 
 import click
 import msgspec
@@ -258,26 +257,16 @@ def _exporting(path: Path | None) -> Iterator[Export]:
     if path.suffix not in (".csv", ".jsonl"):
         raise UsageError(f"--export {path}: the name must end with .csv or .jsonl")
     try:
-        file = path.open("w", encoding="utf-8", newline="")
+        file = path.open("w", buffering=1, encoding="utf-8", newline="")  # whole lines, for those who follow it
     except OSError as error:
         raise UsageError(f"--export {path}: cannot be written: {error.strerror}") from None
     with file:
-        write = _csv_lines(file) if path.suffix == ".csv" else _json_lines(file)
-        yield lambda letter, at: write(row_of(letter, at))
-
-
-def _csv_lines(file: Any) -> Callable[[dict[str, Any]], None]:
-    lines = csv.DictWriter(file, EXPORTED)
-    lines.writeheader()
-    return lines.writerow
-
-
-def _json_lines(file: Any) -> Callable[[dict[str, Any]], None]:
-    def write(row: dict[str, Any]) -> None:
-        file.write(msgspec.json.encode(row).decode() + "\n")
-        file.flush()
-
-    return write
+        if path.suffix == ".csv":
+            lines = csv.DictWriter(file, EXPORTED)
+            lines.writeheader()
+            yield lambda letter, at: lines.writerow(row_of(letter, at))
+        else:
+            yield lambda letter, at: print(msgspec.json.encode(row_of(letter, at)).decode(), file=file)
 
 
 def _counted(records: Iterator[Record], tallies: Tallies, export: Export) -> Iterator[Record]:
