@@ -461,6 +461,6 @@ def test_nulls_that_are_published_among_values_are_warned_of(rows: Callable[...,
     text = (PATIENTS / "table.yaml").read_text().replace("grid: 5}", "grid: 5, null_as: 0}", 1)
     (tmp_path / "mine" / "table.yaml").write_text(text)
     path = rows("1,x,,12000,21.5,Female,flu", "2,x,3,12000,21.5,Female,flu", "3,x,31,12000,21.5,Male,flu")
-    told = check("--table", tmp_path / "mine", "--data", path)
-    assert "nulls of age are published as 0 to 4" in told.stdout
-    assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows with such a value" in told.stdout
+    page = check("--table", tmp_path / "mine", "--data", path)
+    assert "nulls of age are published as 0 to 4" in page.stdout
+    assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows with such a value" in page.stdout

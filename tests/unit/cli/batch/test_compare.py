@@ -74,7 +74,7 @@ def test_people_get_one_table_and_what_its_columns_mean() -> None:
     assert f"the default is {DEFAULT_ALGORITHM}" in page.stdout
     for heading in ("seconds", "QI groups", "NCP", "DM", "AES", "SED", "RIL", "risk"):
         assert f" {heading}" in page.stdout.splitlines()[1]
-    assert "suppressed" not in page.stdout.partition("the default")[0]  # nobody is, so nobody asks
+    assert "suppressed" not in page.stdout.partition("the default")[0]  # no row is, so the column is left out
     assert WHAT["ncp"] in page.stdout
 
 

@@ -120,7 +120,7 @@ def _lost_end(records: list[Record]) -> list[Record]:
 
 
 def test_a_release_that_did_not_come_from_events_is_not_held_to_them(replayed: Path, tmp_path: Path) -> None:
-    """Beside its laws; the table that began anew may go on at a lower offset."""
+    """A loaded table may go on at a lower offset, and keeps the laws."""
 
     def begun_anew(records: list[Record]) -> list[Record]:
         last = records[-1]["release"]

@@ -1,6 +1,6 @@
 """`streamer replay`: events in, a changelog and a table out, what was refused counted, and exit codes for the rest.
 
-An error leaves nothing behind, and the files of the run before as they were.
+After an error, the files of the former run are as they were, and there are no others.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def test_variables_that_say_something_are_not_among_those_that_do_not() -> None:
     assert not [name for name, (_, source) in settings(**heard).items() if source.startswith("no setting")]
 
 
-# -- a variable that is nearly one of ours is told once, without its value --------------------------------------------
+# -- a variable with nearly one of our names is reported once, without its value --------------------------------------
 
 SAYS = "the variable STREAMER_LOGLEVEL is not a setting and has no effect: is STREAMER_LOG_LEVEL meant?"
 

@@ -151,10 +151,10 @@ SHELLS = {"bash": ["-c", BY_BASH, "bash"], "zsh": ["-f", "-c", BY_ZSH, "zsh"], "
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed: nobody has tried what it completes")
+        pytest.skip(f"{shell} is not installed: its completion is untested")
 
     def completed(*words: str) -> set[str]:
-        told = subprocess.run(
+        shown = subprocess.run(
             [shell, *SHELLS[shell], *words],
             cwd=ROOT / "examples",
             env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
@@ -163,8 +163,8 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
             timeout=120,
             check=True,
         )
-        assert told.stderr == ""
-        return set(told.stdout.splitlines())
+        assert shown.stderr == ""
+        return set(shown.stdout.splitlines())
 
     with quick_streamer(tmp_path / "bin") as folder:
         assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
