@@ -18,7 +18,7 @@ from streamer.cli.operate.groups import parsed_option, published_box
 from streamer.cli.operate.index import as_of_one_commit
 from streamer.cli.support.options import examples, json_option, qi_groups, redis_option, table_option
 from streamer.cli.support.tables import figure, plural, print_table, say, shown_range
-from streamer.errors import Conflict, UsageError
+from streamer.errors import UsageError
 from streamer.incremental.engine.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.engine.stored_state import PENDING, How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.shard.preflight import check_written_for
@@ -85,7 +85,7 @@ def command(table: str, redis: str, key: str | None, group: str | None, raw: boo
         store, number, wanted = found, PENDING, "row with this key"
     if store.meta() is None:
         raise UsageError(f"Redis holds no shard {store.shard} of this table: is --redis right, has a worker run?")
-    read = as_of_one_commit(store.shard, lambda: _read(store, key, number))
+    read = as_of_one_commit(store, lambda: _read(store, key, number))
     if read is None:
         raise UsageError(f"shard {store.shard} has no {wanted} (any more)")
     report = explain(schema, store.shard, read, raw)
@@ -96,8 +96,7 @@ def command(table: str, redis: str, key: str | None, group: str | None, raw: boo
 
 
 def _read(store: RedisLookups, key: str | None, number: int) -> Read | None:
-    """The shard with the row of a key, or a QI group of it; None if it is not there. Raises Conflict."""
-    before = store.meta()
+    """The shard with the row of a key, or a QI group of it; None if it is not there."""
     record = None if key is None else store.read_records([key]).get(key)
     if key is not None and record is None:
         return None
@@ -110,9 +109,7 @@ def _read(store: RedisLookups, key: str | None, number: int) -> Read | None:
     similar = store.read_similarity(own) if own != PENDING else None
     origin = store.origin(own)
     meta = store.meta()
-    if before is None or meta is None or before.commit != meta.commit:
-        raise Conflict("the shard was committed to while it was read")
-    return Read(meta, record, own, qi_groups, members, similar, origin)
+    return None if meta is None else Read(meta, record, own, qi_groups, members, similar, origin)
 
 
 def explain(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from time import sleep
 from typing import TypeVar
 
@@ -45,8 +46,9 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
     shards = []
     with stages(as_json) as progress:
         for number in numbers:
+            store = RedisLookups(client, schema.name, number)
             with progress.stage(f"shard {number}"):
-                meta, members = as_of_one_commit(number, RedisLookups(client, schema.name, number).index_table)
+                meta, members = as_of_one_commit(store, store.index_table)
                 pairs += ((key, "" if group == PENDING else qi_group_name(number, group)) for key, group in members)
             shards.append({"shard": number, "release": meta.release, "next": meta.next, "rows": len(members)})
         with progress.stage("write"), atomic_writer(out, text=True) as file:
@@ -61,14 +63,16 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
     say(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}, which is private")
 
 
-def as_of_one_commit(shard: int, read: Callable[[], T]) -> T:
-    """What `read` returns; calls it again while it raises Conflict, as a worker has committed. Raises UsageError."""
+def as_of_one_commit(store: RedisLookups, read: Callable[[], T]) -> T:
+    """What `read` returns; it is called again if a worker has committed in between. Raises UsageError."""
     for _ in range(READINGS_MAX):
-        try:
-            return read()
-        except Conflict:
-            sleep(AGAIN_SECONDS)
+        before = store.meta()
+        with suppress(Conflict):
+            found, after = read(), store.meta()
+            if (before and before.commit) == (after and after.commit):
+                return found
+        sleep(AGAIN_SECONDS)
     raise UsageError(
-        f"shard {shard} was committed to during each of {READINGS_MAX} readings: try again when fewer changes come, "
+        f"shard {store.shard} was committed to during each of {READINGS_MAX} readings: try again when fewer changes come, "
         "or stop its worker first"
     )
