@@ -126,10 +126,8 @@ def command(
             facts = described(chosen, options, microdata, recoding, model, form)
             facts["left_out"] = left_out and skip_refused.facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
-            facts["warnings"] = [
-                *warning_of_individuals(encoded.individuals, schema.individual),
-                *unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows"),
-            ]
+            facts["warnings"] = warning_of_individuals(encoded.individuals, schema.individual)
+            facts["warnings"] += unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows")
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             is_joined = form == LOSSY_JOIN

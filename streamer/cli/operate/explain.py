@@ -14,10 +14,9 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
-from streamer.cli.operate.groups import parsed_option, published_box
 from streamer.cli.operate.index import as_of_one_commit
-from streamer.cli.support.options import examples, json_option, qi_groups, redis_option, table_option
-from streamer.cli.support.tables import figure, plural, print_table, say, shown_range
+from streamer.cli.support.options import examples, json_option, parsed_group, qi_groups, redis_option, table_option
+from streamer.cli.support.tables import figure, plural, print_table, published_box, say, shown_range
 from streamer.errors import UsageError
 from streamer.incremental.engine.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.engine.stored_state import PENDING, How, Origin, QIGroupState, Record, SimilarityList
@@ -31,7 +30,7 @@ from streamer.table.yaml.loading import load_table
 
 NEAREST_SHOWN = 3
 
-FORMED: dict[How, str] = {
+HOW_FORMED: dict[How, str] = {
     "formed": "formed from pending rows",
     "loaded": "loaded with the shard's first table",
     "merged": "merged from two QI groups",
@@ -75,7 +74,7 @@ def command(table: str, redis: str, key: str | None, group: str | None, raw: boo
     schema = load_table(table)
     client = connect(redis)
     if group is not None:
-        shard, number = parsed_option("--group", group)
+        shard, number = parsed_group("--group", group)
         store, wanted = RedisLookups(client, schema.name, shard), f"QI group {group}"
     else:
         stores = [RedisLookups(client, schema.name, shard) for shard in shards_of(client, schema.name)]
@@ -187,7 +186,7 @@ def _print(table: Table, report: dict[str, Any]) -> None:
             f"rows to spare: {margin['spare']}"
         )
     origin: Origin | None = group["origin"]
-    formed = NOT_KNOWN if origin is None else f"{FORMED[origin.how]}, in commit {origin.commit}"
+    formed = NOT_KNOWN if origin is None else f"{HOW_FORMED[origin.how]}, in commit {origin.commit}"
     say(f"  how it was formed: {formed} (numbers given so far: {group['numbers_given']})")
     if "members" in group:
         say(f"  source keys: {', '.join(group['members'])}")

@@ -6,7 +6,6 @@ list in Redis, which a QI group has if its next loss would merge it; else they a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,17 +13,17 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
-from streamer.cli.support.options import examples, json_option, redis_option, table_option
+from streamer.cli.support.options import examples, json_option, parsed_group, redis_option, table_option
 from streamer.cli.support.options import qi_groups as offered_qi_groups
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import plural, print_table, say, shown_range
-from streamer.errors import LawViolated, UsageError
+from streamer.cli.support.tables import plural, print_table, published_box, say, shown_range
+from streamer.errors import UsageError
 from streamer.incremental.engine.explained import nearest_qi_groups
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.shard.preflight import check_written_for
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
-from streamer.table.published.rows import box_columns, json_texts, parse_qi_group, qi_group_name
+from streamer.table.published.rows import qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
@@ -52,7 +51,7 @@ def command(
     schema = load_table(table)
     client = connect(redis)
     if nearest is not None:
-        number, qi_group = parsed_option("--nearest", nearest)
+        number, qi_group = parsed_group("--nearest", nearest)
         _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
         return
     numbers = shards_of(client, schema.name) if shard is None else [shard]
@@ -79,14 +78,6 @@ def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
         return {}
     check_written_for(table, store.shard, state.meta)
     return dict(state.kept.qi_groups)
-
-
-def parsed_option(option: str, name: str) -> tuple[int, int]:
-    """Shard and number of a QI group. Raises UsageError."""
-    try:
-        return parse_qi_group(name)
-    except LawViolated:
-        raise UsageError(f"{option}: a QI group is named by its shard and its number, like 0-17") from None
 
 
 def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_json: bool) -> None:
@@ -122,14 +113,6 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
         names = [column.name for column in table.kept]
         described["values"] = [dict(zip(names, map(msgspec.Raw, slot), strict=True)) for slot in state.slots]
     return described
-
-
-def published_box(table: Table, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:
-    """A box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
-    box: dict[str, msgspec.Raw] = {}
-    for attribute, first, last in zip(table.attributes, lo, hi, strict=True):
-        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, first, last)).items()}
-    return box
 
 
 def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:

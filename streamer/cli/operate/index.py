@@ -73,6 +73,6 @@ def as_of_one_commit(store: RedisLookups, read: Callable[[], T]) -> T:
                 return found
         sleep(AGAIN_SECONDS)
     raise UsageError(
-        f"shard {store.shard} was committed to during each of {READINGS_MAX} readings: try again when fewer changes come, "
-        "or stop its worker first"
+        f"shard {store.shard} was committed to during each of {READINGS_MAX} readings: try again when fewer changes "
+        "come, or stop its worker first"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from streamer.errors import UsageError
+from streamer.errors import LawViolated, UsageError
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
 from streamer.worker.options import JSON, TEXT, WEB
 
@@ -66,6 +66,16 @@ def _ask_redis(options: Mapping[str, Any], incomplete: str, found: list[str]) ->
             numbers = RedisLookups(client, table_name, shard).qi_group_numbers()
             names = (qi_group_name(shard, number) for number in numbers)
             found += [name for name in names if name.startswith(incomplete)]
+
+
+def parsed_group(option: str, name: str) -> tuple[int, int]:
+    """Shard and number of a QI group that an option names. Raises UsageError."""
+    from streamer.table.published.rows import parse_qi_group
+
+    try:
+        return parse_qi_group(name)
+    except LawViolated:
+        raise UsageError(f"{option}: a QI group is named by its shard and its number, like 0-17") from None
 
 
 def require_distinct(inputs: list[Path], outputs: list[Path]) -> None:

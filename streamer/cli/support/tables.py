@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
 from rich.console import Console
 from rich.table import Column, Table
+
+if TYPE_CHECKING:
+    from streamer.table.schema import Table as TableSchema
 
 PIPE_WIDTH = 160
 FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "its NCP")
@@ -111,6 +114,16 @@ def _broken(text: str, columns: int, indent: int) -> Iterator[str]:
 def _columns(stream: TextIO) -> int:
     wanted = os.environ.get("COLUMNS", "")
     return int(wanted) if wanted.isdigit() else os.get_terminal_size(stream.fileno()).columns or COLUMNS
+
+
+def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:
+    """A box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
+    from streamer.table.published.rows import box_columns, json_texts
+
+    box: dict[str, msgspec.Raw] = {}
+    for attribute, first, last in zip(table.attributes, lo, hi, strict=True):
+        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, first, last)).items()}
+    return box
 
 
 def shown_range(box: dict[str, Any], name: str) -> str:
