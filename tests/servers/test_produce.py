@@ -123,7 +123,7 @@ def test_rows_are_sent_under_keys_as_the_topic_has_them(
 
 def test_a_topic_that_tells_no_form_gets_bare_keys_and_that_is_said(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, f"{topic[1]}/rows.csv")
-    assert "message keys: bare, as no message of the topic tells another form" in result.stdout
+    assert "message keys: bare, as no message of the topic shows another form" in result.stdout
     assert "message keys: bare\n" in produce(servers, topic, f"{topic[1]}/events.jsonl").stdout
 
 
