@@ -1,11 +1,9 @@
-"""The command `streamer`: its subcommands, loaded when they are called for, and its exit codes.
+"""The command `streamer`: subcommands that are imported when they are called, and exit codes.
 
-A command lives in a module of its own, as the click command `command`. Only the module of the command that was called
-is imported, and `--help` imports none: `streamer check` needs neither Kafka nor Redis, and a library that only some
-installations have is named when it is needed. Every error of ours ends as one message on stderr and the
-exit code of whose fault it is: 1 a law is violated, 2 usage and configuration, 3 a server cannot be reached. A program
-that asked for JSON always gets some: an error is one object on stdout, too. What nobody foresaw may quote people's
-values: of that, the kind alone is told, and the lines of the program that led there.
+Each command is a module with a click command `command`. Only the module of the called command is imported, and `--help`
+imports none, so that `check` needs neither Kafka nor Redis. An error of ours is one message on stderr, with --json also
+one object on stdout, and the exit code says whose fault it is: 1 a violated law, 2 usage and configuration, 3 a server.
+The text of any other error may quote people's values: only its class and its lines of code are printed.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError,
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
-UNFORESEEN = "report it with the lines of the program on stderr, which quote nobody's values"
+UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 AS_JSON = "streamer.as_json"
-"""Where a call keeps whether it was made with --json."""
+"""The key in click's context that says whether --json was given."""
 
 
 class Listed(NamedTuple):
@@ -42,7 +40,7 @@ class Listed(NamedTuple):
 
     module: str
     help: str  # what `streamer --help` shows, on one line of 80 columns
-    extra: str | None = None  # brings the libraries that the base installation lacks
+    extra: str | None = None  # the extra of the package that installs what the command needs
 
 
 COMMANDS = {
@@ -53,31 +51,31 @@ COMMANDS = {
     ),
     "anonymize": Listed("streamer.cli.batch.anonymize", "Anonymizes ROWS.csv and writes the published table."),
     "compare": Listed("streamer.cli.batch.compare", "Prints what every algorithm costs and risks on ROWS.csv."),
-    "topics": Listed("streamer.cli.stream.topics", "Makes or checks the topics of a table.", "stream"),
+    "topics": Listed("streamer.cli.stream.topics", "Creates or checks the topics of a table.", "stream"),
     "connect": Listed(
         "streamer.cli.stream.connect", "Prints settings of a source, a sink or a reader of a table.", "stream"
     ),
     "produce": Listed("streamer.cli.stream.produce", "Sends a file to the input topic of a table.", "stream"),
-    "load": Listed("streamer.cli.stream.load", "Begins an empty table with all rows of a file.", "stream"),
+    "load": Listed("streamer.cli.stream.load", "Loads all rows of a file into an empty table.", "stream"),
     "worker": Listed("streamer.cli.operate.worker", "Keeps shards of a table current until it is stopped.", "stream"),
     "subscribe": Listed("streamer.cli.stream.subscribe", "Reads the published table from Kafka; keeps copies of it."),
     "status": Listed("streamer.cli.operate.status", "Shows the state of every shard, and what is wrong.", "stream"),
     "groups": Listed("streamer.cli.operate.groups", "Shows QI groups with their boxes, sizes and losses.", "stream"),
     "explain": Listed("streamer.cli.operate.explain", "Explains why a row is in its QI group.", "stream"),
     "dead-letters": Listed(
-        "streamer.cli.operate.dead_letters", "Shows the dead letters of a table; tries them again.", "stream"
+        "streamer.cli.operate.dead_letters", "Shows the dead letters of a table; retries them.", "stream"
     ),
-    "rebuild": Listed("streamer.cli.operate.rebuild", "Has the whole table anonymized again while it runs.", "stream"),
-    "skip": Listed("streamer.cli.operate.skip", "Has one message of the input skipped, as a dead letter.", "stream"),
+    "rebuild": Listed("streamer.cli.operate.rebuild", "Anonymizes the whole table again while it runs.", "stream"),
+    "skip": Listed("streamer.cli.operate.skip", "Skips one message of the input; it becomes a dead letter.", "stream"),
     "end-snapshot": Listed(
-        "streamer.cli.operate.end_snapshot", "Has shards publish a snapshot as far as it has come.", "stream"
+        "streamer.cli.operate.end_snapshot", "Publishes an unfinished snapshot as far as it has come.", "stream"
     ),
     "reload": Listed("streamer.cli.operate.reload", "Loads the table again from its source.", "stream"),
     "replay": Listed("streamer.cli.stream.replay", "Replays a file of events and writes what it would publish."),
     "verify": Listed("streamer.cli.batch.verify", "Checks the laws of a published changelog."),
     "index": Listed("streamer.cli.operate.index", "Writes the QI group of every source row of a live table.", "stream"),
-    "warm": Listed("streamer.cli.batch.warm", "Compiles ahead what is compiled when first needed."),
-    "demo": Listed("streamer.cli.demo.command", "Shows the whole way with real people's data.", "demo"),
+    "warm": Listed("streamer.cli.batch.warm", "Compiles in advance what is compiled on first use."),
+    "demo": Listed("streamer.cli.demo.command", "Shows everything at work, with invented people.", "demo"),
 }
 
 
@@ -95,7 +93,7 @@ class LazyGroup(click.Group):
             with needs_extra(extra) if extra else nullcontext():
                 command: click.Command = import_module(module).command
         except LibraryMissing:
-            if ctx.resilient_parsing:  # a shell completes: what it prints would stand in the line that is typed
+            if ctx.resilient_parsing:  # completion: the shell would show the message in the line that is being typed
                 return None
             raise
         return command
@@ -122,8 +120,8 @@ class LazyGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # closed before we began: nobody wants to hear it
-                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
+            if getattr(sys, name) is None:  # closed before the process started
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
         with terminated_in_order():
             return super().main(*args, **kwargs)
 
@@ -132,12 +130,12 @@ class LazyGroup(click.Group):
             return self._invoke(ctx)
         except StreamerError as error:
             say(f"streamer: {error}", err=True)
-            with suppress(OSError):  # what has no room, perhaps
-                _tell_program(ctx, str(error), error, error.exit_code, error.hint)
+            with suppress(OSError):  # a full disk
+                _print_json(ctx, str(error), error, error.exit_code, error.hint)
             ctx.exit(error.exit_code)
         except click.ClickException as error:
             path = (error.ctx or ctx).command_path if isinstance(error, click.UsageError) else ctx.command_path
-            _tell_program(ctx, error.format_message(), error, error.exit_code, f"`{path} --help` says what it takes")
+            _print_json(ctx, error.format_message(), error, error.exit_code, f"`{path} --help` says what it takes")
             if not isinstance(error, click.UsageError) or isinstance(error, click.exceptions.NoArgsIsHelpError):
                 raise
             _show_usage(error.ctx or ctx)
@@ -147,35 +145,34 @@ class LazyGroup(click.Group):
             ctx.exit(INTERRUPTED)
         except (click.exceptions.Exit, click.Abort):
             raise
-        except BrokenPipeError:  # click ends for it in silence
+        except BrokenPipeError:  # click ends silently
             raise
         except Exception as error:
-            said = f"an error that nobody foresaw ({type(error).__name__})"
+            text = f"an unexpected error ({type(error).__name__})"
             traceback.print_tb(error.__traceback__)
-            say(f"streamer: {said}; its text may quote people's values. Report it with the lines above", err=True)
-            _tell_program(ctx, said, error, EXIT_LAW, UNFORESEEN)
+            say(f"streamer: {text}; its text may quote people's values. Report it with the lines above", err=True)
+            _print_json(ctx, text, error, EXIT_LAW, UNFORESEEN)
             ctx.exit(EXIT_LAW)
 
     def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except OSError as error:
-            if error.errno in NO_ROOM:
+            if error.errno in DISK_FULL:
                 raise UsageError(f"not everything could be written: {error.strerror}; make room, then repeat") from None
             raise
 
 
 def _show_usage(ctx: click.Context) -> None:
-    """As click does it, which breaks no sentence behind it."""
+    """As click shows it; click would not wrap the message after it."""
     click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.\n", err=True)
 
 
-def _tell_program(ctx: click.Context, text: str, error: Exception, exit_code: int, hint: str) -> None:
-    """The error as one JSON object, where the command was called with --json."""
+def _print_json(ctx: click.Context, text: str, error: Exception, exit_code: int, hint: str) -> None:
+    """Prints the error as one JSON object if the command was called with --json."""
     if ctx.meta.get(AS_JSON):
-        kind = type(error).__name__
-        said = {"ok": False, "error": text, "hint": hint, "kind": kind, "exit_code": exit_code}
-        click.echo(msgspec.json.encode(said))
+        report = {"ok": False, "error": text, "hint": hint, "kind": type(error).__name__, "exit_code": exit_code}
+        click.echo(msgspec.json.encode(report))
 
 
 @click.group(name="streamer", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

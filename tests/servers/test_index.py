@@ -132,7 +132,7 @@ def test_a_table_that_changes_without_a_pause_is_refused_after_some_readings(
     result = live.run("index", "--out", tmp_path / "index.csv")
     assert result.exit_code == 2
     assert len(readings) == 10
-    assert "stop its worker meanwhile" in result.stderr
+    assert "stop its worker first" in result.stderr
     assert not (tmp_path / "index.csv").exists()
 
 

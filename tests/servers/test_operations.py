@@ -100,8 +100,8 @@ def test_a_tables_life_goes_by_the_document(world: WorkedTable, tmp_path: Path) 
     assert "71" not in people_kept(world)
 
     worker.terminate()
-    for line in block_under("Begin anew").splitlines():
-        assert shell(world, tmp_path, line).count("the input goes on at") == SHARDS
+    for line in block_under("Reload").splitlines():
+        assert shell(world, tmp_path, line).count("the input is read on from") == SHARDS
         assert len(people_kept(world)) == PEOPLE
 
     delete_topics(world, LIVE, POSITIONS)

@@ -123,7 +123,7 @@ def test_rows_are_sent_under_keys_as_the_topic_has_them(
 
 def test_a_topic_that_tells_no_form_gets_bare_keys_and_that_is_said(servers: Servers, topic: Topic) -> None:
     result = produce(servers, topic, f"{topic[1]}/rows.csv")
-    assert "message keys: bare, as no message of the topic tells another form" in result.stdout
+    assert "message keys: bare, as no message of the topic shows another form" in result.stdout
     assert "message keys: bare\n" in produce(servers, topic, f"{topic[1]}/events.jsonl").stdout
 
 
@@ -475,7 +475,7 @@ def test_what_ctrl_c_interrupted_goes_on_behind_what_was_sent(
     result = produce(servers, topic, path)
     assert result.exit_code == 130, result.output
     assert "12 messages to" in result.stdout
-    assert "interrupted behind row or line 12: to go on, say the same with --from 13" in result.stdout
+    assert "interrupted after row or line 12: to go on, repeat the command with --from 13" in result.stdout
     assert len(ops(servers, topic)) == 12
     monkeypatch.setattr(sender_module.Sender, "send", send)
     assert produce(servers, topic, path, "--from", "13").exit_code == 0
@@ -513,7 +513,7 @@ def test_what_was_interrupted_before_its_first_row_begins_with_that_row_again(
     monkeypatch.setattr(StopSign, "until_up", nothing)
     result = produce(servers, topic, path, "--from", "5")
     assert result.exit_code == 130, result.output
-    assert "behind row or line 4: to go on, say the same with --from 5" in result.stdout
+    assert "after row or line 4: to go on, repeat the command with --from 5" in result.stdout
 
 
 def test_of_upserts_with_one_key_none_is_refused_and_the_last_one_counts(servers: Servers, topic: Topic) -> None:

@@ -272,6 +272,6 @@ def test_a_request_that_no_worker_takes_up_is_told(world: WorkedTable, monkeypat
     options = ["--table", str(world.table), "--kafka", world.bootstrap, "--redis", world.environment["REDIS_URL"]]
     waited = CliRunner().invoke(main, ["rebuild", *options, "--wait"])
     assert waited.exit_code == 1
-    assert waited.output.count("no worker has taken it up") == SHARDS
+    assert waited.output.count("no worker has begun it") == SHARDS
     trial = CliRunner().invoke(main, ["rebuild", *options, "--dry-run"])
     assert (trial.exit_code, trial.output.count("has no row")) == (0, SHARDS), trial.output

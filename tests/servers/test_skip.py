@@ -61,7 +61,7 @@ def test_what_is_asked_for_is_found_by_the_shard_and_by_no_other(shard: Input) -
     assert shard.skips() == set()
     for offset in (4, 9, 9):
         done = shard.skip(offset)
-        assert (done.exit_code, f"offset {offset} of shard 2 will be passed over" in done.output) == (0, True)
+        assert (done.exit_code, f"offset {offset} of shard 2 will be skipped" in done.output) == (0, True)
     assert shard.skips() == {4, 9}
     assert shard.skips(0) == set()
 

@@ -106,7 +106,7 @@ def test_a_topic_with_another_setting_is_refused_once_the_others_are_made(server
     told = f"wanted compact (`kafka-configs --bootstrap-server {servers.kafka_bootstrap} --alter --entity-type topics"
     assert f"{name}.live: cleanup.policy is delete, {told} --entity-name {name}.live --add-config" in refused.stderr
     assert existing(servers, name) == {topic.name for topic in topics_of(name, ROWS)}
-    assert "no existing one was changed" in refused.stderr
+    assert "no existing topic was changed" in refused.stderr
 
 
 def test_an_input_that_expires_is_refused(servers: Servers, table: Table) -> None:
@@ -156,7 +156,7 @@ def test_an_input_that_dropped_messages_before_it_was_adopted_is_told(servers: S
         answer.result(20)
     adopted = topics(servers, table, "create", "--adopt")
     assert adopted.exit_code == 0, adopted.output
-    assert f"{changes} has dropped its first messages already" in adopted.stderr
+    assert f"{changes} has lost its first messages" in adopted.stderr
     assert f"adopted  {changes}  1 partition  " in adopted.stdout
 
 
@@ -165,7 +165,7 @@ def test_partitions_are_never_changed_and_nothing_is_adopted_beside_them(servers
     make(servers, f"{name}.changes", 1, retention_ms="604800000")
     refused = topics(servers, table, "create", "--adopt", "--shards", "4")
     assert refused.exit_code == 2
-    assert "would come to other shards than the row" in refused.stderr
+    assert "would get into other shards than the row" in refused.stderr
     assert "delete all topics" in refused.stderr
     assert setting_of(servers, f"{name}.changes", "retention.ms") == "604800000"
     assert existing(servers, name) == {f"{name}.changes"}
@@ -175,7 +175,7 @@ def test_who_did_not_ask_for_it_is_told_of_adopt(servers: Servers, table: Table)
     make(servers, f"{table[0]}.changes", 1, retention_ms="604800000")
     refused = topics(servers, table, "create")
     assert refused.exit_code == 2
-    assert "`streamer topics create --adopt` sets them" in refused.stderr
+    assert "`streamer topics create --adopt` corrects them" in refused.stderr
     assert setting_of(servers, f"{table[0]}.changes", "retention.ms") == "604800000"
 
 

@@ -1,43 +1,24 @@
-"""`streamer anonymize`: a whole CSV file at once, by any of the algorithms; no server.
+"""`streamer anonymize`: anonymizes a whole CSV file by any of the algorithms, without a server.
 
-All files appear together, or none does; that one cannot be written is said before any work is done. What is printed
-are counts and measures. The one file that names people, --index, is asked for by name.
+All output files appear together, or none does; one that cannot be written is reported before any work is done. Only
+counts and measures are printed. Only --index writes source keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import msgspec
-import pandas as pd
 
+from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
-from streamer.cli.batch.skip_refused import (
-    facts_of,
-    refused_among,
-    require_some_left,
-    sentence,
-    skip_refused_option,
-    write_list,
-)
-from streamer.cli.support.options import (
-    algorithms,
-    examples,
-    json_option,
-    k_option,
-    merge_option,
-    refine_option,
-    require_apart,
-    seed_option,
-    suppression_option,
-    table_option,
-)
+from streamer.cli.support import options as shared
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import figure, say, say_facts, so_many
+from streamer.cli.support.tables import figure, plural, say, say_facts
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
@@ -45,10 +26,9 @@ from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
 from streamer.table.data_warnings import unlisted_rows, unlisted_sentences, warning_of_individuals, without_refused
-from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
-from streamer.table.schema import Table
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -56,30 +36,32 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
 @click.command(
     name="anonymize",
-    epilog=examples(
+    epilog=shared.examples(
         "streamer anonymize --table mine rows.csv -o anonymous.csv",
         "streamer anonymize --table mine rows.csv -o anonymous.csv --algorithm mondrian --report report.html",
     ),
 )
-@table_option
-@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@shared.table_option
+@shared.rows_argument
 @click.option(
     "--algorithm",
     metavar="NAME",
     default=DEFAULT_ALGORITHM,
     show_default=True,
-    shell_complete=algorithms,
-    help="`compare` lists what there is.",
+    shell_complete=shared.algorithms,
+    help="`compare` lists them.",
 )
 @click.option(
     "-o", "--out", metavar="OUT.csv", required=True, type=click.Path(path_type=Path), help="The anonymous table."
 )
-@click.option("--index", metavar="PRIVATE.csv", type=click.Path(path_type=Path), help="Which source row is where.")
+@click.option(
+    "--index", metavar="PRIVATE.csv", type=click.Path(path_type=Path), help="Which source row is in which QI group."
+)
 @click.option(
     "--report",
     metavar="OUT.html",
     type=click.Path(path_type=Path),
-    help="What is guaranteed and what it cost, as a page to hand on.",
+    help="A page that says what is guaranteed and what it cost.",
 )
 @click.option(
     "--form",
@@ -88,13 +70,13 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     show_default=True,
     help="lossy-join: exact quasi-identifiers in OUT-qit.csv, sensitive values in OUT-stt.csv, joined by QI group.",
 )
-@skip_refused_option
-@k_option
-@suppression_option
-@refine_option
-@merge_option
-@seed_option
-@json_option
+@skip_refused.skip_refused_option
+@shared.k_option
+@shared.suppression_option
+@shared.refine_option
+@shared.merge_option
+@shared.seed_option
+@shared.json_option
 def command(
     table: str,
     data: Path,
@@ -113,15 +95,15 @@ def command(
 ) -> None:
     """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
 
-    The privacy model is table.yaml's: k, and l, alpha, beta or r where it says so. QI groups are numbered from 1 in the
-    order of the values that they publish, those that publish the same by chance; the order of the rows says nothing
-    about whose they are. --index is private: it names every row's QI group, by the
-    key, or by the number of the row where the data has no key column.
+    The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
+    order of the values that they publish, and at random if they publish the same. The order of the rows says nothing
+    about whose they are. --index is private: it says the QI group of every row, by the key, or by the number of the row
+    if the data has no key column.
     """
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)
     paths = [*outputs, *filter(None, (index, report, left_out))]
-    require_apart([*files_of(table), data], paths)
+    shared.require_distinct([*files_of(table), data], paths)
     if report is not None:
         require_report()
     schema = with_k(load_table(table, needs_key=False), k)
@@ -131,8 +113,8 @@ def command(
         with progress.stage("read"):
             frame = read_rows(data)
             schema = without_absent_key(schema, frame)
-        refused = refused_among(schema, frame, progress) if left_out is not None else []
-        require_some_left(refused, len(frame))
+        refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
+        skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
             frame = without_refused(frame, refused)
             encoded = Encoder(schema).frame(frame)
@@ -142,12 +124,15 @@ def command(
             recoding = run(chosen, microdata, model, replace(options, on_progress=on_progress))
         with progress.stage("measure"):
             facts = described(chosen, options, microdata, recoding, model, form)
-            facts["left_out"] = left_out and facts_of(refused, len(frame) + len(refused), left_out)
+            facts["left_out"] = left_out and skip_refused.facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
-            facts["warnings"] = _warnings(schema, encoded, unlisted)
+            facts["warnings"] = warning_of_individuals(encoded.individuals, schema.individual)
+            facts["warnings"] += unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows")
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
-            published = dict(zip(outputs, _publications(form, microdata, recoding), strict=True))
+            is_joined = form == LOSSY_JOIN
+            made = lossy_join_frames(microdata, recoding) if is_joined else [published_frame(microdata, recoding)]
+            published = dict(zip(outputs, made, strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
             for path, of in published.items():
                 write_rows(of, files[path])
@@ -156,7 +141,7 @@ def command(
             if report is not None:
                 files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
             if left_out is not None:
-                write_list(refused, files[left_out])
+                skip_refused.write_list(refused, files[left_out])
     facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
     if as_json:
         click.echo(msgspec.json.encode(facts))
@@ -164,25 +149,15 @@ def command(
         _print(facts)
 
 
-def _warnings(schema: Table, encoded: EncodedRows, unlisted: Mapping[str, int]) -> list[str]:
-    return [
-        *warning_of_individuals(encoded.individuals, schema.individual),
-        *unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows"),
-    ]
-
-
 def output_paths(out: Path, form: str) -> list[Path]:
-    """The files that a form of publication writes for OUT.csv."""
+    """The files that are written for OUT.csv."""
     return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
 
 
 def described(
     algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model, form: str
 ) -> dict[str, Any]:
-    """What was done and what came of it, as plain values: counts, settings and the form's measures.
-
-    Chance is not among the settings: readers of the report must not have it.
-    """
+    """A run as plain values: algorithm, settings, measures. Readers of a report must not have the seed."""
     table = microdata.table
     levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
     return {
@@ -204,16 +179,8 @@ def described(
     }
 
 
-# -- files ----------------------------------------------------------------------------------------------------------
-
-
-def _publications(form: str, microdata: Microdata, recoding: Recoding) -> Sequence[pd.DataFrame]:
-    """What stands in each of `output_paths`."""
-    return [published_frame(microdata, recoding)] if form == ROWS else lossy_join_frames(microdata, recoding)
-
-
 def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[str, str]]:
-    names = [*group_names(recoding), ""]  # SUPPRESSED is -1: the last one
+    names = [*group_names(recoding), ""]  # SUPPRESSED is -1, which takes the last one
     return ((source_key, names[group]) for source_key, group in zip(source_keys, recoding.qi_group, strict=True))
 
 
@@ -236,7 +203,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     if measures["risk"] is None:
         del lines["risk"]
     if facts["left_out"] is not None:
-        lines["left out"] = sentence(facts["left_out"])
+        lines["left out"] = skip_refused.sentence(facts["left_out"])
     say_facts(lines)
     for warning in facts["warnings"]:
         say(f"warning: {warning}")
@@ -245,12 +212,12 @@ def _print(facts: Mapping[str, Any]) -> None:
 def _loss(facts: Mapping[str, Any]) -> str:
     if facts["form"] == LOSSY_JOIN:
         true = figure(facts["measures"]["joined_true"])
-        return f"which of a QI group's quasi-identifiers belongs to which of its rows: a guess is right with {true}"
+        return f"a guess which of a QI group's quasi-identifiers belong to which of its rows is right with {true}"
     return f"NCP {figure(facts['measures']['ncp'])} (0: exact values, 1: nothing left)"
 
 
 def _groups(measures: Mapping[str, Any]) -> str:
     if not measures["groups"]:
         return "none"
-    smallest = so_many(measures["k"], "row")
+    smallest = plural(measures["k"], "row")
     return f"{measures['groups']:,}, the smallest of {smallest}, {figure(measures['aes'])} on average"

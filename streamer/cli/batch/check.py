@@ -1,8 +1,4 @@
-"""`streamer check`: what a table.yaml means, and what it would do to a data file; nothing is published.
-
-Without --data it answers at once, and needs neither Kafka nor Redis. A data file's rows are counted, by reason and
-column, and tried; no value of them is shown.
-"""
+"""`streamer check`: what a table.yaml means, and what it would do to a data file. Publishes nothing, shows no value."""
 
 from __future__ import annotations
 
@@ -17,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
-from streamer.cli.support.options import examples, json_option, require_apart, table_option
+from streamer.cli.support.options import examples, json_option, require_distinct, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import figure, grid_of, print_table, say, so_many
+from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
 from streamer.errors import EXIT_LAW, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.topics import QIT, STT
@@ -27,45 +23,36 @@ from streamer.privacy.models import SubjectCodes, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
+from streamer.table import data_warnings
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.data_warnings import (
-    beside_nulls,
-    counted,
-    null_text,
-    unlisted_rows,
-    unlisted_sentences,
-    warning_of,
-    warning_of_individuals,
-    without_refused,
-)
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import atomic_writer, read_rows
 from streamer.table.hierarchy import labels_beside_their_leaves
-from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.microdata import microdata_of
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.scalars import CLOCKS, decimal_text, moment_text
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
-# What a table.yaml would do to a data file: rows counted, by reason and column, and tried; no value is shown.
-
 ROWS_TRIED_MAX = 100_000
-"""Rows that costs are computed from: the first accepted ones."""
+"""Costs are computed from the first accepted rows, at most so many."""
+
+# -- a data file ------------------------------------------------------------------------------------------------------
 
 
 def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, progress: Stages) -> dict[str, Any]:
-    """What would become of the rows of a data file; counts, shares and column names only.
+    """What would happen to the rows of a data file: counts, shares and column names.
 
-    left_out: where to list the refused rows. no_costs: do not try what other k and grids cost.
+    left_out: where to list the refused rows. no_costs: do not try other k and grids.
     """
     with progress.stage("read"):
         frame = read_rows(path)
-    keyless = [*_without_key(table, frame)]
+    about_key = [*_key_missing(table, frame)]
     table, model = without_absent_key(table, frame), model_of(table)
     refused = refused_among(table, frame, progress)
     with progress.stage("encode"):
-        left = without_refused(frame, refused)
+        left = data_warnings.without_refused(frame, refused)
         accepted = Encoder(table).frame(left)
     if left_out is not None:
         with atomic_writer(left_out, text=True) as file:
@@ -76,35 +63,35 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
     shortfall = model.shortfall(
         SubjectCodes(table, model).of(accepted.values, accepted.individuals), subject_names(table, model)
     )
-    tried = _tried(used, progress) if n and not no_costs else None
+    tried = None
+    if n and not no_costs:
+        with progress.stage("try") as on_progress:
+            tried = costs(used, on_progress)
+    unlisted = data_warnings.unlisted_rows(table, left)
     return {
         "rows": len(frame),
         "accepted": n,
         "hidden_columns": hidden_columns(table, frame.columns),
         "refused": [
-            {"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)
+            {"reason": reason, "column": column or None, "rows": rows}
+            for reason, column, rows in data_warnings.counted(refused)
         ],
         "warnings": [
-            *keyless,
+            *about_key,
             *_warnings(table, individuals, shortfall),
             *_key_warnings(table, accepted),
-            *_null_warnings(table, beside_nulls(table, left)),
-            *unlisted_sentences(table, unlisted_rows(table, left), n, "rows"),
+            *_null_warnings(table, data_warnings.beside_nulls(table, left)),
+            *data_warnings.unlisted_sentences(table, unlisted, n, "rows"),
         ],
         "costs": tried,
     }
 
 
-def _tried(used: Microdata, progress: Stages) -> dict[str, Any]:
-    with progress.stage("try") as on_progress:
-        return costs(used, on_progress)
-
-
-def _without_key(table: Table, frame: pd.DataFrame) -> Iterator[str]:
+def _key_missing(table: Table, frame: pd.DataFrame) -> Iterator[str]:
     if table.source_key and set(table.source_key).isdisjoint(frame.columns):
         names = ", ".join(table.source_key)
         yield (
-            f"the data has no column {names}, the key: rows are told apart by their numbers here and by `anonymize`;"
+            f"the data has no column {names}, the key: `check` and `anonymize` tell rows apart by their numbers;"
             " a stream needs the key"
         )
 
@@ -114,7 +101,7 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     if individuals < table.k:
         return [f"{individuals} {who} are fewer than k = {table.k}: nothing would be published"]
     if individuals < 2 * table.k:
-        return [f"{individuals} {who} are fewer than 2k = {2 * table.k}: they would be one single QI group"]
+        return [f"{individuals} {who} are fewer than 2k = {2 * table.k}: they would be a single QI group"]
     if shortfall:
         return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
     return []
@@ -123,22 +110,20 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
 def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
     for attribute in table.attributes:
         if attribute.name in rows:
+            published = data_warnings.null_text(attribute)
             yield (
-                f"columns.{attribute.name}.null_as: nulls are published as {null_text(attribute)}, as are"
-                f" {rows[attribute.name]:,} rows of which it is true; give nulls a cell or category of their own"
+                f"columns.{attribute.name}.null_as: nulls are published as {published}, as are"
+                f" {rows[attribute.name]:,} rows with such a value; give nulls a cell or category of their own"
             )
 
 
 def _key_warnings(table: Table, rows: EncodedRows) -> list[str]:
-    of_keys = warning_of(rows.source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
-    return of_keys + warning_of_individuals(rows.individuals, table.individual)
+    of_keys = data_warnings.warning_of(rows.source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
+    return of_keys + data_warnings.warning_of_individuals(rows.individuals, table.individual)
 
 
-# -- for people ----------------------------------------------------------------------------------------------------
-
-
-def print_data(data: dict[str, Any]) -> None:
-    say(f"data: {data['accepted']:,} of {so_many(data['rows'], 'row')} would be accepted")
+def _print_data(data: dict[str, Any]) -> None:
+    say(f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted")
     say(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
     if data["refused"]:
         grid = grid_of("refused rows", "reason", "column")
@@ -165,29 +150,26 @@ def _print_costs(tried: dict[str, Any], accepted: int) -> None:
         grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
     print_table(grid)
     if tried["none_suppressing"]:
-        say(f"with {SUPPRESSION:.0%} suppressed it was not tried: {tried['none_suppressing']}")
+        say(f"not tried with {SUPPRESSION:.0%} suppressed: {tried['none_suppressing']}")
     if not tried["attributes"]:
         return
     grid = grid_of("column", "its NCP", "with another grid: NCP of the table")
     for line in tried["attributes"]:
-        others = "; ".join(f"{_grid_text(at['grid'])}: {figure(at['ncp'])}" for at in line["grids"])
+        texts = ((at["grid"], figure(at["ncp"])) for at in line["grids"])
+        others = "; ".join(f"{at if isinstance(at, str) else decimal_text(at)}: {ncp}" for at, ncp in texts)
         grid.add_row(line["name"], figure(line["ncp"]), others)
     print_table(grid)
 
 
-def _grid_text(grid: Decimal | str) -> str:
-    return grid if isinstance(grid, str) else decimal_text(grid)
-
-
 LOSSY_JOIN_REVEALS = (
-    "lossy-join publishes the exact quasi-identifiers (cells of the grid) of everybody: whoever knows somebody's finds"
-    " that this person is in the table, and in which QI group; hidden is only which of the group's sensitive rows is"
-    " whose, as well as privacy.l and privacy.beta demand",
-    "that holds for the table at one moment: whoever sees the two topics change reads, from the cells and the values"
-    " that come or go together, whose the values are; give the topics to those alone who may know that, and others a"
-    " copy of the table (`subscribe --csv`)",
+    "lossy-join publishes the exact quasi-identifiers (cells of the grid) of everybody: anyone who knows somebody's"
+    " quasi-identifiers learns that this person is in the table, and in which QI group; only which of the group's"
+    " sensitive rows is whose is hidden, as well as privacy.l and privacy.beta demand",
+    "that is true of the table at one moment: anyone who sees the two topics change learns whose the values are, from"
+    " the cells and values that come or go together; let only those read the topics who may know that, and give others"
+    " a copy of the table (`subscribe --csv`)",
 )
-"""What a form of publication tells, which nobody who chooses it should learn from somebody else."""
+"""What everyone who chooses the form lossy-join must know."""
 
 _FORMATS_NEED = {
     CONNECT_JSON: ", with Kafka Connect's schema in every record",
@@ -206,11 +188,13 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
     ),
 )
 @table_option
-@click.option("--data", metavar="ROWS.csv", help="A data file to try: which columns stay, which rows are refused.")
+@click.option(
+    "--data", metavar="ROWS.csv", help="A data file to try: which columns are published, which rows are refused."
+)
 @click.option(
     "--connector",
     metavar="URL|FILE",
-    help="Kafka Connect's address, or a connector's configuration as JSON: what would be lost or misread?",
+    help="Kafka Connect's address, or a connector's configuration as JSON: reports what would be lost or misread.",
 )
 @click.option("--no-costs", is_flag=True, help="With --data: do not try other k and grids.")
 @skip_refused_option
@@ -225,23 +209,23 @@ def command(
     left_out: Path | None,
     as_json: bool,
 ) -> None:
-    """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can hold it, what a
-    published row looks like, what never leaves.
+    """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can satisfy it, what
+    a published row looks like, what is never published.
 
-    With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values,
-    and tries what other k and other grids would cost; --skip-refused lists these rows. Of a large file
-    that may take minutes; --no-costs leaves it out. The first time on a machine, it compiles some code, too. A file
-    without the key column is taken as `anonymize` takes it: rows are told apart by their numbers.
-    With --connector it names every setting of a source or sink by which something of this table would be lost or
-    misread, with its mend (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
-    Exit code 1 where a connector has such a setting, 2 where TABLE or ROWS.csv cannot be used at all.
+    With --data it also counts the rows of a CSV file that would be refused, by reason and column, without their values;
+    --skip-refused lists them. It then tries what other k and other grids would cost, which may take minutes for a large
+    file; --no-costs leaves this out. The first time on a machine it compiles some code. If the file has no key column,
+    rows are told apart by their numbers, as in `anonymize`.
+    With --connector it names every setting of a source or sink that would lose or misread something of this table, with
+    the remedy (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
+    Exit code 1 if a connector has such a setting, 2 if TABLE or ROWS.csv cannot be used at all.
     """
     if left_out is not None and data is None:
-        raise UsageError("--skip-refused lists rows of a data file: say --data")
+        raise UsageError("--skip-refused lists rows of a data file: give one by --data")
     if no_costs and data is None:
-        raise UsageError("--no-costs leaves out what is tried with a data file: say --data")
+        raise UsageError("--no-costs leaves out what is tried with a data file: give one by --data")
     if left_out is not None and data is not None:
-        require_apart([*files_of(table), Path(data)], [left_out])
+        require_distinct([*files_of(table), Path(data)], [left_out])
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:
@@ -260,11 +244,11 @@ def command(
         ctx.exit(EXIT_LAW)
 
 
-# -- what the table means -------------------------------------------------------------------------------------------
+# -- table.yaml -------------------------------------------------------------------------------------------------------
 
 
 def describe(table: Table) -> dict[str, Any]:
-    """table.yaml as plain values, with a published row as an example."""
+    """table.yaml as plain values, with an example of a published row."""
     model = model_of(table)
     return {
         "table": table.name,
@@ -288,8 +272,8 @@ def describe(table: Table) -> dict[str, Any]:
 def _table_warnings(table: Table) -> Iterator[str]:
     yield from sql_warnings(table)
     chosen = ALGORITHMS[table.rebuilding.algorithm]
-    for said in objections(chosen, table, model_of(table)):
-        yield f"rebuild.algorithm: {chosen.name} cannot rebuild this table: {said}"
+    for objection in objections(chosen, table, model_of(table)):
+        yield f"rebuild.algorithm: {chosen.name} cannot rebuild this table: {objection}"
     if table.form == LOSSY_JOIN:
         yield from LOSSY_JOIN_REVEALS
     for attribute in table.attributes:
@@ -298,14 +282,15 @@ def _table_warnings(table: Table) -> Iterator[str]:
         if wrong:
             leaf, label = wrong[0]
             yield (
-                f"columns.{attribute.name}.hierarchy: {len(wrong)} labels do not hold their leaf, the first {leaf}"
-                f" under {label}; what is published is made from the leaves, not from the labels"
+                f"columns.{attribute.name}.hierarchy: {len(wrong)} labels do not contain their leaf, the first {leaf}"
+                f" under {label}; intervals are published from the leaves, not from the labels"
             )
 
 
 def _described(attribute: Attribute) -> dict[str, Any]:
     shared = {"name": attribute.name, "role": "quasi-identifier", "unit": attribute.unit}
-    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as", "nulls_published": null_text(attribute)}
+    null_text = data_warnings.null_text(attribute)
+    nulls = {"nulls": "refused" if attribute.null_code is None else "null_as", "nulls_published": null_text}
     if isinstance(attribute, CategoricalAttribute):
         tree = attribute.hierarchy
         return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
@@ -323,7 +308,6 @@ def _described(attribute: Attribute) -> dict[str, Any]:
 
 
 def _described_calendar(attribute: TemporalAttribute) -> dict[str, Any]:
-    """Cells of the calendar; the unit counts them."""
     calendar = attribute.calendar
     return {
         "type": calendar.clock.name,
@@ -344,17 +328,14 @@ def _described_kept(column: KeptColumn) -> dict[str, Any]:
 
 
 def _published_columns(table: Table) -> list[str] | dict[str, list[str]]:
-    """Columns of what is published, of a lossy join by table."""
+    """The published columns; of a lossy join by table."""
     if table.form == LOSSY_JOIN:
         return {QIT: list(qit_columns(table)), STT: list(stt_columns(table))}
     return list(group_columns(table) if table.form == GROUPS else published_columns(table))
 
 
 def _example(table: Table) -> dict[str, Any]:
-    """What is published, with a box two cells wide in every column of intervals, and the whole tree in the others.
-
-    A lossy join publishes one cell of each.
-    """
+    """A published row: two cells wide in columns of intervals, the root in categories; of a lossy join single cells."""
     kept: dict[str, Any] = {column.name: _example_value(column) for column in table.kept}
     row: dict[str, Any] = {QI_GROUP: "0-1"}
     for attribute in table.attributes:
@@ -376,9 +357,6 @@ def _example_value(column: KeptColumn) -> object:
     return {"integer": 0, "decimal": Decimal("0.5"), "boolean": True}.get(column.type or "", "...")
 
 
-# -- for people -----------------------------------------------------------------------------------------------------
-
-
 def _print(report: dict[str, Any]) -> None:
     counted = report["individual"] or "rows"
     key = ", ".join(report["key"]) or "none (a stream needs one)"
@@ -395,17 +373,17 @@ def _print(report: dict[str, Any]) -> None:
             say(f"nulls of {column['name']} are published as {column['nulls_published']}")
     say(f"privacy: every QI group has {report['model']}")
     for algorithm in report["algorithms"]:
-        said = f"cannot hold it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
-        say(f"  {algorithm['name']}: {said}")
+        text = f"cannot satisfy it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
+        say(f"  {algorithm['name']}: {text}")
     for warning in report["warnings"]:
         say(f"warning: {warning}")
     what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
-    example = msgspec.json.format(_to_json(report["example"]), indent=0)  # with blanks, at which a line may end
+    example = msgspec.json.format(_to_json(report["example"]), indent=0)  # with blanks, so that it can be wrapped
     say(f"{what}: {example.decode()}")
     if report["format"] != JSON:
-        say(f"which is written as {report['format']}{_FORMATS_NEED[report['format']]}")
+        say(f"it is written as {report['format']}{_FORMATS_NEED[report['format']]}")
     if "data" in report:
-        print_data(report["data"])
+        _print_data(report["data"])
     if "connectors" in report:
         from streamer.cli.stream.connector_check import print_connectors
 

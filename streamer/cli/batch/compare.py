@@ -1,8 +1,7 @@
-"""`streamer compare`: every algorithm on one table, side by side; no table is written, a page where it is asked for.
+"""`streamer compare`: every algorithm on one table, side by side; writes at most a page.
 
-Algorithms stand in the catalog's order, and one that cannot do what table.yaml asks is listed with its reason. A few
-rows go first, so that what an algorithm compiles once per machine is not counted as its time. --suppression and
---refine go to the algorithms that know them: the question is what each can make of the table.
+Algorithms are in the catalog's order; one that cannot do what table.yaml asks is listed with the reason. Each runs on
+a few rows first, so that compiling is not counted as its time.
 """
 
 from __future__ import annotations
@@ -18,18 +17,9 @@ import numpy as np
 from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
-from streamer.cli.support.options import (
-    examples,
-    json_option,
-    k_option,
-    refine_option,
-    require_apart,
-    seed_option,
-    suppression_option,
-    table_option,
-)
+from streamer.cli.support import options as shared
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import figure, print_table, say, say_facts, so_many
+from streamer.cli.support.tables import figure, plural, print_table, say, say_facts
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
@@ -41,7 +31,7 @@ from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.yaml.loading import files_of, load_table
 
 FEW = 200
-"""Rows of the first run."""
+"""Rows of the first run, which compiles."""
 
 SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 """The measures of the table for people; JSON has all of them."""
@@ -49,18 +39,18 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 
 @click.command(
     name="compare",
-    epilog=examples(
+    epilog=shared.examples(
         "streamer compare --table mine rows.csv", "streamer compare --table mine rows.csv --report report.html"
     ),
 )
-@table_option
-@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@shared.table_option
+@shared.rows_argument
 @click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="The comparison as a page.")
-@k_option
-@suppression_option
-@refine_option
-@seed_option
-@json_option
+@shared.k_option
+@shared.suppression_option
+@shared.refine_option
+@shared.seed_option
+@shared.json_option
 def command(
     table: str,
     data: Path,
@@ -71,16 +61,16 @@ def command(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; no table is written.
+    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; writes no table.
 
-    --suppression and --refine are given to the algorithms that know them.
+    --suppression and --refine apply to the algorithms that know them.
     """
     schema = with_k(load_table(table, needs_key=False), k)
     model, options = model_of(schema), checked_options(suppression, refine, seed=seed)
     paths = [] if report is None else [report]
     if paths:
         require_report()
-    require_apart([*files_of(table), data], paths)
+    shared.require_distinct([*files_of(table), data], paths)
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)
@@ -101,13 +91,13 @@ def command(
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:
-    """Of the options those that the algorithm knows."""
+    """The options, without those that the algorithm does not know."""
     suppression, refine = options.suppression * algorithm.suppresses, options.refine * algorithm.refines
     return replace(options, suppression=suppression, refine=refine)
 
 
 def _run_on_few(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options) -> None:
-    """Runs on rows from the first to the last, if these hold the model, so that everything is compiled."""
+    """Runs on rows spread over the table, if these satisfy the model, so that everything is compiled."""
     few = microdata.rows(np.linspace(0, len(microdata) - 1, min(len(microdata), FEW), dtype=np.int64))
     if model.holds(few.subjects(model.subjects)):
         run(algorithm, few, model, options)
@@ -118,8 +108,8 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         its_options = options_for(algorithm, options)
         facts: dict[str, Any] = {"name": algorithm.name, "what": algorithm.what, "source": algorithm.source}
         facts["default"] = algorithm.name == DEFAULT_ALGORITHM
-        if said := objections(algorithm, microdata.table, model, its_options):
-            yield facts | {"cannot": list(said)}
+        if found := objections(algorithm, microdata.table, model, its_options):
+            yield facts | {"cannot": list(found)}
             continue
         with progress.stage("compile"):
             _run_on_few(algorithm, microdata, model, its_options)
@@ -138,7 +128,7 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
 
 
 def _print(report: dict[str, Any]) -> None:
-    rows = so_many(report["rows"], "row")
+    rows = plural(report["rows"], "row")
     say(f"table {report['table']}, {rows}; every QI group has {report['model']}")
     tried = [found for found in report["algorithms"] if "measures" in found]
     shown = [name for name in SHOWN_MEASURES if name != "suppressed" or any(found["measures"][name] for found in tried)]

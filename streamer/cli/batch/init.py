@@ -9,29 +9,21 @@ from pathlib import Path
 
 import click
 
-from streamer.cli.support.options import examples
+from streamer.cli.support.options import examples, rows_argument
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
+from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
-from streamer.table.draft.yaml_text import (
-    FOLDER,
-    NearKey,
-    hierarchy_names,
-    hierarchy_text,
-    near_key_of,
-    no_key,
-    table_text,
-)
 from streamer.table.files import atomic_writers, read_rows
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
-_NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @click.command(name="init", epilog=examples("streamer init rows.csv -o mine"))
-@click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+@rows_argument
 @click.option(
     "-o",
     "--out",
@@ -44,37 +36,37 @@ _NO_TABLE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 def command(data: Path, out: Path) -> None:
     """Drafts a table.yaml, with its hierarchy files, from ROWS.csv.
 
-    Types, scales and obvious hierarchies are guessed; the roles of the columns are yours to judge, and the file says
-    what to check. Nothing is overwritten.
+    It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
+    check. Nothing is overwritten.
     """
     with stages(as_json=False) as progress:
         with progress.stage("read"):
             frame = read_rows(data)
         if is_no_header(list(frame.columns)):
             raise UsageError(
-                f"{data}: its first line seems to be a row: most names in it are numbers or dates; put a line with the"
+                f"{data}: its first line looks like a row: most of its names are numbers or dates; put a line with the"
                 " names of the columns before it"
             )
         texts = {name: frame[name].tolist() for name in frame.columns}
         if len(frame) < 2:
-            raise UsageError(f"{data}: has {so_many(len(frame), 'row')}; a table of people begins with two")
+            raise UsageError(f"{data}: has {plural(len(frame), 'row')}; a table needs at least two")
         with progress.stage("look"):
-            source_key = source_key_of(texts) or near_key_of(texts)
+            source_key = source_key_of(texts) or yaml_text.near_key_of(texts)
             columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
         raise UsageError(f"{data}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
-    name = _NO_TABLE_NAME.sub("-", data.stem).strip("-._")[:200] or "table"
+    name = _NOT_IN_NAMES.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
-    files = {out / FILE_NAME: table_text(name, data.name, len(frame), source_key, k, columns)}
-    named = hierarchy_names(columns)
-    files |= {out / named[column.name]: hierarchy_text(column) for column in columns if column.name in named}
+    files = {out / FILE_NAME: yaml_text.table_text(name, data.name, len(frame), source_key, k, columns)}
+    named = yaml_text.hierarchy_names(columns)
+    files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
     _write(files)
     _print(out, source_key, columns, data)
 
 
 def _apart(columns: list[Drafted]) -> Iterator[Drafted]:
-    """The same, with columns left out that would be published under a name that is taken."""
+    """The columns; those that would be published under a name that is taken lose their role."""
     taken = {"qi_group"}
     for column in columns:
         ends = (f"{column.name}_lo", f"{column.name}_hi")
@@ -89,26 +81,23 @@ def _apart(columns: list[Drafted]) -> Iterator[Drafted]:
 def _write(files: dict[Path, str]) -> None:
     for path in files:
         if path.exists():
-            raise UsageError(f"{path}: is there already, and is not overwritten; remove it, or choose another -o")
+            raise UsageError(f"{path}: exists already and is not overwritten; remove it, or choose another -o")
     for path in files:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{path.parent}: cannot be made: {error.strerror}") from None
+            raise UsageError(f"{path.parent}: cannot be created: {error.strerror}") from None
     with atomic_writers(list(files), text=True) as opened:
         for file, text in zip(opened, files.values(), strict=True):
             file.write(text)
 
 
-def _print(out: Path, source_key: str | NearKey | None, columns: list[Drafted], data: Path) -> None:
-    if isinstance(source_key, str):
-        told = f"key {source_key}, which is never published"
-    else:
-        told = no_key(source_key)
-    say(f"written: {out / FILE_NAME}; {told}")
+def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: Path) -> None:
+    key = f"key {source_key}, which is never published" if isinstance(source_key, str) else yaml_text.no_key(source_key)
+    say(f"written: {out / FILE_NAME}; {key}")
     for column in columns:
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):
-        say(f"The values of the categories stand in {out / FOLDER}/: keep it as private as the data.")
-    say("Roles are a judgement: check every line. Then ask what it means, and what k and grids cost:")
+        say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
+    say("The roles are guesses: check every line. Then ask what it means, and what k and grids cost:")
     say(f"  streamer check --table {out} --data {data}")

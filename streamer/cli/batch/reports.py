@@ -1,7 +1,4 @@
-"""What the reports of `anonymize` and `compare` have in common: where they come from, and what more privacy would cost.
-
-The report's modules are imported when one is asked for: drawing takes a second to load.
-"""
+"""The reports of `anonymize` and `compare`. Their modules, which take a second to load, are imported on use."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def require_report() -> None:
-    """Raises LibraryMissing, before any work is done, if what writes a report is not installed."""
+    """Raises LibraryMissing if the extra for reports is not installed."""
     with needs_extra("report"):
         import jinja2  # noqa: F401
 
@@ -37,7 +34,7 @@ def anonymize_report(
     data: Path,
     curves: Sequence[Curve],
 ) -> str:
-    """The page of one run; table, data: the files that it read."""
+    """The page of one run; table, data: the files it read."""
     from streamer.recoding.report.page import anonymize_page
 
     return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
@@ -51,7 +48,7 @@ def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Se
 
 
 def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, progress: Stages) -> Sequence[Curve]:
-    """What more privacy would cost, in a stage of its own."""
+    """Loss for other k, in a stage of its own."""
     from streamer.recoding.report.tradeoffs import sampled, tradeoffs
 
     with progress.stage("trade-offs"):

@@ -1,8 +1,4 @@
-"""`--skip-refused`: rows of a data file that table.yaml refuses are left out, and a list says which and why.
-
-The list has the number of the row, the reason and the column, and no value. Nothing is left out in silence: what was is
-counted wherever the command says what it did.
-"""
+"""`--skip-refused`: leaves out the rows of a data file that table.yaml refuses; lists which and why, without values."""
 
 from __future__ import annotations
 
@@ -24,12 +20,12 @@ skip_refused_option = click.option(
     "left_out",
     metavar="LIST.csv",
     type=click.Path(path_type=Path),
-    help="Leave out rows that are refused, and write which and why: data row, reason, column; no values.",
+    help="Leave out refused rows, and list them here: data row, reason, column; no values.",
 )
 
 
 def refused_among(table: Table, frame: pd.DataFrame, progress: Stages, upserts: bool = False) -> list[RefusedRow]:
-    """The rows that table.yaml refuses, looked for in a stage of its own."""
+    """The rows that table.yaml refuses, found in a stage of its own."""
     with progress.stage("refused"):
         return refused_rows(table, frame, upserts=upserts)
 
@@ -42,13 +38,13 @@ def write_list(refused: Sequence[RefusedRow], file: IO[str]) -> None:
 
 
 def require_some_left(refused: Sequence[RefusedRow], rows: int) -> None:
-    """Raises ConfigError where all of so many rows, at least one, are refused: nothing is left to work on."""
+    """Raises ConfigError if there are rows and all of them are refused."""
     if 0 < rows == len(refused):
         raise ConfigError(f"no row is left: all {rows:,} rows are refused: {_reasons(counted(refused))}")
 
 
 def facts_of(refused: Sequence[RefusedRow], rows: int, left_out: Path) -> dict[str, Any]:
-    """What was left out of so many rows, as plain values."""
+    """What was left out, as plain values; rows: of the file."""
     by_reason = [{"reason": reason, "column": column, "rows": count} for reason, column, count in counted(refused)]
     return {"rows": len(refused), "of": rows, "refused": by_reason, "list": str(left_out)}
 

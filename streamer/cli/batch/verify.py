@@ -1,10 +1,8 @@
-"""`streamer verify`: holds a published changelog to its laws.
+"""`streamer verify`: checks a published changelog against its laws (`streamer.incremental.checks`).
 
-The laws are `checks`, read from files and held by `verification`; this file lets an engine run beside the changelog
-where it is asked to, and says what was found. With `--events` the engine stops at every release where the release does
-(`through`), and the rows of the QI groups that either of the two touched are compared. That engine needs the secret by
-which the shard's lots were drawn: without it, it would come to another table that is as lawful as this one, so nothing
-is said then.
+With `--events` an engine replays the input. It stops at every release at its `through`, and the rows of the QI groups
+that the release or the engine touched are compared. The engine needs the shard's secret, which breaks its ties: with
+another one it would come to another table, as lawful as this one.
 """
 
 from __future__ import annotations
@@ -54,17 +52,17 @@ INDEX_COLUMNS = ["key", "qi_group"]
 )
 @table_option
 @click.argument("live", metavar="LIVE.jsonl...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--source", metavar="ROWS.csv", help="The source table as it is at the last release; needs --index.")
+@click.option("--source", metavar="ROWS.csv", help="The source table as of the last release; needs --index.")
 @click.option("--index", metavar="INDEX.csv", help="The private index table (columns key, qi_group); needs --source.")
 @click.option(
-    "--events", metavar="EVENTS.jsonl", help="The input of a changelog of one shard: the rows behind every release too."
+    "--events", metavar="EVENTS.jsonl", help="The input of a one-shard changelog: checks the rows of every release too."
 )
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --events.")
 @click.option(
     "--secret",
     metavar="SECRET.txt",
     type=click.Path(path_type=Path),
-    help="The shard's secret as `replay` wrote it, for --events [default: secret.txt beside the first LIVE.jsonl].",
+    help="The shard's secret as `replay` wrote it, for --events [default: secret.txt next to the first LIVE.jsonl].",
 )
 @json_option
 def command(
@@ -79,10 +77,11 @@ def command(
 ) -> None:
     """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
 
-    Several files are one changelog: each may hold a shard, or continue the one before.
+    Several files are one changelog: each may hold a shard, or continue the previous file.
 
     A line of LIVE.jsonl is {"shard":..,"release":..,"through":..,"key":{..},"value":{..}}, with a value of null for a
-    removal, as `replay` and `subscribe --live` write it. Ends with 1 and the first violation in words.
+    removal, as `replay` and `subscribe --live` write it. If a law is violated, it prints the first violation and ends
+    with 1.
     """
     if (source is None) != (index is None):
         raise UsageError("--source and --index belong together")
@@ -93,13 +92,13 @@ def command(
     schema = load_table(table)
     laws = ChangelogLaws(schema)
     with stages(as_json) as progress:
-        beside = None
+        replayed = None
         if events is not None:
             warm_in_background(schema)
             engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(replay.NAME)), progress)
-            beside = EngineBeside(schema, laws, engine, read_messages(events))
+            replayed = EngineBeside(schema, laws, engine, read_messages(events))
         with progress.stage("verify"):
-            verified = follow(laws, read_files(live, schema), beside)
+            verified = follow(laws, read_files(live, schema), replayed)
         require_records(verified, live)
         if source is not None and index is not None:
             with progress.stage("source"):
@@ -117,13 +116,13 @@ def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> N
 
 
 def known_secret(path: Path) -> bytes:
-    """The secret of the shard. Raises UsageError where there is none."""
+    """The shard's secret from a file. Raises UsageError if there is none."""
     secret = replay.read_secret(path)
     if secret is None:
         raise UsageError(
-            f"--events needs the secret by which the shard's lots were drawn, and there is no {path}: name it by "
-            f"--secret (`replay --out` writes it beside live.jsonl). The secret of a live shard stays in Redis: check "
-            f"that one by --source and --index, or the changelog alone without --events"
+            f"--events needs the shard's secret, which breaks its ties, and there is no {path}: name it by --secret "
+            f"(`replay --out` writes it next to live.jsonl). The secret of a live shard stays in Redis: check such a "
+            f"shard by --source and --index, or the changelog alone without --events"
         )
     return secret
 
@@ -141,7 +140,7 @@ def start_engine(table: Table, initial: str | None, secret: bytes, progress: Sta
 
 
 class EngineBeside:
-    """An engine that follows the input of one shard beside its changelog, and the source laws between the two."""
+    """An engine that replays the input of one shard, and the source laws between it and the changelog."""
 
     def __init__(self, table: Table, laws: ChangelogLaws, engine: Engine, messages: Iterable[Message]) -> None:
         self._engine = engine
@@ -151,7 +150,7 @@ class EngineBeside:
         self._next: Message | None = next(self._messages, None)
 
     def check(self, release: FoldedRelease, touched: set[QIGroupId]) -> None:
-        """Brings the engine to where the release is, and compares."""
+        """Replays up to the release, and compares."""
         self.require_shard(release.shard)
         while self._next is not None and self._next.offset < release.through:
             self._apply(self._next)
@@ -166,10 +165,10 @@ class EngineBeside:
             )
 
     def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
-        """Holds a release to the events behind it; where the changelog has more shards than they, no law is broken."""
+        """Checks a release against its events. A changelog of several shards is a UsageError, not a violation."""
         if release.outside:
             raise UsageError(
-                f"{release_name(release)} did not come from events, so --events cannot tell what it should hold: check "
+                f"{release_name(release)} did not come from events, so --events cannot say what it should hold: check "
                 "the last release by --source and --index"
             )
         try:
@@ -180,7 +179,7 @@ class EngineBeside:
             raise LawViolated(f"{broken} (or the secret is not that of this changelog)") from None
 
     def check_end(self) -> None:
-        """What comes after the last release must not have changed anything that is published."""
+        """Checks that the events after the last release have changed nothing that is published."""
         while self._next is not None:
             self._apply(self._next)
         self._source_laws.check(self._drain(), "the end of the events, after the last release")
@@ -191,7 +190,7 @@ class EngineBeside:
         self._next = next(self._messages, None)
 
     def _drain(self) -> set[QIGroupId]:
-        """Takes the engine's changes over into the index table; returns the QI groups they touched."""
+        """Moves the engine's changes into the index table; returns the QI groups they touched."""
         index, shard = self._source_laws.index, self._engine.shard
         touched: set[QIGroupId] = set()
         for source_key, record in self._engine.drain().records.items():
@@ -201,9 +200,6 @@ class EngineBeside:
                 qi_group = None if record.qi_group == PENDING else (shard, record.qi_group)
                 touched |= index.put(source_key, record.row, qi_group)
         return touched
-
-
-# -- files ------------------------------------------------------------------------------------------------------------
 
 
 def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
@@ -216,9 +212,6 @@ def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
     except LawViolated as error:
         raise ConfigError(f"{path}: {error}") from None
     return [(source_key, qi_groups[name]) for source_key, name in zip(frame["key"], frame["qi_group"], strict=True)]
-
-
-# -- people -----------------------------------------------------------------------------------------------------------
 
 
 def _print(verified: Verified, as_json: bool) -> None:

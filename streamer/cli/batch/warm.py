@@ -1,9 +1,8 @@
-"""`streamer warm`: compiles ahead what would else be compiled when it is first needed, and says how long each took.
+"""`streamer warm`: compiles in advance what would be compiled on first use, and says how long each part took.
 
-What is compiled is kept in sets (`streamer.numba_support.cache`): the core for figures in float32, which nearly every
-table needs, or in float64, the whole-table algorithm by which a table begins, and what it needs beside that where
-sensitive values are counted, as every report of `anonymize` does. Each is made by one process of a machine at a time;
-this command waits for the one that is at it.
+Machine code is kept in sets (`streamer.numba_support.cache`): the core with float32, which nearly every table needs, or
+with float64; the default algorithm for whole tables; and what counts sensitive values, which reports need. Only one
+process of a machine compiles a set at a time; this command waits for another one that does.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from time import perf_counter
 
 import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option
-from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.core.layout import FIGURES, FLOAT32, set_of_figures
@@ -29,18 +29,18 @@ from streamer.numba_support.jit import compile_for
 WHOLE_TABLES, SENSITIVE_VALUES = "whole-tables", "sensitive-values"
 
 OBJECTS = 100_000
-"""New objects after which Python looks for garbage while it compiles: ten megabytes more."""
+"""New objects after which Python collects garbage while compiling: costs ten megabytes."""
 
 Seconds = dict[str, float]
 
 
 @dataclass(frozen=True)
 class CodeSet:
-    """A set of machine code; seconds: for each piece of it, empty where it was there."""
+    """A set of machine code."""
 
     name: str
     was_there: bool
-    seconds: Seconds
+    seconds: Seconds  # by piece; empty if it was there
 
 
 @click.command(name="warm", epilog=examples("streamer warm", "streamer warm --core float32"))
@@ -48,43 +48,40 @@ class CodeSet:
     "--core",
     "figures",
     type=click.Choice(FIGURES),
-    help="Only the code that keeps a table current, for tables whose figures need this type.",
+    help="Only the code that keeps a table current, for tables that need this type of floats.",
 )
 @json_option
 def command(figures: str | None, as_json: bool) -> None:
-    """Compiles what would else be compiled when it is first needed; once for a machine and a version of streamer.
+    """Compiles in advance what would be compiled on first use; once per machine and version of streamer.
 
-    A worker or a replay that finds nothing compiled starts this in the background, is slow for as long as it takes, and
-    publishes the same. The code is kept in the package's folder; where that cannot be written to, in ~/.cache/streamer;
-    NUMBA_CACHE_DIR names another place.
+    Otherwise a worker or a replay starts this in the background, is slow until it is done, and publishes the same. The
+    code is kept in the package's folder, or in ~/.cache/streamer if that is not writable; NUMBA_CACHE_DIR names another
+    folder.
     """
     with stages(as_json) as progress:
-        sets = [] if never_compiled() else [_shown(progress, name, pieces) for name, pieces in _wanted(figures)]
+        sets = []
+        core = set_of_figures(figures or FLOAT32)
+        wanted = [core] if figures else [core, WHOLE_TABLES, SENSITIVE_VALUES]
+        for name in [] if never_compiled() else wanted:
+            with progress.stage(name):
+                sets.append(warm(name, COMPILERS[name]))
     if as_json:
         click.echo(msgspec.json.encode({"folder": folder(), "sets": [asdict(one) for one in sets]}))
         return
     if never_compiled():
-        say("NUMBA_DISABLE_JIT is set: nothing is ever compiled")
+        say("NUMBA_DISABLE_JIT is set: nothing is compiled")
     for one in sets:
         say(f"{one.name}: {'is there' if one.was_there else 'made'}")
         for piece, seconds in one.seconds.items():
             say(f"  {piece:<12} {seconds:8.1f} s")
 
 
-def _shown(progress: Stages, name: str, pieces: Callable[[], Iterator[str]]) -> CodeSet:
-    with progress.stage(name):
-        return warm(name, pieces)
-
-
 def warm(name: str, pieces: Callable[[], Iterator[str]]) -> CodeSet:
-    """Makes a set where it is not there, or waits until another process has made it.
-
-    pieces: compiles piece after piece, and yields the name of each. Raises UsageError where nothing can be kept.
-    """
+    """Compiles a set unless it is there, or waits until another process has. Raises UsageError if none can be kept."""
     if not folder():
         raise UsageError(
-            "machine code can be kept nowhere: neither the package's folder nor ~/.cache can be written to;"
-            " name a folder of your own by NUMBA_CACHE_DIR"
+            "machine code cannot be kept: neither the package's folder nor ~/.cache is writable;"
+            " name a writable folder by NUMBA_CACHE_DIR"
         )
     seconds: Seconds = {}
     if not is_there(name):
@@ -107,22 +104,13 @@ def _timed(pieces: Iterator[str]) -> Seconds:
 
 @contextmanager
 def _little_collecting() -> Iterator[None]:
-    """A compiler makes many objects that live as long as it does: to look for garbage among them took a twelfth."""
+    """The compiler makes many objects that live long: looking for garbage among them took a twelfth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _wanted(figures: str | None) -> Iterator[tuple[str, Callable[[], Iterator[str]]]]:
-    """The core first: who runs uncompiled waits for it."""
-    needed = figures or FLOAT32
-    yield set_of_figures(needed), lambda: _core(needed)
-    if figures is None:
-        yield WHOLE_TABLES, _whole_tables
-        yield SENSITIVE_VALUES, _sensitive_values
 
 
 def _core(figures: str) -> Iterator[str]:
@@ -145,3 +133,11 @@ def _sensitive_values() -> Iterator[str]:
 
     compile_counting()
     yield DEFAULT_ALGORITHM
+
+
+COMPILERS: dict[str, Callable[[], Iterator[str]]] = {
+    **{set_of_figures(figures): partial(_core, figures) for figures in FIGURES},
+    WHOLE_TABLES: _whole_tables,
+    SENSITIVE_VALUES: _sensitive_values,
+}
+"""For each set, what compiles it piece by piece and yields the name of each."""

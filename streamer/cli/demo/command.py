@@ -1,9 +1,8 @@
-"""`streamer demo`: the order of events.
+"""`streamer demo`: a script of commands over invented people.
 
-Nothing is staged: the commands whose lines are shown are run, in this process; a `streamer worker` process takes in
-what they send, and counts splits and merges itself. The end is the verdict of `streamer verify`: over every published
-release the laws of the changelog, and over the last one those that need the source table too. A command that ends with
-another code than 0 ends the demo with it.
+The commands that are shown really run, in this process, and `streamer worker` runs in another one. In the end `streamer
+verify` checks the laws of every release, and at the last one also those that need the source table. A command that
+fails ends the demo with its exit code.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Protocol
+from typing import Any
 from urllib.request import urlopen
 
 import click
@@ -44,11 +43,7 @@ from streamer.reader import Subscription
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
-# The people of the demo, and what happens to them: invented by a seed, the same in every run.
-#
-# Age, years married, children, schooling and two occupations are what a neighbour knows; how somebody rates the
-# marriage is not. No rating is that of most. Half of what happens are arrivals, a quarter departures, a quarter
-# changes: of the rating, of the occupation, or a birthday.
+# -- people: invented from a seed, the same in every run --------------------------------------------------------------
 
 SEED = 7
 PEOPLE_INITIAL, ARRIVALS = 3_183, 2_000
@@ -62,15 +57,16 @@ OCCUPATION = {
     "professional": 2,
 }  # fmt: skip
 MARRIAGE = {"very good": 42, "good": 35, "fair": 16, "poor": 5, "very poor": 2}
-"""How many of a hundred are so."""
+"""Percentages."""
 
 AGES = (17.5, 22.0, 27.0, 32.0, 37.0, 42.0)
+YEARS_MARRIED = (0.5, 2.5, 6.0, 9.0, 13.0, 16.5, 23.0)
 
 Event = Mapping[str, Any]
 
 
 class Register:
-    """The source table: the rows that are true now, by id, and the changes that lead from one state to the next."""
+    """The source table: its present rows by id, and the events that change it."""
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[str, Any]] = {}
@@ -78,10 +74,9 @@ class Register:
         self._arrived = 0
 
     def insert(self) -> Event:
-        """The next person arrives."""
         self._arrived += 1
         age = self._random.choice(AGES)
-        years = self._random.choice([years for years in (0.5, 2.5, 6.0, 9.0, 13.0, 16.5, 23.0) if years < age - 15])
+        years = self._random.choice([years for years in YEARS_MARRIED if years < age - 15])
         person = {
             "id": self._arrived,
             "age": age,
@@ -104,25 +99,20 @@ class Register:
         return {"op": "modify", "key": person_id, "row": changed}
 
     def initial(self) -> list[Event]:
-        """The initial load, as plain insertions."""
         return [self.insert() for _ in range(PEOPLE_INITIAL)]
 
     def mixed(self) -> Iterator[Event]:
-        """Arrivals, departures and changes in random order."""
+        """Arrivals (half), departures (a quarter) and changes (a quarter) in random order."""
         kinds = ["insert"] * ARRIVALS + ["delete", "modify"] * (ARRIVALS // 2)
         self._random.shuffle(kinds)
         for kind in kinds:
-            somebody = self._random.choice(list(self.rows))
+            person_id = self._random.choice(list(self.rows))
             if kind == "insert":
                 yield self.insert()
             elif kind == "delete":
-                yield self.delete(somebody)
+                yield self.delete(person_id)
             else:
-                yield self._change(somebody)
-
-    def frame(self) -> pd.DataFrame:
-        """The source table as it is now."""
-        return pd.DataFrame(list(self.rows.values()))
+                yield self._change(person_id)
 
     def _change(self, person_id: int) -> Event:
         what = self._random.choice(("marriage", "occupation", "age"))
@@ -141,73 +131,49 @@ WRONG_MESSAGES = (
     b'{"op": "modify", "key": 90002, "row": {"marriage": "complicated"}}',
     b'{"op": "delete", "key": 90003}',
 )
-"""Messages that must be refused: broken JSON, a category nobody knows, and somebody who is not there."""
+"""Messages that must be refused: broken JSON, an unknown category, an unknown person."""
 
 
 def write_table(directory: Path, name: str, *, embedded: bool) -> Path:
-    """Writes the demo's table.yaml and its hierarchies; returns the path of table.yaml.
-
-    Embedded Redis keeps nothing, so its table.yaml vouches for it; a real one is asked by the worker.
-    """
+    """Writes the demo's table.yaml and its hierarchies; returns the path of table.yaml."""
     source = files("streamer.cli.demo")
     for file in source.iterdir():
         if file.name.endswith(".csv"):
             (directory / file.name).write_text(file.read_text("utf-8"), "utf-8")
     text = source.joinpath("table.yaml").read_text("utf-8").replace("table: survey\n", f"table: {name}\n")
     if embedded:
-        text += "durability: stated             # the embedded Redis keeps nothing, and nobody minds\n"
+        text += "durability: stated             # the embedded Redis keeps nothing, which is fine for a demo\n"
     path = directory / "table.yaml"
     path.write_text(text, "utf-8")
     return path
 
 
-# The demo's workers, as processes of their own, and the figures that they tell of themselves.
-#
-# The workers are the real ones: `streamer worker` as anybody starts it, its log in a file. They are in a session of
-# their own, so that a Ctrl-C reaches the demo alone, which then ends them in order. A worker that ends by itself ends
-# the demo, with the last lines of its log; there are no people's values in a log.
+# -- workers ----------------------------------------------------------------------------------------------------------
 
 DEMO_END_SECONDS_MAX, METRICS_SECONDS_MAX = 15, 10
 LOG_LINES_SHOWN = 5
-_FIGURE = re.compile(r'^streamer_(\w+)\{.*\bshard="\d+".*\} (\S+)$', re.M)
+_METRIC = re.compile(r'^streamer_(\w+)\{.*\bshard="\d+".*\} (\S+)$', re.M)
 
 
-class Metered(Protocol):
-    """What has metrics."""
-
-    def metrics(self) -> str:
-        """In Prometheus' text format."""
-
-
+@dataclass(frozen=True)
 class Worker:
-    """A `streamer worker` process."""
+    """A `streamer worker` process and its log file."""
 
-    def __init__(self, number: int, table: Path, kafka: str, redis: str) -> None:
-        self._log = table.parent / f"worker-{number}.log"
-        words = ["worker", "--table", str(table), "--kafka", kafka, "--redis", redis, "--web", "127.0.0.1:0"]
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "streamer.cli.main", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=table.parent,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+    process: subprocess.Popen[bytes]
+    log: Path
 
     @property
     def url(self) -> str:
-        """Where it answers, as its log says; "" before it listens. Raises StreamerError if it has ended."""
-        said = self._log.read_text("utf-8", "replace")
-        if (code := self._process.poll()) is not None:
-            last = said.splitlines()[-LOG_LINES_SHOWN:]
-            raise StreamerError("\n  ".join([f"a worker ended by itself (exit code {code}); its last words:", *last]))
-        found = re.search(r"web: (http://\S+)", said)
+        """The address of its web service, from its log; "" before it listens. Raises StreamerError if it has ended."""
+        text = self.log.read_text("utf-8", "replace")
+        if (code := self.process.poll()) is not None:
+            last = text.splitlines()[-LOG_LINES_SHOWN:]
+            raise StreamerError("\n  ".join([f"a worker has ended (exit code {code}); the end of its log:", *last]))
+        found = re.search(r"web: (http://\S+)", text)
         return found[1] if found else ""
 
     def metrics(self) -> str:
-        """What it answers at /metrics; "" before it listens."""
+        """/metrics in Prometheus' text format; "" before it listens."""
         if not (url := self.url):
             return ""
         try:
@@ -216,37 +182,47 @@ class Worker:
         except OSError:
             return ""
 
-    def end(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(DEMO_END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
 
 @contextmanager
 def running(number: int, table: Path, kafka: str, redis: str) -> Iterator[Worker]:
-    """A worker that ends with the block."""
-    worker = Worker(number, table, kafka, redis)
+    """A worker that ends with the block. It has a session of its own, so that Ctrl-C does not reach it."""
+    log = table.parent / f"worker-{number}.log"
+    words = ["worker", "--table", str(table), "--kafka", kafka, "--redis", redis, "--web", "127.0.0.1:0"]
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streamer.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            cwd=table.parent,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
     try:
-        yield worker
+        yield Worker(process, log)
     finally:
         ends = (signal.SIGINT, signal.SIGTERM)
-        handlers = [signal.signal(end, signal.SIG_IGN) for end in ends]  # ending is not interrupted: it has a limit
-        worker.end()
+        handlers = [signal.signal(end, signal.SIG_IGN) for end in ends]  # for DEMO_END_SECONDS_MAX at most
+        process.terminate()
+        try:
+            process.wait(DEMO_END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         for end, handler in zip(ends, handlers, strict=True):
             signal.signal(end, handler)
 
 
-def figures(workers: Iterable[Metered]) -> Counter[str]:
-    """The sums of what all workers tell of their shards, by the name of the metric."""
+def summed(metrics: Iterable[str]) -> Counter[str]:
+    """The sums over all workers and shards, by the metric's name; metrics: the text of each worker."""
     found: Counter[str] = Counter()
-    for worker in workers:
-        for name, value in _FIGURE.findall(worker.metrics()):
+    for text in metrics:
+        for name, value in _METRIC.findall(text):
             found[name] += int(float(value))
     return found
 
+
+# -- the script -------------------------------------------------------------------------------------------------------
 
 WORKERS_REAL = 2
 MESSAGES_PER_SECOND = "1000"
@@ -256,17 +232,17 @@ SCREEN_WIDTH = "140"  # of a file or a pipe
 
 WHAT_COUNTS = (
     "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 takes rows of its neighbours, or merges "
-    "with the nearest. The counts are the worker's own, as its /metrics tells them."
+    "with the nearest. The counts come from the worker's /metrics."
 )
-COLD = "Nothing is compiled on this machine yet: that is done once, now, and takes a minute or two."
+COLD = "Nothing is compiled on this machine yet: this is done once, now, and takes a minute or two."
 LEAK = (
-    "Every table here is k-anonymous. Their difference is not: whoever knows that only she changed may read her value "
-    "off the records. `live` is for readers who are trusted with its history (docs/explanation/guarantees.md)."
+    "Every table here is k-anonymous. Their difference is not: a reader who knows that only she changed may learn her "
+    "value from the records. `live` is for readers who may know its history (docs/explanation/guarantees.md)."
 )
 EMBEDDED = (
-    "Kafka and Redis ran inside this process. That shows the way of the events, the engine and the laws, and nothing "
-    "about crashes: this broker keeps nothing, and its transactions do not isolate. `make demo REAL=1` plays the same "
-    "on a real Kafka and a real Redis, with two workers."
+    "Kafka and Redis ran inside this process. That shows the events, the engine and the laws, but nothing of crashes: "
+    "this broker keeps nothing, and its transactions do not isolate. `make demo REAL=1` runs the same on a real Kafka "
+    "and a real Redis, with two workers."
 )
 WHERE_NEXT = """\
   README.md                  ten minutes with a table of your own
@@ -275,20 +251,20 @@ WHERE_NEXT = """\
 
 
 @click.command(name="demo", epilog=examples("streamer demo", "streamer demo --real"))
-@click.option("--real", is_flag=True, help="On the Kafka and Redis named below, with two workers.")
+@click.option("--real", is_flag=True, help="Use the Kafka and Redis named below, with two workers.")
 @kafka_option
 @redis_option
 @click.option(
     "--out", metavar="DIR", type=click.Path(path_type=Path), help="Keep the demo's files here: table, logs, changelog."
 )
 def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
-    """Shows the whole way with invented people: load, changes, one person's way, and the verdict of `verify`.
+    """Shows everything at work with invented people: load, changes, one person's records, and the result of `verify`.
 
-    Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, the topics and the
-    keys of a table of a fresh name are made there, and left for you to look at.
+    Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, topics and keys of
+    a table with a new name are created there, and stay for you to look at.
     """
     if not sys.stdout.isatty():
-        os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that are run
+        os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that run
     with ExitStack() as stack:
         if out is None:
             made = tempfile.TemporaryDirectory(prefix="streamer-demo-", ignore_cleanup_errors=True)
@@ -301,7 +277,7 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
 
 @dataclass(frozen=True)
 class DemoStage:
-    """A table of the demo, the servers that it lives on, and what follows it. Its files lie beside table.yaml."""
+    """The demo's table, its servers and workers. Its files are in the folder of table.yaml."""
 
     path: Path
     table: Table
@@ -325,7 +301,7 @@ class DemoStage:
 
 
 def stage_in(directory: Path, stack: ExitStack, servers: tuple[str, str] | None) -> DemoStage:
-    """Kafka and Redis inside this process; or servers that run, where the table gets a name that nobody has used."""
+    """Kafka and Redis inside this process; or running servers, where the table gets a new name."""
     name = "survey" if servers is None else f"survey-{secrets.token_hex(4)}"
     path = write_table(directory, name, embedded=servers is None)
     if servers is None:
@@ -335,7 +311,7 @@ def stage_in(directory: Path, stack: ExitStack, servers: tuple[str, str] | None)
 
 
 def play(stage: DemoStage, stack: ExitStack) -> None:
-    """The scenes. Raises the errors of the commands that are run."""
+    """The script. Raises the errors of the commands."""
     is_real = stage.table.name != "survey"
     kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
     headline("A table of people, and what is published of it")
@@ -354,10 +330,10 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     headline(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
     click.echo(WHAT_COUNTS)
     send(stage, reader, "load", stage.register.initial())
-    headline("Then the table changes: insertions, deletions, modifications; and three messages that nobody can apply")
+    headline("Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied")
     send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
 
-    headline("One person's way: what a reader of the changelog sees")
+    headline("One person's records: what a reader of the changelog sees")
     arrival = stage.register.insert()
     person = arrival["row"]
     rating = "poor" if person["marriage"] != "poor" else "fair"
@@ -366,11 +342,11 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     follow(stage, reader, "she-leaves", stage.register.delete(person["id"]))
     click.echo(LEAK)
 
-    headline("Where every shard stands")
+    headline("The state of every shard")
     stage.run(status.command, "status", *kafka, *redis)
     stage.run(dead_letters.command, "dead-letters", *kafka)
-    headline("Is it true? Another reader takes the whole changelog, and `verify` holds it to the laws")
-    stage.register.frame().to_csv(rows := stage.file("rows.csv"), index=False)
+    headline("Is it true? Another reader takes the whole changelog, and `verify` checks the laws")
+    pd.DataFrame(list(stage.register.rows.values())).to_csv(rows := stage.file("rows.csv"), index=False)
     stage.run(index.command, "index", *redis, "--out", stage.file("index.csv"))
     files = ("--live", live := stage.file("live.jsonl"), "--csv", stage.file("table.csv"))
     stage.run(subscribe.command, "subscribe", *kafka, *files, silent=True)
@@ -378,9 +354,8 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
 
     headline("What stays" if is_real else "What this was not")
     name = stage.table.name
-    click.echo(
-        f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis." if is_real else EMBEDDED
-    )
+    left = f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis."
+    click.echo(left if is_real else EMBEDDED)
     headline("Where to go next")
     click.echo(WHERE_NEXT)
 
@@ -392,8 +367,8 @@ def headline(text: str) -> None:
 def send(
     stage: DemoStage, reader: Subscription, what: str, events: Iterable[Event], wrong: Iterable[bytes] = ()
 ) -> list[FoldedRelease]:
-    """Sends events, waits until all are published, and says what became of them; the releases that came meanwhile."""
-    before = figures(stage.workers)["messages_total"]
+    """Sends events, waits until all are published, prints counts; returns the new releases."""
+    before = summed(worker.metrics() for worker in stage.workers)["messages_total"]
     lines = [*map(msgspec.json.encode, events), *wrong]
     Path(stage.file(f"{what}.jsonl")).write_bytes(b"\n".join(lines) + b"\n")
     words = (stage.file(f"{what}.jsonl"), "--kafka", stage.kafka, "--rate", MESSAGES_PER_SECOND)
@@ -404,7 +379,7 @@ def send(
         while True:
             releases += (came := reader.poll(DEMO_POLL_SECONDS))
             stage.read.update({release.shard: release.number for release in came})
-            found = figures(stage.workers)
+            found = summed(worker.metrics() for worker in stage.workers)
             counts = counted(found)
             shown.update(f"{what}  {counts}")
             if found["messages_total"] - before >= len(lines) and sum(stage.read.values()) == found["release"]:
@@ -412,9 +387,7 @@ def send(
             if counts != last:
                 last, moved_at = counts, monotonic()
             elif monotonic() - moved_at > DEMO_SILENCE_SECONDS_MAX:
-                raise ServerUnreachable(
-                    f"nothing has moved for {DEMO_SILENCE_SECONDS_MAX:.0f} s, and there is more to do"
-                )
+                raise ServerUnreachable(f"no progress for {DEMO_SILENCE_SECONDS_MAX:.0f} s before all was published")
             sleep(DEMO_POLL_SECONDS)
     click.echo(f"{what}:  {counts}")
     return releases
@@ -427,7 +400,7 @@ def counted(found: dict[str, int]) -> str:
 
 
 def follow(stage: DemoStage, reader: Subscription, what: str, event: Event) -> None:
-    """Sends one event, and shows the records of the releases that it came to."""
+    """Sends one event, and shows the records of its releases."""
     click.echo()
     records = [record for release in send(stage, reader, what, [event]) for record in release.records]
     for key, value in records[:RECORDS_SHOWN_MAX]:

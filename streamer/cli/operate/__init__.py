@@ -1,1 +1,1 @@
-"""Commands for whoever operates workers."""
+"""Commands for operators."""

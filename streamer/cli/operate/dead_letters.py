@@ -1,7 +1,6 @@
-"""`streamer dead-letters`: what was refused, where and why; never what it said. `retry` has it tried again.
+"""`streamer dead-letters`: which messages were refused, where and why, without their values. `retry` tries them again.
 
-Letters are printed and exported as they stand in the topic: what a letter is, and what they come to, is in
-`streamer.status.collect`.
+Letters are printed and exported as they are in the topic; `streamer.status.collect` says what a letter is.
 """
 
 from __future__ import annotations
@@ -15,54 +14,42 @@ from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
 from rich.table import Table as RichTable
 
-from streamer.cli.operate.send_requests import ask_shards
-from streamer.cli.support.options import examples, json_option, kafka_option, table_option, tables
-from streamer.cli.support.tables import print_table, say, shards_named, so_many
+from streamer.cli.operate.send_requests import ask_shards, require_shard
+from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
+from streamer.cli.support.tables import plural, print_table, say, shards_named
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
 from streamer.incremental.shard.answers import Retrial
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.steps import REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
+from streamer.kafka import reading
 from streamer.kafka.clients import open_admin, open_consumer
-from streamer.kafka.reading import (
-    Consumer,
-    Place,
-    Record,
-    batches,
-    coming,
-    last_position,
-    records,
-    shards_in,
-    watermarks,
-)
+from streamer.kafka.reading import Consumer, Place, Record, shards_in, watermarks
 from streamer.kafka.registry import registry_from
 from streamer.kafka.topics import topic_id
 from streamer.status.collect import Letter, LetterCount, Tallies, letter_of, row_of, standing_refused
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
-# `streamer dead-letters retry`: has refused messages tried again, which can be applied by now.
+# -- retry ------------------------------------------------------------------------------------------------------------
 #
-# * What is asked for is a list of offsets, one record of the control topic per shard; no value of a message is read
-#   here, but by --dry-run, nor kept anywhere. The worker that holds the shard reads the messages in the input, and
-#   applies what is not superseded (`streamer.incremental.shard.answers`). Its answers are letters, too.
-# * Only messages that are refused to this day are asked for: by their last letter, no matter how often they were tried.
-# * What cannot be right is refused here, before anything is written: an offset that has no such letter, more messages
-#   than a shard may have tried again.
+# * A request is a list of offsets, one record of the control topic per shard. The worker that holds the shard reads the
+#   messages in the input and applies those that are not superseded (`streamer.incremental.shard.answers`). Its answers
+#   are letters, too. Only --dry-run reads messages here.
+# * Only messages are chosen whose last letter is a refusal.
+# * An offset without such a letter, and more messages than a shard may retry, are refused before anything is written.
 
 Chosen = Mapping[int, Sequence[Letter]]
-"""By shard, the letters whose messages are to be tried again, by offset."""
+"""The letters whose messages are to be retried, by shard, sorted by offset."""
 
 
 @click.command(
@@ -74,11 +61,11 @@ Chosen = Mapping[int, Sequence[Letter]]
 )
 @table_option
 @kafka_option
-@click.option("--reason", help="Only what was refused for this reason.")
+@click.option("--reason", help="Only messages refused for this reason.")
 @click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all].")
 @click.option("--offset", "offsets", type=click.IntRange(min=0), multiple=True, help="Only this message of --shard.")
 @click.option(
-    "--dry-run", is_flag=True, help="Ask for nothing; say what is superseded, and what cannot be decoded now."
+    "--dry-run", is_flag=True, help="Change nothing; say what is superseded, and what still cannot be decoded."
 )
 @json_option
 def retry_command(
@@ -90,19 +77,18 @@ def retry_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Has refused messages tried again, each applied once at most, and never over what came later for its row.
+    """Tries refused messages again; each is applied at most once, and never over a later message of its row.
 
-    For messages that another version of streamer can read, or that were passed over by an error or by `streamer skip`.
-    What a change of table.yaml makes acceptable needs no retry: the table begins anew then, and reads everything again.
+    For messages that this version of streamer can read, or that an error or `streamer skip` has skipped. After a change
+    of table.yaml no retry is needed: `streamer reload --from-source topic` reads everything again.
     """
     if offsets and shard is None:
         raise UsageError("--offset goes with --shard")
     schema = load_table(table)
     with open_consumer(kafka) as consumer:
-        places = shards_in(consumer, topic_name(schema.name, DEAD_LETTERS))
-        if shard is not None and shard >= len(places):
-            raise UsageError(f"--shard {shard}: {schema.name} has the shards 0 to {len(places) - 1}")
-        chosen = _chosen(consumer, [place for place in places if shard in (None, place.partition)], reason, offsets)
+        partitions = shards_in(consumer, topic_name(schema.name, DEAD_LETTERS))
+        require_shard(shard, len(partitions), schema.name)
+        chosen = _chosen(consumer, [one for one in partitions if shard in (None, one.partition)], reason, offsets)
         if dry_run:
             _print_answers(_forecast(consumer, schema, chosen), as_json)
             return
@@ -110,32 +96,33 @@ def retry_command(
     _print_sent(schema.name, chosen, as_json)
 
 
-# -- which ones -----------------------------------------------------------------------------------------------------
-
-
-def _chosen(consumer: Consumer, places: Sequence[Place], reason: str | None, offsets: Sequence[int]) -> Chosen:
-    """The letters that stand, of these shards; raises UsageError where one that is named does not, or for too many."""
+def _chosen(consumer: Consumer, partitions: Sequence[Place], reason: str | None, offsets: Sequence[int]) -> Chosen:
+    """The letters to retry. Raises UsageError if an offset has none, or if a shard has too many."""
     chosen: dict[int, Sequence[Letter]] = {}
-    for place in places:
-        letters = map(letter_of, records(consumer, place, *watermarks(consumer, place)))
+    for partition in partitions:
+        shard = partition.partition
+        letters = map(letter_of, reading.records(consumer, partition, *watermarks(consumer, partition)))
         standing = chosen_of(letters, reason, offsets)
         if missing := sorted(set(offsets) - {letter.offset for letter in standing}):
             raise UsageError(
-                f"--offset {missing[0]}: no message at this offset of shard {place.partition} is refused"
-                f"{f' for {reason}' if reason else ''}: `streamer dead-letters` lists those that are"
+                f"--offset {missing[0]}: shard {shard} has no refused message at this offset"
+                f"{f' with reason {reason}' if reason else ''}; `streamer dead-letters` lists refused messages"
             )
         if len(standing) > RETRIES_MAX:
             raise UsageError(
-                f"shard {place.partition}: {len(standing):,} messages, and {RETRIES_MAX:,} may be tried again at most: "
-                "choose by --reason or --offset, or `streamer reload --from-source topic` reads all of them again"
+                f"shard {shard}: {len(standing):,} messages, and at most {RETRIES_MAX:,} may be retried: choose by "
+                "--reason or --offset, or let `streamer reload --from-source topic` read everything again"
             )
         if standing:
-            chosen[place.partition] = standing
+            chosen[shard] = standing
     return chosen
 
 
 def chosen_of(letters: Iterable[Letter], reason: str | None, offsets: Sequence[int]) -> list[Letter]:
-    """Of one shard's letters, in the order they were written, those that stand and are asked for, by offset."""
+    """The letters of one shard that are the last of their message, refuse it and are asked for, sorted by offset.
+
+    letters: in the order in which they were written.
+    """
     named = (letter for letter in letters if not offsets or letter.offset in offsets)
     standing = standing_refused(named).values()
     return sorted((one for one in standing if reason in (None, one.reason)), key=lambda one: one.offset)
@@ -151,19 +138,18 @@ def _send(kafka: str, table_name: str, chosen: Chosen) -> None:
     ask_shards(kafka, table_name, "retry", requests)
 
 
-# -- what becomes of them -------------------------------------------------------------------------------------------
-
-
 def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
-    """What a worker would answer, as far as the messages tell: what its rows say, only the worker knows."""
+    """What a worker would answer, judged by the messages alone, without the worker's rows."""
     inputs = shards_in(consumer, topic_name(table.name, CHANGES))
     forecast, schemas = [], registry_from()
     for shard, letters in chosen.items():
-        position = _position(consumer, table.name, shard)
+        position = reading.last_position(consumer, table.name, shard)
+        if position is None:
+            raise UsageError(f"shard {shard} has published nothing since its topic of positions was recreated")
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
         retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas.known)
-        place = inputs[shard]
-        found = records(consumer, place, max(retrial.next, watermarks(consumer, place)[0]), position.next)
+        begin = max(retrial.next, watermarks(consumer, inputs[shard])[0])
+        found = reading.records(consumer, inputs[shard], begin, position.next)
         messages = [Message(one.offset() or 0, one.key(), one.value()) for one in found]
         schemas.learn(schema_ids((message.key, message.value) for message in messages))
         retrial.see(messages, position.next)
@@ -176,28 +162,17 @@ def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
     return forecast
 
 
-def _position(consumer: Consumer, table_name: str, shard: int) -> Position:
-    """The last position of a shard that has written letters."""
-    position = last_position(consumer, table_name, shard)
-    if position is None:
-        raise UsageError(f"shard {shard} has not published anything since its positions were made anew")
-    return position
-
-
-# -- for people -------------------------------------------------------------------------------------------------------
-
-
 def _print_sent(table_name: str, chosen: Chosen, as_json: bool) -> None:
     n = sum(map(len, chosen.values()))
     if as_json:
         shards = {str(shard): [letter.offset for letter in letters] for shard, letters in chosen.items()}
         click.echo(msgspec.json.encode({"table": table_name, "asked": n, "offsets": shards}))
     elif not n:
-        say("no message is refused that could be tried again")
+        say("there is no refused message to retry")
     else:
         say(
-            f"{so_many(n, 'message')} will be tried again by the workers that hold {shards_named(chosen)}: "
-            "`streamer dead-letters` says what became of them"
+            f"{plural(n, 'message')} will be retried by the workers that hold {shards_named(chosen)}: "
+            "`streamer dead-letters` shows the results"
         )
 
 
@@ -206,16 +181,18 @@ def _print_answers(answers: Sequence[Letter], as_json: bool) -> None:
     for letter in answers:
         counts[letter.kind][letter.reason] += 1
     if as_json:
-        said: dict[str, Any] = {kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)}
-        click.echo(msgspec.json.encode({**said, "messages": answers}))
+        totals = {kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)}
+        click.echo(msgspec.json.encode({**totals, "messages": answers}))
         return
-    say(", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to be tried again")
+    say(", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to retry")
     if answers:
         lines = RichTable("shard", "offset", "answer", "reason", "detail")
         for letter in answers:
             lines.add_row(str(letter.partition), str(letter.offset), letter.kind, letter.reason, letter.detail)
         print_table(lines)
 
+
+# -- list -------------------------------------------------------------------------------------------------------------
 
 FOLLOWING_MS = 500
 EXPORTED = ("at", *Letter.__struct_fields__)
@@ -227,22 +204,15 @@ EXPORTED = ("at", *Letter.__struct_fields__)
     invoke_without_command=True,
     epilog=examples("streamer dead-letters --table mine", "streamer dead-letters --table mine --follow"),
 )
-@click.option(
-    "--table",
-    metavar="TABLE",
-    envvar="STREAMER_TABLE",
-    show_envvar=True,
-    shell_complete=tables,
-    help="The table.yaml, or a directory that holds one.",
-)
+@optional_table_option
 @kafka_option
-@click.option("--follow", is_flag=True, help="Go on and print letters as they come, until interrupted.")
+@click.option("--follow", is_flag=True, help="Go on and print new letters, until interrupted.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Latest letters to print.")
 @click.option(
     "--export",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all letters into a file, .csv or .jsonl.",
+    help="Write all letters to a file, .csv or .jsonl.",
 )
 @json_option
 @click.pass_context
@@ -251,21 +221,21 @@ def command(
 ) -> None:
     """Counts the dead letters of a table by kind, reason and column, and prints the latest ones.
 
-    With --json: one object; with --follow as well, one more object per line for every letter that comes.
+    --json prints one object; with --follow, also one object per line for every new letter.
     """
     if ctx.invoked_subcommand is not None:
         if ctx.get_parameter_source("table") is ParameterSource.COMMANDLINE:
-            raise UsageError(f"the options of `{ctx.invoked_subcommand}` come behind its name")
+            raise UsageError(f"the options of `{ctx.invoked_subcommand}` come after its name")
         return
     if table is None:
         raise click.MissingParameter(ctx=ctx, param_hint="'--table'", param_type="option")
     topic = f"{load_table(table).name}.dead-letters"
     with open_consumer(kafka, FOLLOWING_MS if follow else 10) as consumer, _exporting(file) as export:
-        reach = {place: watermarks(consumer, place) for place in shards_in(consumer, topic)}
-        starts = [Place(place.topic, place.partition, first) for place, (first, _) in reach.items()]
-        ends = {place: end for place, (_, end) in reach.items()}
+        found = {one: watermarks(consumer, one) for one in shards_in(consumer, topic)}
+        starts = [Place(topic, one.partition, first) for one, (first, _) in found.items()]
+        ends = {one: end for one, (_, end) in found.items()}
         tallies = Tallies()
-        passing = _counted(chain.from_iterable(batches(consumer, starts, ends)), tallies, export)
+        passing = _counted(chain.from_iterable(reading.batches(consumer, starts, ends)), tallies, export)
         latest = [letter_of(record) for record in reversed(nlargest(limit, passing, key=_age))]
         _print(topic, tallies, latest, as_json)
         if follow:
@@ -275,38 +245,28 @@ def command(
 command.add_command(retry_command)
 
 Export = Callable[[Letter, int], None]
-"""Takes a letter, and when it was written, in milliseconds since 1970."""
+"""Takes a letter, and the milliseconds since 1970 when it was written."""
 
 
 @contextmanager
 def _exporting(path: Path | None) -> Iterator[Export]:
-    """Writes letters into a file, by its suffix; without one, nowhere. Raises UsageError."""
+    """Writes letters to a file, in the format of its suffix; path None: nowhere. Raises UsageError."""
     if path is None:
         yield lambda letter, at: None
         return
     if path.suffix not in (".csv", ".jsonl"):
-        raise UsageError(f"--export {path}: the suffix says the format, and is .csv or .jsonl")
+        raise UsageError(f"--export {path}: the name must end with .csv or .jsonl")
     try:
-        file = path.open("w", encoding="utf-8", newline="")
+        file = path.open("w", buffering=1, encoding="utf-8", newline="")  # whole lines, for those who follow it
     except OSError as error:
         raise UsageError(f"--export {path}: cannot be written: {error.strerror}") from None
     with file:
-        write = _csv_lines(file) if path.suffix == ".csv" else _json_lines(file)
-        yield lambda letter, at: write(row_of(letter, at))
-
-
-def _csv_lines(file: Any) -> Callable[[dict[str, Any]], None]:
-    lines = csv.DictWriter(file, EXPORTED)
-    lines.writeheader()
-    return lines.writerow
-
-
-def _json_lines(file: Any) -> Callable[[dict[str, Any]], None]:
-    def write(row: dict[str, Any]) -> None:
-        file.write(msgspec.json.encode(row).decode() + "\n")
-        file.flush()
-
-    return write
+        if path.suffix == ".csv":
+            lines = csv.DictWriter(file, EXPORTED)
+            lines.writeheader()
+            yield lambda letter, at: lines.writerow(row_of(letter, at))
+        else:
+            yield lambda letter, at: print(msgspec.json.encode(row_of(letter, at)).decode(), file=file)
 
 
 def _counted(records: Iterator[Record], tallies: Tallies, export: Export) -> Iterator[Record]:
@@ -318,17 +278,17 @@ def _counted(records: Iterator[Record], tallies: Tallies, export: Export) -> Ite
 
 
 def _age(record: Record) -> tuple[int, int, int]:
-    """Order over all shards: by Kafka's time, then by place."""
+    """Sorts records of all shards: by Kafka's time, then by partition and offset."""
     return _at(record), record.partition(), record.offset()
 
 
 def _at(record: Record) -> int:
-    """When it was written, in milliseconds since 1970."""
+    """Milliseconds since 1970 when it was written."""
     return int(record.timestamp()[1])
 
 
 def _follow(consumer: Consumer, ends: Mapping[Place, int], export: Export, as_json: bool) -> None:
-    for record in chain.from_iterable(coming(consumer, ends)):
+    for record in chain.from_iterable(reading.coming(consumer, ends)):
         letter = letter_of(record)
         export(letter, _at(record))
         click.echo(msgspec.json.encode(letter) if as_json else " ".join(_cells(letter)))
@@ -339,9 +299,9 @@ def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) ->
     if as_json:
         click.echo(msgspec.json.encode({"topic": topic, "total": tallies.total, "reasons": counts, "latest": latest}))
         return
-    say(f"{so_many(tallies.total, 'dead letter')} in {topic}")
+    say(f"{plural(tallies.total, 'dead letter')} in {topic}")
     for one in counts:
-        say(f"  {_told(one)}")
+        say(f"  {_sentence(one)}")
     if latest:
         letters = RichTable("shard", "offset", "kind", "reason", "column", "detail", title=f"the latest {len(latest)}")
         for letter in latest:
@@ -349,14 +309,16 @@ def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) ->
         print_table(letters)
 
 
-def _told(one: LetterCount) -> str:
-    """A tally in a sentence: in a table, its two times alone would fill a line of a terminal."""
+def _sentence(one: LetterCount) -> str:
+    """A count in a sentence: in a table, its two times alone would fill a line of a terminal."""
     column = f", column {one.column}" if one.column else ""
     when = one.first if one.first == one.last else f"{one.first} to {one.last}"
     example = f"offset {one.example['offset']} of shard {one.example['partition']}"
-    return f"{one.letters:,} {one.kind}: {one.reason}{column}; {shards_named(one.shards)}; {when}; one is {example}"
+    return (
+        f"{one.letters:,} {one.kind}: {one.reason}{column}; {shards_named(one.shards)}; {when}; for example {example}"
+    )
 
 
 def _cells(letter: Letter) -> tuple[str, ...]:
-    detail = letter.detail if letter.rows is None else f"{letter.detail} ({so_many(letter.rows, 'row')})"
+    detail = letter.detail if letter.rows is None else f"{letter.detail} ({plural(letter.rows, 'row')})"
     return str(letter.partition), str(letter.offset), letter.kind, letter.reason, letter.column or "-", detail

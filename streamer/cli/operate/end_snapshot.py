@@ -1,8 +1,6 @@
-"""`streamer end-snapshot`: has shards publish what they hold back of a snapshot, as it is.
+"""`streamer end-snapshot`: shards publish what they hold back of a snapshot whose last row never arrives.
 
-For a snapshot whose end nobody sees: its last row was filtered out on the way, or the connector was taken away in the
-middle. A request is a record in the control topic that names the very snapshot, by its input and the offset at which it
-began; the worker that holds the shard acts on it within seconds. What comes of the snapshot later is single changes.
+A request names the snapshot by its input and the offset at which it began.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from streamer.cli.operate.send_requests import ask_shards
+from streamer.cli.operate.send_requests import ask_shards, shards_asked
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.tables import say, shards_named
 from streamer.errors import UsageError
@@ -18,9 +16,7 @@ from streamer.incremental.shard.requests import EndSnapshot
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import CHANGES, topic_name
-from streamer.kafka.clients import open_consumer
-from streamer.kafka.reading import shards_in
+from streamer.incremental.topics import CHANGES
 from streamer.table.yaml.loading import load_table
 
 
@@ -34,33 +30,30 @@ from streamer.table.yaml.loading import load_table
 @click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all that hold rows back].")
 @json_option
 def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool) -> None:
-    """Has shards publish what they hold back of a snapshot, as it is, and read on.
+    """Publishes what shards hold back of a snapshot, as it is; the shards read on.
 
-    For a snapshot whose last row nobody will see. `streamer status` says which shards hold rows back, and what they
-    wait for. What comes of the snapshot later is applied as single changes: nothing is lost, intervals get wider.
+    For a snapshot whose last row never arrives: it was filtered out on the way, or the connector was removed in the
+    middle. `streamer status` says which shards hold rows back, and what they wait for. Later rows of the snapshot are
+    applied as single changes: nothing is lost, intervals get wider.
     """
     table_name = load_table(table).name
-    with open_consumer(kafka) as consumer:
-        n_shards = len(shards_in(consumer, topic_name(table_name, CHANGES)))
-    if shard is not None and shard >= n_shards:
-        raise UsageError(f"--shard {shard}: {topic_name(table_name, CHANGES)} has the shards 0 to {n_shards - 1}")
-    asked = _asked(redis, table_name, range(n_shards) if shard is None else [shard])
+    asked = _requests(redis, table_name, shards_asked(kafka, table_name, shard))
     if not asked:
         none = "no shard holds" if shard is None else f"shard {shard} does not hold"
-        raise UsageError(f"{none} back rows of a snapshot; `streamer status` says how they stand")
+        raise UsageError(f"{none} back rows of a snapshot; `streamer status` shows the state of every shard")
     ask_shards(kafka, table_name, "end-snapshot", asked)
     numbers = [request.shard for request in asked]
     if as_json:
         click.echo(msgspec.json.encode({"ok": True, "table": table_name, "shards": numbers}))
     else:
         say(
-            f"the end of its snapshot is told to {shards_named(numbers)} of {table_name}; its worker "
-            "publishes what is held back; `streamer status` shows it"
+            f"{shards_named(numbers)} of {table_name} will publish what is held back of the snapshot, within seconds; "
+            "`streamer status` shows it"
         )
 
 
-def _asked(redis: str, table_name: str, numbers: range | list[int]) -> list[EndSnapshot]:
-    """The requests to those shards that hold rows back."""
+def _requests(redis: str, table_name: str, numbers: list[int]) -> list[EndSnapshot]:
+    """Requests to those shards that hold rows back."""
     client, found = connect(redis), []
     for number in numbers:
         meta = RedisLookups(client, table_name, number).meta()

@@ -1,9 +1,7 @@
-"""`streamer groups`: the QI groups of a table as Redis has them, by what is published of them.
+"""`streamer groups`: the QI groups of a table in Redis, with what the changelog shows of them.
 
-Boxes, sizes and losses are what everybody may see in the changelog. Whose rows are in a QI group is not shown; its
-sensitive and kept values only with --raw. The nearest QI groups come from the similarity list in Redis where the QI
-group has one (those whose next loss would merge them have); else they are computed from the boxes, and the command
-says so.
+Source keys are never shown, sensitive and kept values only with --raw. The nearest QI groups come from the similarity
+list in Redis, which a QI group has if its next loss would merge it; else they are computed from the boxes.
 """
 
 from __future__ import annotations
@@ -15,17 +13,17 @@ import msgspec
 import numpy as np
 from rich.table import Table as RichTable
 
-from streamer.cli.support.options import examples, json_option, redis_option, table_option
+from streamer.cli.support.options import examples, json_option, parsed_group, redis_option, table_option
 from streamer.cli.support.options import qi_groups as offered_qi_groups
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import print_table, say, shown_range, so_many
-from streamer.errors import LawViolated, UsageError
+from streamer.cli.support.tables import plural, print_table, published_box, say, shown_range
+from streamer.errors import UsageError
 from streamer.incremental.engine.explained import nearest_qi_groups
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.shard.preflight import check_written_for
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
-from streamer.table.published.rows import box_columns, json_texts, parse_qi_group, qi_group_name
+from streamer.table.published.rows import qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
@@ -36,7 +34,7 @@ from streamer.table.yaml.loading import load_table
 )
 @table_option
 @redis_option
-@click.option("--shard", type=click.IntRange(min=0), help="Of this shard only [default: all].")
+@click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all].")
 @click.option(
     "--nearest",
     metavar="GROUP",
@@ -53,7 +51,7 @@ def command(
     schema = load_table(table)
     client = connect(redis)
     if nearest is not None:
-        number, qi_group = _parsed(nearest)
+        number, qi_group = parsed_group("--nearest", nearest)
         _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
         return
     numbers = shards_of(client, schema.name) if shard is None else [shard]
@@ -70,23 +68,16 @@ def command(
         click.echo(msgspec.json.encode({"table": schema.name, "qi_groups": total, "shown": shown}))
         return
     _print_groups(schema, shown, raw)
-    say(f"{len(shown):,} of {so_many(total, 'QI group')}")
+    say(f"{len(shown):,} of {plural(total, 'QI group')}")
 
 
 def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
-    """Raises ShardRefused where the shard was not written for this table.yaml."""
-    state = store.load()  # reads the rows only when they are asked for, and nobody does
+    """Raises ShardRefused if the shard was not written for this table.yaml."""
+    state = store.load()  # does not read the rows, which are loaded lazily
     if state is None:
         return {}
     check_written_for(table, store.shard, state.meta)
     return dict(state.kept.qi_groups)
-
-
-def _parsed(name: str) -> tuple[int, int]:
-    try:
-        return parse_qi_group(name)
-    except LawViolated:
-        raise UsageError("--nearest: a QI group is named by its shard and its number, like 0-17") from None
 
 
 def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_json: bool) -> None:
@@ -116,20 +107,12 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
         "qi_group": qi_group_name(shard, qi_group),
         "size": len(state.members),
         "ncp": float(table.space.ncp(lo, hi)),
-        "box": _published(table, state),
+        "box": published_box(table, state.lo, state.hi),
     }
     if raw:
         names = [column.name for column in table.kept]
         described["values"] = [dict(zip(names, map(msgspec.Raw, slot), strict=True)) for slot in state.slots]
     return described
-
-
-def _published(table: Table, state: QIGroupState) -> dict[str, Any]:
-    """The box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
-    box: dict[str, msgspec.Raw] = {}
-    for attribute, lo, hi in zip(table.attributes, state.lo, state.hi, strict=True):
-        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, lo, hi)).items()}
-    return box
 
 
 def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:

@@ -1,21 +1,20 @@
-"""`streamer index`: the private index of a live table, source key by source key, as `verify --source` wants it.
-
-The index of a shard is that of one commit: where a worker commits while it is read, it is read again, and not for ever.
-"""
+"""`streamer index`: the private index of a live table, source key by source key, for `verify --source`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from time import sleep
+from typing import TypeVar
 
 import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import plural, say
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.engine.stored_state import PENDING
-from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect
 from streamer.table.files import atomic_writer, write_index
@@ -24,6 +23,8 @@ from streamer.table.yaml.loading import load_table
 
 READINGS_MAX, AGAIN_SECONDS = 10, 0.2
 
+T = TypeVar("T")
+
 
 @click.command(name="index", epilog=examples("streamer index --table mine --out private.csv"))
 @table_option
@@ -31,10 +32,10 @@ READINGS_MAX, AGAIN_SECONDS = 10, 0.2
 @click.option("--out", metavar="PRIVATE.csv", required=True, help="Where to write it; keep it as secret as the rows.")
 @json_option
 def command(table: str, redis: str, out: str, as_json: bool) -> None:
-    """Writes which QI group every source row of a live table is in (columns key, qi_group; empty while pending).
+    """Writes the QI group of every source row of a live table (columns key, qi_group; empty while pending).
 
-    It joins the published rows to people: it is private. Each shard is read as of one commit; for `verify` take it, the
-    changelog and the source table while no changes come.
+    The file is private: it joins published rows to people. Each shard is read as of one commit. For `verify`, take it,
+    the changelog and the source table while no changes come.
     """
     schema = load_table(table)
     client = connect(redis)
@@ -45,8 +46,9 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
     shards = []
     with stages(as_json) as progress:
         for number in numbers:
+            store = RedisLookups(client, schema.name, number)
             with progress.stage(f"shard {number}"):
-                meta, members = _as_of_one_commit(RedisLookups(client, schema.name, number))
+                meta, members = as_of_one_commit(store, store.index_table)
                 pairs += ((key, "" if group == PENDING else qi_group_name(number, group)) for key, group in members)
             shards.append({"shard": number, "release": meta.release, "next": meta.next, "rows": len(members)})
         with progress.stage("write"), atomic_writer(out, text=True) as file:
@@ -58,16 +60,19 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
         return
     for shard in shards:
         say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
-    say(f"{so_many(len(pairs), 'row')}, {pending:,} of them pending, in {out}: it is private")
+    say(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}, which is private")
 
 
-def _as_of_one_commit(store: RedisLookups) -> tuple[Meta, list[tuple[str, int]]]:
+def as_of_one_commit(store: RedisLookups, read: Callable[[], T]) -> T:
+    """What `read` returns; it is called again if a worker has committed in between. Raises UsageError."""
     for _ in range(READINGS_MAX):
-        try:
-            return store.index_table()
-        except Conflict:
-            sleep(AGAIN_SECONDS)
+        before = store.meta()
+        with suppress(Conflict):
+            found, after = read(), store.meta()
+            if (before and before.commit) == (after and after.commit):
+                return found
+        sleep(AGAIN_SECONDS)
     raise UsageError(
         f"shard {store.shard} was committed to during each of {READINGS_MAX} readings: try again when fewer changes "
-        "come, or stop its worker meanwhile"
+        "come, or stop its worker first"
     )

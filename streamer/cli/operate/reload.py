@@ -1,7 +1,7 @@
-"""`streamer reload`: a table begun from its source, whatever Redis and the output hold of it.
+"""`streamer reload`: loads a table again from its source, whatever Redis and the output hold.
 
-Where Redis is empty or behind, where table.yaml has changed, where the input was made anew or has other partitions:
-what a worker refuses, this command mends. Who reads the output goes on, and ends with exactly the new table.
+This is the remedy for most of what a worker refuses: Redis is empty or old, table.yaml has changed, the input was
+recreated or has more partitions. Readers of the output go on, and end with exactly the new table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from streamer.cli.stream.bootstrap import EARLIEST, END, TOPIC, Shards, begin, found_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
@@ -27,9 +27,9 @@ offset_option = click.option(
     metavar="end|earliest|N",
     default=END,
     show_default=True,
-    help="Where the input goes on. The end is the one that it has when the command begins: what was written before must"
-    " be in the file, so nobody may write between the file and the command. Where the input repeats what the file says"
-    " (Debezium's changes do no harm twice), earliest is always right. N: one shard only.",
+    help="Where workers will read on in the input. end: its end when the command starts; everything before must be in"
+    " the file, so nothing may be written between the file and the command. earliest: always right if messages may be"
+    " applied twice, as Debezium's may. N: an offset, with one shard only.",
 )
 
 
@@ -48,28 +48,28 @@ offset_option = click.option(
     "source",
     metavar=f"ROWS.csv|ROWS.parquet|{TOPIC}",
     required=True,
-    help=f"All rows of the source table; or {TOPIC}: what the input says from its beginning to its end.",
+    help=f"A file with all rows of the source table; or {TOPIC}: the whole input is read again.",
 )
 @offset_option
 @click.option(
     "--although-trimmed",
     is_flag=True,
-    help="Takes an input that has lost its beginning for all that there is: rows of which it says no more are gone.",
+    help="Accept an input that has lost its beginning: rows that it no longer contains are removed.",
 )
 @json_option
 def command(
     table: str, kafka: str, redis: str, source: str, from_offset: str, although_trimmed: bool, as_json: bool
 ) -> None:
-    """Loads the table again from its source, in place of all that Redis and the output hold of it.
+    """Loads the table again from its source; replaces what Redis and the output hold of it.
 
-    Stop the workers first: one that runs is shut out, and one that comes back in the middle ends this command. Every
-    row is put into QI groups by the whole-table algorithm. In the output the old rows are removed in the same releases
-    that bring the new ones; these have the header `outside`. Called again after any error, it begins again.
+    Stop the workers first: a running one is shut out, and one that starts in the middle ends this command. The
+    whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove the old ones;
+    they have the header `outside`. After any error, call the command again: it starts from the beginning.
     """
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
     if although_trimmed and source != TOPIC:
-        raise UsageError(f"--although-trimmed: speaks of an input that is read again, with --from-source {TOPIC}")
+        raise UsageError(f"--although-trimmed: goes with --from-source {TOPIC} only")
     with stages(as_json) as progress:
         progress.next("look")
         done = carried_out(found_shards(settings), source, from_offset, as_json, progress, although_trimmed)
@@ -77,14 +77,14 @@ def command(
 
 
 class Done(NamedTuple):
-    """What a command has done, shard by shard, and what there is to say of the source."""
+    """What a command has done."""
 
     shards: list[Begun]
-    warnings: list[str]
+    warnings: list[str]  # about the source
 
 
 def check_offset(text: str) -> None:
-    """Raises UsageError for what --from-offset does not know."""
+    """Raises UsageError unless it is a value of --from-offset."""
     if text not in (END, EARLIEST) and not (text.isascii() and text.isdigit() and len(text) < 19):
         raise UsageError("--from-offset: end, earliest or the number of an offset")
 
@@ -92,7 +92,7 @@ def check_offset(text: str) -> None:
 def carried_out(
     shards: Shards, source: str, from_offset: str, as_json: bool, progress: Stages, although_trimmed: bool = False
 ) -> Done:
-    """What was done, shard by shard; where it ends with an error, what was done until then is said."""
+    """Loads all shards; if it fails, prints what was done until then."""
     done = Done([], [])
     try:
         for begun in begin(
@@ -107,17 +107,16 @@ def carried_out(
 
 
 def show(done: Done, as_json: bool) -> None:
-    """What was done."""
+    """Prints what was done."""
     if as_json:
         shards = [asdict(begun) for begun in done.shards]
         click.echo(msgspec.json.encode({"shards": shards, "warnings": done.warnings}))
         return
     for begun in done.shards:
         say(
-            f"shard {begun.shard}: {so_many(begun.rows, 'row')} in {so_many(begun.qi_groups, 'QI group')},"
-            f" {begun.pending:,} pending;"
-            f" {begun.removed:,} records of before removed; releases: {begun.releases}; the input goes on at"
-            f" {begun.next}"
+            f"shard {begun.shard}: {plural(begun.rows, 'row')} in {plural(begun.qi_groups, 'QI group')},"
+            f" {begun.pending:,} pending; {begun.removed:,} old records removed; releases: {begun.releases};"
+            f" the input is read on from {begun.next}"
         )
     for warning in done.warnings:
         say(f"warning: {warning}")

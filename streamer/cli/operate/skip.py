@@ -1,11 +1,6 @@
-"""`streamer skip`: has one message of the input passed over, whatever it says.
+"""`streamer skip`: skips one message of the input, whatever it says.
 
-The rules of this file
-----------------------
-* For a message that ends its worker again and again, by its memory or by its time. It becomes a dead letter `skipped`
-  when the shard is taken over next. Errors that a worker survives become dead letters by themselves.
-* What cannot be right is refused: a shard that does not exist, an offset that was not written yet or has expired, one
-  that is published already.
+Refused: a shard that does not exist, and an offset that is not written yet, has expired or is published already.
 """
 
 from __future__ import annotations
@@ -13,7 +8,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from streamer.cli.operate.send_requests import ask_shards
+from streamer.cli.operate.send_requests import ask_shards, require_shard
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.tables import say
 from streamer.errors import UsageError
@@ -32,10 +27,11 @@ from streamer.table.yaml.loading import load_table
 @click.option("--offset", type=click.IntRange(min=0), required=True, help="The message's offset in the input topic.")
 @json_option
 def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> None:
-    """Has one message of the input passed over: it becomes a dead letter and is never applied.
+    """Skips one message of the input: it becomes a dead letter `skipped` and is not applied.
 
-    For a message that ends its worker each time it is read. Its row keeps what it had before; the shard reads the
-    request when it is taken over next, that is when the worker has been started again.
+    For a message that ends its worker each time it is read, by its memory or its time; other errors become dead letters
+    by themselves. The row keeps its former values. The shard reads the request at its next take-over, that is after the
+    worker is started again.
     """
     table_name = load_table(table).name
     with open_admin(kafka) as admin:
@@ -47,29 +43,21 @@ def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> N
         click.echo(msgspec.json.encode({"table": table_name, "shard": shard, "offset": offset}))
     else:
         say(
-            f"offset {offset} of shard {shard} will be passed over when the shard is taken over next: "
-            "start its worker again where nothing else does"
+            f"offset {offset} of shard {shard} will be skipped at the next take-over of the shard: start its worker "
+            "again, unless a supervisor does"
         )
 
 
 def _check(consumer: Consumer, table_name: str, request: Skip) -> None:
-    """Raises UsageError for a request that cannot be right."""
+    """Raises UsageError for a message that cannot be skipped."""
     changes = topic_name(table_name, CHANGES)
-    places = shards_in(consumer, changes)
-    if request.shard >= len(places):
-        raise UsageError(f"--shard {request.shard}: {changes} has the shards 0 to {len(places) - 1}")
-    place = places[request.shard]
-    first, end = watermarks(consumer, place)
+    partitions = shards_in(consumer, changes)
+    require_shard(request.shard, len(partitions), changes)
+    of = f"--offset {request.offset}: shard {request.shard}"
+    first, end = watermarks(consumer, partitions[request.shard])
     if not first <= request.offset < end:
-        raise UsageError(
-            f"--offset {request.offset}: shard {request.shard} of {changes} holds the offsets {first} to {end - 1}"
-            if first < end
-            else f"--offset {request.offset}: shard {request.shard} of {changes} is empty"
-        )
+        holds = f"holds the offsets {first} to {end - 1}" if first < end else "is empty"
+        raise UsageError(f"{of} of {changes} {holds}")
     position = last_position(consumer, table_name, request.shard)
-    reached = position.next if position else 0
-    if request.offset < reached:
-        raise UsageError(
-            f"--offset {request.offset}: shard {request.shard} is published up to offset {reached - 1}; what was "
-            "applied cannot be passed over any more"
-        )
+    if position is not None and request.offset < position.next:
+        raise UsageError(f"{of} is published up to offset {position.next - 1}; an applied message cannot be skipped")

@@ -1,10 +1,7 @@
-"""`streamer status`: where every shard of a table stands, who holds it, and what does not fit together.
+"""`streamer status`: the state of every shard of a table, its owner, and what is inconsistent.
 
-Exit code 1 where there is a problem: a shard is refused, silent under lag, or refuses too many messages; Redis is
-full; what Redis and Kafka hold does not fit together. Warnings alone are 0. messages = applied + ignored + dead
-letters, and every message has an offset of its own below `next`; offsets without a message are markers of Kafka's
-transactions (statements are sent in transactions). What people read fits 80 columns; commit, position and outbox of
-every shard are in --json.
+messages = applied + ignored + dead letters, and every message has an offset below `next`. Offsets without a message are
+markers of Kafka's transactions, in which statements are sent. The text fits 80 columns; --json has more.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from streamer.table.yaml.loading import load_table
 
 COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
 SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
-"""Of the counts, those that people see in the table, and the headings of their columns."""
+"""The counts in the table for people, and the headings of their columns."""
 
 
 @click.command(name="status", epilog=examples("streamer status --table mine", "streamer status --table mine --json"))
@@ -47,17 +44,17 @@ SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages
     "--dead-letters-max",
     metavar="SHARE",
     type=click.FloatRange(0, 1),
-    help="Largest share of a shard's latest 10,000 messages that may be dead letters [default: that of table.yaml].",
+    help="Largest share of dead letters among a shard's latest 10,000 messages [default: table.yaml's].",
 )
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float | None, as_json: bool
 ) -> None:
-    """Shows where every shard of a table stands, who holds it since when, and what does not fit together.
+    """Shows the state of every shard of a table, which worker holds it since when, and what is wrong.
 
-    Ends with 1 where somebody has to mend something: a worker refused a shard, messages wait and nobody works on them,
-    too many of them became dead letters, or what Redis and Kafka hold does not fit together.
+    Ends with 1 if an operator has to act: a worker refused a shard, messages wait and no worker applies them, too many
+    became dead letters, Redis is full, or Redis and Kafka are inconsistent.
     """
     schema = load_table(table)
     facts = look(schema, kafka, redis)
@@ -65,14 +62,16 @@ def command(
     of_shards, verdict = judge(schema, facts, share_max)
     shards = [_described(shard, of_shard) for shard, of_shard in zip(facts.shards, of_shards, strict=True)]
     total = {name: sum(shard[name] for shard in shards) for name in (*COUNTED_FACTS, "offsets_read")}
+    not_used = kafka_settings().not_used
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
         report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
-        report["client_properties_not_used"] = kafka_settings().not_used
+        report["client_properties_not_used"] = not_used
         click.echo(msgspec.json.encode(report | asdict(verdict)))
     else:
         _print(schema, facts, shards, total)
-        _print_not_used(kafka_settings().not_used)
+        if not_used:
+            say(f"not used of the file in KAFKA_CONFIG: {', '.join(not_used)}")
         _print_verdict(verdict)
     if verdict.problems:
         ctx.exit(EXIT_LAW)
@@ -111,41 +110,34 @@ def _time(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-# -- for people ---------------------------------------------------------------------------------------------------
-
-
 def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, int]) -> None:
-    lines = RichTable(title=schema.name, box=None, padding=(0, 1, 0, 0))
-    lines.add_column("shard", justify="right")
-    lines.add_column("held by", overflow="fold")  # the only column that gives way on a narrow terminal
+    grid = RichTable(title=schema.name, box=None, padding=(0, 1, 0, 0))
+    grid.add_column("shard", justify="right")
+    grid.add_column("held by", overflow="fold")  # the only column that shrinks on a narrow terminal
     for heading in ("since", *SHOWN_FACTS.values()):
-        lines.add_column(heading, justify="right", no_wrap=True)
+        grid.add_column(heading, justify="right", no_wrap=True)
     for shard, described in zip(facts.shards, shards, strict=True):
-        lines.add_row(
-            str(shard.number),
-            *_holder(shard, facts),
-            *(f"{described[name]:,}" for name in SHOWN_FACTS),
-        )
-    lines.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN_FACTS))
-    print_table(lines)
+        grid.add_row(str(shard.number), *_holder(shard, facts), *(f"{described[name]:,}" for name in SHOWN_FACTS))
+    grid.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN_FACTS))
+    print_table(grid)
     say(_account(total))
-    for line in unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]):
+    lines = [
+        *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
+        *redis_lines(facts.durability),
+        *(line for shard in facts.shards for line in _rebuild_lines(shard, facts.redis_now.time)),
+    ]
+    for line in lines:
         say(line)
-    for line in redis_lines(facts.durability):
-        say(line)
-    for shard in facts.shards:
-        for line in _rebuild_lines(shard, facts.redis_now.time):
-            say(line)
 
 
 def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
-    """The rebuild that is running, else the last one."""
+    """The running rebuild, else the last one."""
     meta = shard.redis.meta or Meta()
     last = last_rebuild(meta.rebuilds)
     if meta.rebuild is not None:
         running = meta.rebuild
         yield (
-            f"rebuild of shard {shard.number}, by {running.rebuild.algorithm} ({running.why}), begun "
+            f"rebuild of shard {shard.number}, by {running.rebuild.algorithm} ({running.why}), started "
             f"{ago(now - running.began)} ago: {told(running)}"
         )
     elif last is not None:
@@ -154,21 +146,21 @@ def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
 
 
 def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:
-    """Who holds a shard, and since when; the time is known where Redis was told by the same worker."""
+    """Who holds a shard, and since when if the same worker has written that to Redis."""
     custody = shard.redis.custody
     worker = shard.worker if facts.workers.told else custody.owner
     if not worker:
-        return ("nobody" if facts.workers.settled else "(being given)"), "-"
+        return ("no worker" if facts.workers.settled else "(assigning)"), "-"
     if worker != custody.owner or custody.taken_at is None:
         return worker, "-"
     return worker, ago(facts.redis_now.time - custody.taken_at)
 
 
 def _account(total: dict[str, int]) -> str:
-    """The checked line: every offset that was read is accounted for."""
+    """The line that accounts for every offset that was read."""
     without = total["offsets_read"] - total["messages"]
     verdict = "ok" if without >= 0 else "DOES NOT ADD UP"
-    others = "; {:,} more offsets hold no message that was read (markers of transactions, or what a file stands for)"
+    others = "; {:,} more offsets hold no message that was read (transaction markers, or replaced by a loaded file)"
     return (
         f"messages in: {total['messages']:,} = applied {total['applied']:,} + ignored {total['ignored']:,} + dead "
         f"letters {total['dead_letters']:,}: {verdict}{others.format(without) if without > 0 else ''}"
@@ -176,24 +168,19 @@ def _account(total: dict[str, int]) -> str:
 
 
 def unlisted_lines(schema: Table, metas: Sequence[Meta]) -> Iterator[str]:
-    """What the applied messages of all shards had of categories that table.yaml does not list."""
+    """Categories in the applied messages of all shards that table.yaml does not list."""
     counts = sum((meta.counts for meta in metas), NO_MESSAGES)
     return unlisted_sentences(schema, counts.unlisted, counts.applied, "applied messages")
 
 
 def redis_lines(found: Durability) -> Iterator[str]:
-    """What sort of Redis it is, and whether it keeps what it confirms."""
+    """The kind of Redis, and whether it keeps what it confirms."""
     masters = f" of {found.masters} masters" if found.kind is Kind.CLUSTER else ""
     keeps = "could lose what it confirms" if found.lax else "keeps what it confirms"
     yield f"Redis: {found.kind.value}{masters}, {keeps if found.shown else 'does not show its settings'}"
     if found.kind is not Kind.SERVER:
         wanted = f" (min-replicas-to-write: {found.replicas_min})" if found.shown else ""
         yield f"what a failover loses is noticed and read again{wanted}"
-
-
-def _print_not_used(names: Sequence[str]) -> None:
-    if names:
-        say(f"of the file in KAFKA_CONFIG not used: {', '.join(names)}")
 
 
 def _print_verdict(verdict: Verdict) -> None:

@@ -1,4 +1,4 @@
-"""A table that begins with all rows at once, for `load` and `reload`."""
+"""Loading a table with all rows at once, for `load` and `reload`."""
 
 from __future__ import annotations
 
@@ -44,12 +44,10 @@ from streamer.table.files import read_table
 from streamer.table.schema import Table
 from streamer.worker.settings import WorkerSettings
 
-# The shards of a table as a command finds them: their inputs, their stores, and how to write and read their output.
-
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The shards of a table as a command finds them."""
+    """The shards of a table: their inputs and stores, and how to read and write their output."""
 
     settings: WorkerSettings
     inputs: Sequence[KafkaInput]
@@ -63,7 +61,7 @@ class Shards:
         return KafkaOutlet(*self._output_of(shard))
 
     def former(self) -> list[int]:
-        """Numbers of the shards that Redis holds, and the input has not any more: it was made anew with fewer."""
+        """Numbers of shards in Redis that the input no longer has, because it was recreated with fewer partitions."""
         held = shards_of(connect(self.settings.redis), self.settings.table.name)
         return [number for number in held if number >= len(self)]
 
@@ -76,7 +74,7 @@ class Shards:
 
 
 def found_shards(settings: WorkerSettings) -> Shards:
-    """Looks at the servers, the schema registry too where one is needed.
+    """Reads the state of all shards from Kafka and Redis.
 
     Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable.
     """
@@ -96,41 +94,36 @@ def found_shards(settings: WorkerSettings) -> Shards:
 
 
 def require_empty(shards: Shards) -> None:
-    """Raises UsageError where any shard has begun already."""
-    begun = [shard for shard in range(len(shards)) if _has_begun(shards, shard)]
-    if begun := [*begun, *shards.former()]:
+    """Raises UsageError if any shard holds something already."""
+    filled = [shard for shard in range(len(shards)) if not _is_empty(shards, shard)]
+    if filled := [*filled, *shards.former()]:
         raise UsageError(
-            f"shard {begun[0]} of {shards.settings.table.name} has begun already, and `load` fills empty tables only; "
+            f"shard {filled[0]} of {shards.settings.table.name} is not empty, and `load` fills empty tables only; "
             "`streamer reload --from-source` replaces what is there"
         )
 
 
-def _has_begun(shards: Shards, shard: int) -> bool:
+def _is_empty(shards: Shards, shard: int) -> bool:
     meta, position = shards.stores[shard].meta(), shards.outlet(shard).position()
-    return (meta is not None and bool(meta.commit)) or position is not None or shards.states[shard].live_begun
+    return (meta is None or not meta.commit) and position is None and not shards.states[shard].live_begun
 
 
-# The rows of a file that a table begins with, by the shard that the input would bring each of them to.
+# -- the rows of a file, by shard -------------------------------------------------------------------------------------
 
 TOPIC = "topic"
-"""In place of a file: the input is read again."""
-
+"""Given instead of a file: the input is read again."""
 
 EMPTY_IT = "`streamer produce --truncate` empties a table on purpose"
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """The rows of a file by shard, and the form of message keys by which they were routed; "" where there is one shard.
-
-    seen: whether messages of the input told the form. unlisted: how many rows, by column, have a category
-    that only `other` takes.
-    """
+    """The rows of a file by shard."""
 
     rows: Sequence[EncodedRows] = field(repr=False)
-    key_form: str
-    seen: bool = True
-    unlisted: Mapping[str, int] = field(default_factory=dict)
+    key_form: str  # by which they were routed; "" if there is one shard
+    seen: bool = True  # whether messages of the input show this key form
+    unlisted: Mapping[str, int] = field(default_factory=dict)  # by column, rows with a category that only `other` takes
 
 
 def routed_file(
@@ -141,82 +134,86 @@ def routed_file(
     known: Collection[str] = (),
     schemas: Schemas | None = None,
 ) -> Routed:
-    """The rows of a file, each in the shard to which its messages come. known: forms that shards have learned;
-    schemas: of a registry.
+    """The rows of a file, each in the shard that gets its messages. known: key forms that shards have learned.
 
-    Raises ConfigError for a file or a row that is refused; UsageError where nobody can tell a row's shard.
+    Raises ConfigError for a file or a row that is refused; UsageError if the shards of rows cannot be computed.
     """
     if shards > 1 and table.partitioner_stated:
         raise UsageError(
-            "table.yaml says `input: {partitioner: stated}`, so nobody but the rows' own producer can tell their "
-            "shards: let it send all rows, and say --from-source topic"
+            "table.yaml says `input: {partitioner: stated}`, so only the rows' own producer knows their shards: let it "
+            "send all rows, and give --from-source topic"
         )
     frame = read_table(path)
     encoded = Encoder(table).frame(frame)
     if not encoded.source_keys:
-        raise ConfigError(f"{path}: holds no rows, so nobody would be published any more; {EMPTY_IT}")
+        raise ConfigError(f"{path}: holds no rows, so the table would be empty; {EMPTY_IT}")
     unlisted = unlisted_rows(table, frame)
     if shards == 1:
         return Routed([encoded], "", unlisted=unlisted)
     with reaching(kafka), open_consumer(kafka) as consumer:
         seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, schemas or NoSchemas())
-    key_form = seen or form_unless_told(table.source_key)
-    if others := sorted({form for form in known if form} - {key_form.name}) if seen is None else []:
-        raise UsageError(
-            f"the shards know message keys as {others[0]}, and the input holds no message any more that shows how a "
-            "row's key is written so: let the producer send one change, then call this again"
-        )
+    key_form = seen or assumed_form(table, known)
     return Routed(by_shard(encoded, key_form, shards), key_form.name, seen is not None, unlisted)
 
 
+def assumed_form(table: Table, known: Collection[str]) -> AnyKeyForm:
+    """The key form if no message of the input shows one. Raises UsageError if shards have learned another one."""
+    key_form = form_unless_told(table.source_key)
+    if others := sorted({form for form in known if form} - {key_form.name}):
+        raise UsageError(
+            f"the shards know message keys as {others[0]}, and no message of the input shows any more how a row's key "
+            "is written in this form: let the producer send one change, then call this again"
+        )
+    return key_form
+
+
 def by_shard(encoded: EncodedRows, key_form: AnyKeyForm, shards: int) -> list[EncodedRows]:
-    """Rows by the shard that murmur2 of their message keys gives. Raises ConfigError where one cannot be written so."""
-    places: list[list[int]] = [[] for _ in range(shards)]
-    for place, source_key in enumerate(encoded.source_keys):
+    """Rows by the shard that murmur2 of their message keys gives. Raises ConfigError for a key without this form."""
+    indexes: list[list[int]] = [[] for _ in range(shards)]
+    for index, source_key in enumerate(encoded.source_keys):
         message_key = key_form.written(source_key)
         if message_key is None:
             raise ConfigError(
-                f"data row {place + 1}: its key cannot be written as {key_form.name}, as the input's message keys are"
+                f"data row {index + 1}: its key cannot be written as {key_form.name}, as the input's message keys are"
             )
-        places[shard_of(message_key, shards)].append(place)
-    return [_some(encoded, own) for own in places]
+        indexes[shard_of(message_key, shards)].append(index)
+    return [_some(encoded, own) for own in indexes]
 
 
-def _some(encoded: EncodedRows, places: Sequence[int]) -> EncodedRows:
-    pick = itemgetter(*places) if len(places) > 1 else lambda column: tuple(column[place] for place in places)
+def _some(encoded: EncodedRows, indexes: Sequence[int]) -> EncodedRows:
+    pick = itemgetter(*indexes) if len(indexes) > 1 else lambda column: tuple(column[index] for index in indexes)
     columns = (encoded.source_keys, encoded.values, encoded.exact, encoded.individuals)
     source_keys, values, exact, individuals = (list(pick(column)) for column in columns)
     nulls = list(pick(encoded.nulls)) if encoded.nulls else ()
-    return EncodedRows(source_keys, encoded.codes[list(places)], values, exact, individuals, nulls)
+    return EncodedRows(source_keys, encoded.codes[list(indexes)], values, exact, individuals, nulls)
 
 
-# The rows that every shard begins with, as its source says them: those of a file, or of the input read again.
+# -- the first rows of every shard, from a file or from the input -----------------------------------------------------
 #
-# * Where the input goes on is decided first, before the source is read: what comes later is applied on top of it.
-# * Nothing is written here. Whatever is wrong with the source is said before a shard is touched.
-# * The last truncation that any shard's input holds counts for all of them: a table that begins anew takes what the
-#   control topic asked for as history.
+# * Where workers will read on is decided before the source is read: what comes later is applied on top of it.
+# * Nothing is written here: a faulty source is reported before a shard is touched.
+# * The last truncation in any shard's input counts for all shards; requests in the control topic are history then.
 
 END, EARLIEST = "end", "earliest"
 
-Tell = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 def first_tables(
-    shards: Shards, source: str, from_offset: str, tell: Tell, although_trimmed: bool, warn: Tell
+    shards: Shards, source: str, from_offset: str, tell: Say, although_trimmed: bool, warn: Say
 ) -> list[FirstTable]:
-    """What every shard begins with, in no QI groups yet."""
+    """The first rows of every shard, not yet in QI groups."""
     table = shards.settings.table
     if source == TOPIC:
         if from_offset != END:
-            raise UsageError("--from-offset: where the input is read again, it goes on where that reading ended")
+            raise UsageError(f"--from-offset: not with {TOPIC}: workers read on where this command ends reading")
         remainders = [Remainder(table, len(shards), shards.settings.schemas) for _ in shards.states]
         read = [_of_topic(shards, shard, one, tell) for shard, one in enumerate(remainders)]
         if not although_trimmed:
             _check_whole(shards, remainders)
         first = _truncated(shards, read)
         if not any(one.counts.messages for one in first):
-            raise UsageError(f"the input holds no message, so nobody would be published any more; {EMPTY_IT}")
+            raise UsageError(f"the input holds no message, so the table would be empty; {EMPTY_IT}")
         counts = sum((one.counts for one in first), NO_MESSAGES)
         _warn_of_unlisted(table, counts.unlisted, counts.applied, "applied messages", warn)
         return first
@@ -229,39 +226,39 @@ def first_tables(
 
 
 def _check_whole(shards: Shards, remainders: Sequence[Remainder]) -> None:
-    """Raises UsageError where what is left of an input cannot say all rows."""
+    """Raises UsageError if what is left of an input cannot contain all rows."""
     lost = {n: state.earliest for n, state in enumerate(shards.states) if state.earliest and not remainders[n].says_all}
     if lost:
-        told = ", ".join(f"shard {n}: {earliest:,} offsets, 0 to {earliest - 1}" for n, earliest in lost.items())
+        listed = ", ".join(f"shard {n}: {earliest:,} offsets, 0 to {earliest - 1}" for n, earliest in lost.items())
         raise UsageError(
-            f"the input has lost its beginning ({told}), and no truncation and no beginning of a snapshot follows: "
-            "rows of which it says no more would be missing, and nobody can tell which; give a file of all rows, or "
-            "say --although-trimmed where none is missed"
+            f"the input has lost its beginning ({listed}), and no truncation and no beginning of a snapshot follows: "
+            "rows that it no longer contains would be missing, and it is unknown which; give a file of all rows, or "
+            "--although-trimmed if no row is missing"
         )
 
 
-def _tell_routed(routed: Routed, tell: Tell) -> None:
+def _tell_routed(routed: Routed, tell: Say) -> None:
     tell(f"{sum(len(rows.source_keys) for rows in routed.rows):,} rows read")
     if not routed.seen:
         tell(
-            f"no message of the input tells how its keys are written: taken for {routed.key_form}, and messages with "
-            "keys of another form will be refused"
+            f"no message of the input shows how keys are written: {routed.key_form} is assumed, and messages with keys "
+            "of another form will be refused"
         )
 
 
-def _warn_of_unlisted(table: Table, unlisted: Mapping[str, int], of: int, what: str, warn: Tell) -> None:
+def _warn_of_unlisted(table: Table, unlisted: Mapping[str, int], of: int, what: str, warn: Say) -> None:
     for sentence in unlisted_sentences(table, unlisted, of, what):
         warn(sentence)
 
 
 def _next(shards: Shards, from_offset: str) -> list[int]:
-    """Where the input goes on, shard by shard. Raises UsageError for an offset that the input does not have."""
+    """The offset of each shard from which workers will read on. Raises UsageError if the input does not have it."""
     if from_offset in (END, EARLIEST):
         return [state.end if from_offset == END else state.earliest for state in shards.states]
     if len(shards) > 1:
         raise UsageError(
             f"--from-offset {from_offset}: the input has {len(shards)} shards, and an offset means something else in "
-            "each: say end or earliest"
+            "each: give end or earliest"
         )
     offset, state = int(from_offset), shards.states[0]
     if not state.earliest <= offset <= state.end:
@@ -269,38 +266,29 @@ def _next(shards: Shards, from_offset: str) -> list[int]:
     return [offset]
 
 
-def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Tell) -> FirstTable:
-    """The rows that a shard's input says from its beginning to its end; remainder: looks at one that has lost some."""
+def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say) -> FirstTable:
+    """The rows of a shard's input from beginning to end; remainder: judges an input that has lost its beginning."""
     settings, state = shards.settings, shards.states[shard]
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
-    passed_over = _passed_over(shards.stores[shard].meta(), state, skips)
-    said = shards.reading(shard).messages(state)
-    messages = remainder.read(said) if state.earliest else said
-    read = read_again(settings.table, shard, len(shards), messages, state.end, passed_over, schemas=settings.schemas)
+    skipped = _skipped(shards.stores[shard].meta(), state, skips)
+    held = shards.reading(shard).messages(state)
+    messages = remainder.read(held) if state.earliest else held
+    read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
     _tell_read(shard, state, read, remainder.says_all, tell)
-    return _first_table(
-        read.rows,
-        read.next,
-        key_form=read.key_form,
-        counts=read.counts,
-        letters=read.letters,
-        statement_ids=read.statement_ids,
-        skipped=read.skipped,
-        truncated=read.truncated,
-        log_seen=read.log_seen,
-    )
+    kept = ("key_form", "counts", "letters", "statement_ids", "skipped", "truncated", "log_seen")
+    return _first_table(read.rows, read.next, **{name: getattr(read, name) for name in kept})
 
 
 def _truncated(shards: Shards, first: Sequence[FirstTable]) -> list[FirstTable]:
-    """What is left by the last truncation that any shard's input holds; most shards' inputs do not hold it."""
+    """The rows left after the last truncation in any shard's input; most inputs do not contain it."""
     source = last_truncation([one.truncated for one in first], shards.settings.table.name)
     if source is None:
         return list(first)
-    return [one if one.truncated == source else _behind(shards, n, one, source) for n, one in enumerate(first)]
+    return [one if one.truncated == source else _after(shards, n, one, source) for n, one in enumerate(first)]
 
 
-def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePosition) -> FirstTable:
-    """The rows of a shard that came later than a truncation."""
+def _after(shards: Shards, shard: int, first: FirstTable, source: SourcePosition) -> FirstTable:
+    """The rows of a shard that came after a truncation."""
     reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
     table, skips, schemas = shards.settings.table, first.skipped, shards.settings.schemas
     later = read_behind(source, table, shard, len(shards), *bounds, reading.between, skips, schemas)
@@ -314,43 +302,41 @@ def _behind(shards: Shards, shard: int, first: FirstTable, source: SourcePositio
     )
 
 
-def _passed_over(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
-    """What was passed over in this very input, and is to be, by an operator's word; not what was applied after all."""
+def _skipped(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
+    """Offsets of this input that were skipped or are to be skipped, without those that were retried since."""
     if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
         return set(skips)
     return set(skips).difference(offset for _, offset in meta.retried) | passed_over_in(meta)
 
 
-def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Tell) -> None:
+def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Say) -> None:
     counts = read.counts
     tell(
         f"shard {shard}: {counts.messages:,} messages read again, {len(read.rows.source_keys):,} rows, "
         f"{counts.dead_letters:,} dead letters"
     )
     if state.earliest:
-        still = "all rows are told behind it" if says_all else "rows of which it says no more are gone"
+        still = "all rows follow there" if says_all else "rows that it no longer contains are removed"
         tell(f"shard {shard}: the input begins at offset {state.earliest}: {still}")
     for fault in read.faults:
         tell(f"shard {shard}: {fault}")
 
 
 def _first_table(rows: EncodedRows, next_: int, **more: object) -> FirstTable:
-    """Rows in no QI groups yet, with a secret of their own."""
+    """Rows that are not yet in QI groups, with a new secret."""
     return FirstTable(rows, (), token_bytes(SECRET_BYTES), next_, **more)  # type: ignore[arg-type]
 
 
-# A table begun from its source, all shards: what `reload` and `load` have in common.
+# -- all shards -------------------------------------------------------------------------------------------------------
 #
-# * Nothing is touched before all rows of all shards are read, checked and put into QI groups: whatever is wrong with
-#   the source is said while the workers still serve the table.
-# * Then shard by shard, as `streamer.incremental.shard.bootstrap` says. What ends in the middle is to be called again:
-#   until all shards have their rows, no worker serves one of them, and `status` says why.
-# * Shards have nothing to do with each other, so as many are at work as there are cores: the algorithm and the core run
-#   beside one another, and one shard's rows become bytes while servers answer another's. What a shard comes to does not
-#   depend on that. Where one fails, those that were begun are ended first.
+# * Nothing is written before all rows of all shards are read, checked and put into QI groups: a faulty source is
+#   reported while the workers still serve the table.
+# * Then shards are written as `streamer.incremental.shard.bootstrap` says. A command that ends in the middle must be
+#   called again: until all shards have their rows, no worker serves one of them, and `status` says why.
+# * Shards are independent, so as many as there are cores are loaded at once. If one fails, the others finish first.
 
 UNCOMPILED_ROWS_MAX = 5_000
-"""More rows are put into the core faster when the core is compiled first."""
+"""With more rows, it is faster to compile the core first."""
 
 Step = Callable[[str], OnProgress]
 
@@ -359,17 +345,16 @@ def begin(
     shards: Shards,
     source: str,
     from_offset: str,
-    tell: Tell,
+    tell: Say,
     step: Step = lambda _: unheard,
     although_trimmed: bool = False,
-    warn: Tell = lambda _: None,
+    warn: Say = lambda _: None,
 ) -> Iterator[Begun]:
-    """Gives every shard its table from the source; yields what was done, shard by shard.
+    """Loads every shard from the source; yields what was done, shard by shard.
 
-    step: is told which part of the work begins, and answers what to tell of its share. although_trimmed: an input that
-    has lost its beginning is taken for all that there is. warn: is told what nobody should overlook in the end.
-
-    In the end Redis forgets the shards that the input has not any more.
+    tell: called with lines about the work; warn: with warnings about the source. step: called with the name of each
+    part of the work; returns the callback for its progress. although_trimmed: accept an input that has lost its
+    beginning. In the end, shards that the input no longer has are removed from Redis.
     """
     table, n = shards.settings.table, len(shards)
     for shard in range(n):
@@ -387,7 +372,7 @@ def begin(
             store.tell_beginning()
         step("write")
         begun = threads.map(partial(_begun, shards), range(n), prepared)
-        del first, prepared  # each goes with its shard
+        del first, prepared  # the iterator frees each with its shard
         yield from begun
     for store in shards.stores:
         store.tell_begun()
@@ -400,30 +385,30 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     """One shard, in a thread of its own."""
     state = shards.inputs[shard].state()
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
-        raise Conflict("the topics were made anew or have grown since the command began: call it again")
+        raise Conflict("the topics were recreated or have grown since the command started: call it again")
     outlet, reading = shards.outlet(shard), shards.reading(shard)
     return reload(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
 
 
 def _for_each(shards: Sequence[FirstTable], on_progress: OnProgress) -> list[OnProgress]:
-    """A callback for each shard, which together say how much of all is done."""
+    """A progress callback for each shard; `on_progress` gets their mean."""
     shares = [0.0] * len(shards)
 
-    def told(shard: int, share: float) -> None:
+    def set_share(shard: int, share: float) -> None:
         shares[shard] = share
         on_progress(sum(shares) / len(shares))
 
-    return [partial(told, shard) for shard in range(len(shards))]
+    return [partial(set_share, shard) for shard in range(len(shards))]
 
 
 def _in_groups(table: Table, first: FirstTable, on_progress: OnProgress) -> FirstTable:
-    """The same in the QI groups that the default algorithm makes."""
+    """The rows in the QI groups that the default algorithm makes."""
     return replace(first, qi_groups=first_groups(table, first.rows, seed(first.secret), on_progress))
 
 
-def _have_compiled(table: Table, n_rows: int, tell: Tell) -> None:
-    """Waits until the core is compiled where that is quicker than to go on without."""
+def _have_compiled(table: Table, n_rows: int, tell: Say) -> None:
+    """Waits until the core is compiled, if that is faster than loading uncompiled."""
     compiler = warm_in_background(table)
     if n_rows > UNCOMPILED_ROWS_MAX and is_coming(table, compiler):
-        tell("compiling first: once for a machine and a version of streamer")
+        tell("compiling first: once per machine and version of streamer")
         wait_while_coming(table, compiler)

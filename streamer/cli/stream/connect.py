@@ -1,8 +1,7 @@
-"""`streamer connect`: what the systems on both sides of a table need, printed from its table.yaml.
+"""`streamer connect`: prints what the systems on both sides of a table need, from its table.yaml.
 
-What is printed on the standard output can be piped as it is: JSON to Connect's REST interface, SQL to a database.
-Whatever a person has to know beside it goes to stderr. Nothing is sent anywhere, and no secret is asked for: they are
-references, which Connect resolves.
+stdout can be piped as it is: JSON to Connect's REST interface, SQL to a database. Remarks for people go to stderr.
+Secrets are references, which Connect resolves.
 """
 
 from __future__ import annotations
@@ -13,21 +12,8 @@ import msgspec
 from streamer.cli.support.options import examples, kafka_option, table_option
 from streamer.cli.support.tables import say
 from streamer.errors import UsageError
-from streamer.incremental.connect.connectors import (
-    APICURIO,
-    AVRO_CONVERTERS,
-    BINLOGS,
-    CLASSES,
-    CONFLUENT,
-    MYSQL,
-    POSTGRES,
-    Database,
-    database_of,
-    default_relation,
-    sink_config,
-    source_config,
-    source_sql,
-)
+from streamer.incremental.connect import connectors
+from streamer.incremental.connect.connectors import CONFLUENT, MYSQL, POSTGRES
 from streamer.incremental.connect.sql_tables import DIALECTS, KSQLDB, sql_warnings, view_sql
 from streamer.kafka.settings import servers_of
 from streamer.table.published.schemas import left_out
@@ -38,36 +24,36 @@ PROVIDER = (
     "secrets are ${env:...} references: the worker needs config.providers=env and config.providers.env.class="
     "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 )
-MADE_FIRST = "make the topics first: `streamer topics create`; where Connect was quicker, with --adopt"
-WITHOUT_SCHEMAS = "messages without schemas: say `input: {decimals: text}` in table.yaml where the table has decimals"
+TOPICS_FIRST = "create the topics first: `streamer topics create`; if Connect was faster, with --adopt"
+WITHOUT_SCHEMAS = "messages without schemas: set `input: {decimals: text}` in table.yaml if the table has decimals"
 REGISTRY_ACCESS = {
     CONFLUENT: (
         "records are Avro: Connect needs Confluent's AvroConverter, and in its environment SCHEMA_REGISTRY_URL; for"
         " user and password add (key|value).converter.basic.auth.credentials.source=USER_INFO and .basic.auth.user.info"
     ),
-    APICURIO: (
+    connectors.APICURIO: (
         "records are Avro: Connect needs Apicurio's AvroConverter, and in its environment SCHEMA_REGISTRY_URL, which is"
-        " the registry's own interface (.../apis/registry/v2), where workers are told Confluent's (.../apis/ccompat/v7)"
+        " the registry's own interface (.../apis/registry/v2), while workers need Confluent's (.../apis/ccompat/v7)"
     ),
 }
-"""What a person has to know of the registry where the sink has its schema from."""
+"""How the sink's converter reaches the schema registry."""
 
 SCHEMA_CONTENT = (
     "needs Connect 4.2 or newer: older converters know no schema.content (publish `format: connect-json` for them)"
 )
-NOT_RUN = "no ksqlDB was to be had: this follows its reference, and no test runs it"
+NOT_RUN = "not tested: this follows ksqlDB's reference, and no test runs it"
 HISTORY_ACCESS = (
     "on a secured Kafka the connector's own clients need the login, too: schema.history.internal.producer.* and"
     " schema.history.internal.consumer.*"
 )
-PLACEHOLDERS = "replace HOST and DATABASE, or say --database"
+PLACEHOLDERS = "replace HOST and DATABASE, or give --database"
 
 database_option = click.option("--database", metavar="HOST[:PORT][/NAME]", help="Where the database is.")
 
 
 @click.group(name="connect")
 def command() -> None:
-    """Prints what a source, a sink or a reader of a table has to be told."""
+    """Prints settings for a source, a sink or a reader of a table."""
 
 
 @command.command(
@@ -78,30 +64,37 @@ def command() -> None:
     ),
 )
 @table_option
-@click.option("--connector", type=click.Choice(list(CLASSES)), default=POSTGRES, show_default=True, help="Debezium's.")
-@click.option("--schemas/--no-schemas", default=True, show_default=True, help="Messages with Connect's schema in them.")
+@click.option(
+    "--connector",
+    type=click.Choice(list(connectors.CLASSES)),
+    default=POSTGRES,
+    show_default=True,
+    help="Which of Debezium's connectors.",
+)
+@click.option("--schemas/--no-schemas", default=True, show_default=True, help="Put Connect's schema in each message.")
 @database_option
 @click.option("--relation", metavar="SCHEMA.TABLE", help="The table's name in the database [default: table.yaml's].")
-@click.option("--sql", is_flag=True, help="Print what the database needs, in SQL, in place of the configuration.")
+@click.option("--sql", is_flag=True, help="Print the SQL that the database needs, instead of the configuration.")
 @kafka_option
 def source(
     table: str, connector: str, schemas: bool, database: str | None, relation: str | None, sql: bool, kafka: str
 ) -> None:
-    """The configuration of Debezium's source connector, as JSON to be sent to Connect (POST /connectors)."""
-    schema, place = load_table(table), database_of(database) if database else Database()
-    relation = relation or default_relation(schema, connector, place)
+    """The configuration of Debezium's source connector, as JSON for Connect (POST /connectors)."""
+    schema, where = load_table(table), connectors.database_of(database) if database else connectors.Database()
+    relation = relation or connectors.default_relation(schema, connector, where)
     if relation.count(".") != 1:
         raise UsageError("--relation: expected SCHEMA.TABLE (MySQL, MariaDB: DATABASE.TABLE)")
     if sql:
-        click.echo(source_sql(schema, connector, relation), nl=False)
+        click.echo(connectors.source_sql(schema, connector, relation), nl=False)
         return
     servers = ",".join(servers_of(kafka))
-    config = source_config(schema, connector, schemas=schemas, database=place, relation=relation, kafka=servers)
+    config = connectors.source_config(
+        schema, connector, schemas=schemas, database=where, relation=relation, kafka=servers
+    )
     _print_request(f"{schema.name}-source", config)
-    _remark(MADE_FIRST, PROVIDER, "what the database needs: the same command with --sql")
-    _remark(*([HISTORY_ACCESS] if connector in BINLOGS else []))
-    _remark(*([] if database else [PLACEHOLDERS]))
-    _remark(*([] if schemas else [WITHOUT_SCHEMAS]))
+    _remark(TOPICS_FIRST, PROVIDER, "what the database needs: the same command with --sql")
+    _remark(*([HISTORY_ACCESS] if connector in connectors.BINLOGS else []))
+    _remark(*([] if database else [PLACEHOLDERS]), *([] if schemas else [WITHOUT_SCHEMAS]))
 
 
 @command.command(name="sink", epilog=examples("streamer connect sink --table mine --database dw.example/warehouse"))
@@ -111,22 +104,21 @@ def source(
 )
 @click.option(
     "--converter",
-    type=click.Choice(list(AVRO_CONVERTERS)),
+    type=click.Choice(list(connectors.AVRO_CONVERTERS)),
     default=CONFLUENT,
     show_default=True,
-    help="Whose reads Avro (publish.live.format: avro).",
+    help="Whose converter reads Avro (publish.live.format: avro).",
 )
 @database_option
 def sink(table: str, system: str, converter: str, database: str | None) -> None:
-    """The configuration of Debezium's JDBC sink, as JSON to be sent to Connect (POST /connectors)."""
+    """The configuration of Debezium's JDBC sink, as JSON for Connect (POST /connectors)."""
     schema = load_table(table)
-    place = database_of(database) if database else None
-    config = sink_config(schema, system, database=place, converter=converter)
-    _print_request(f"{schema.name}-sink", config)
-    _remark(f"make its table first: `streamer connect view --dialect {system}`, and let readers see the view alone")
+    where = connectors.database_of(database) if database else None
+    _print_request(f"{schema.name}-sink", connectors.sink_config(schema, system, database=where, converter=converter))
+    _remark(f"create its table first: `streamer connect view --dialect {system}`, and let readers see only the view")
     _remark(*{JSON: [SCHEMA_CONTENT], AVRO: [REGISTRY_ACCESS[converter]]}.get(schema.format, []), PROVIDER)
     _remark(
-        *(f"not sunk: {name}, a list of objects, for which a flat table has no column" for name in left_out(schema))
+        *(f"not written: {name}, a list of objects, for which a flat table has no column" for name in left_out(schema))
     )
     _remark(*([] if database else [PLACEHOLDERS]))
 
@@ -139,7 +131,7 @@ def sink(table: str, system: str, converter: str, database: str | None) -> None:
 @click.option("--dialect", type=click.Choice(list(DIALECTS)), default=POSTGRES, show_default=True, help="Whose SQL.")
 @kafka_option
 def view(table: str, dialect: str, kafka: str) -> None:
-    """The SQL of a sink's table and of the view by which it may be read; Flink's and ksqlDB's over the topic itself."""
+    """The SQL of a sink's table and of the view for its readers; for Flink and ksqlDB over the topic itself."""
     schema = load_table(table)
     click.echo(view_sql(schema, dialect, ",".join(servers_of(kafka))), nl=False)
     _remark(*([NOT_RUN] if dialect == KSQLDB else []))

@@ -1,8 +1,7 @@
-"""What `streamer check --connector` says: connectors, out of a file or of Kafka Connect, held against a table.
+"""`streamer check --connector`: checks connectors, from a file or from Kafka Connect, against a table.
 
-Connect answers with whatever stands in a configuration, passwords too, and its traces may quote rows: nothing of an
-answer gets into a message but names and states. A password for Connect itself comes from the environment, never from
-the address.
+Connect's answers may hold passwords, and its traces rows: only names and states get into messages. The password for
+Connect itself comes from the environment, never from the address.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ CONNECTORS_PATH = "/connectors"
 
 
 class ReadConnector(NamedTuple):
-    """A connector as it was read; halted: what of it does not run, with its state."""
+    """A connector as it was read."""
 
     name: str
     config: ConnectorConfig
-    halted: tuple[str, ...] = ()
+    halted: tuple[str, ...] = ()  # parts that do not run, with their states
 
 
 def check_connectors(table: Table, where: str) -> list[dict[str, Any]]:
-    """The connectors that --connector names, each with what was found and what was not checked.
+    """The connectors that --connector names, each with its findings and what was not checked.
 
-    Of several, those that are about this table. Raises UsageError if none is, or if nothing can be read.
+    If there are several, those about this table. Raises UsageError if none is, or if nothing can be read.
     """
     read = read_connectors(where)
     chosen = read if len(read) == 1 else [one for one in read if is_about(table, one.config)]
     if not chosen:
         topics = ", ".join(topic_name(table.name, kind) for kind in (CHANGES, *outputs_of(table.form)))
         others = ", ".join(one.name for one in read) or "no connector at all"
-        raise UsageError(f"--connector: none there is about {topics}; there is {others}")
+        raise UsageError(f"--connector: none is about {topics}; found: {others}")
     return [
         {
             "name": one.name,
@@ -58,7 +57,6 @@ def check_connectors(table: Table, where: str) -> list[dict[str, Any]]:
 
 
 def print_connectors(checked: list[dict[str, Any]]) -> None:
-    """The same for people."""
     for one in checked:
         count = len(one["findings"])
         what = "1 thing loses or misreads rows" if count == 1 else f"{count} things lose or misread rows"
@@ -71,15 +69,15 @@ def print_connectors(checked: list[dict[str, Any]]) -> None:
 
 def _halt_findings(one: ReadConnector) -> Iterator[Finding]:
     if one.halted:
-        mend = "one that was made just now takes a moment; else Connect's status has its trace: mend that, restart it"
-        yield Finding("state", ", ".join(one.halted), "nothing moves", mend)
+        remedy = "a new connector needs a moment; else Connect's status shows its trace: remove the cause, restart it"
+        yield Finding("state", ", ".join(one.halted), "nothing moves", remedy)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_connectors(where: str) -> list[ReadConnector]:
-    """The connector in a file, all connectors at Connect's address, or the one that the address names.
+    """The connector in a file, all connectors of Connect, or the one that the address names.
 
     Raises UsageError and ServerUnreachable.
     """
@@ -95,14 +93,14 @@ def read_connectors(where: str) -> list[ReadConnector]:
 
 
 def _from_connect(where: str) -> list[ReadConnector]:
-    worker, name = _address(where)
+    worker, wanted = _address(where)
     shown = f"{worker.host}:{worker.port}" if worker.port else worker.host
     read = [
         ReadConnector(name, config_of(parts.get("info"))[1], tuple(_not_running(parts.get("status") or {})))
-        for name, parts in _asked(worker, shown).items()
+        for name, parts in _connectors(worker, shown).items()
     ]
-    chosen = [one for one in read if name in (None, one.name)]
-    if name is not None and not chosen:
+    chosen = [one for one in read if wanted in (None, one.name)]
+    if wanted is not None and not chosen:
         names = ", ".join(one.name for one in read) or "none"
         raise UsageError(f"--connector: {shown} has no connector of this name; it has {names}")
     return chosen
@@ -113,17 +111,17 @@ def _address(where: str) -> tuple[httpx.URL, str | None]:
     try:
         url = httpx.URL(where)
     except httpx.InvalidURL:
-        raise UsageError("--connector: this is no address; expected http://HOST:PORT") from None
+        raise UsageError("--connector: this is not an address; expected http://HOST:PORT") from None
     if url.userinfo or not url.host:
         raise UsageError(
-            f"--connector: expected http://HOST:PORT, without user or password: these stand in {USER} and {PASSWORD}"
+            f"--connector: expected http://HOST:PORT, without user or password: set {USER} and {PASSWORD} instead"
         )
     before, found, after = url.path.rstrip("/").partition(CONNECTORS_PATH)
     name = after.strip("/").partition("/")[0] if found else ""
     return url.copy_with(path=before or "/", query=None, fragment=None), name or None
 
 
-def _asked(worker: httpx.URL, shown: str) -> dict[str, Any]:
+def _connectors(worker: httpx.URL, shown: str) -> dict[str, Any]:
     """All connectors of a Connect worker. Raises UsageError and ServerUnreachable."""
     user = os.environ.get(USER)
     auth = (user, os.environ.get(PASSWORD, "")) if user else None
@@ -132,8 +130,7 @@ def _asked(worker: httpx.URL, shown: str) -> dict[str, Any]:
         url = f"{str(worker).rstrip('/')}{CONNECTORS_PATH}?expand=info&expand=status"
         answer = httpx.get(url, auth=auth, timeout=timeout)
     except httpx.HTTPError as error:
-        reason = type(error).__name__
-        raise ServerUnreachable(f"Kafka Connect at {shown} does not answer ({reason})") from None
+        raise ServerUnreachable(f"Kafka Connect at {shown} does not answer ({type(error).__name__})") from None
     if answer.status_code in (401, 403):
         raise UsageError(f"Kafka Connect at {shown} refuses ({answer.status_code}): set {USER} and {PASSWORD}")
     if answer.status_code >= 500:
@@ -147,9 +144,9 @@ def _asked(worker: httpx.URL, shown: str) -> dict[str, Any]:
 def _not_running(status: dict[str, Any]) -> Iterator[str]:
     """The parts of a connector that do not run, with their states."""
     tasks = status.get("tasks") or []
-    named = [("connector", status.get("connector") or {}), *((f"task {task.get('id')}", task) for task in tasks)]
-    for part, said in named:
-        if (state := said.get("state")) and state != "RUNNING":
+    parts = [("connector", status.get("connector") or {}), *((f"task {task.get('id')}", task) for task in tasks)]
+    for part, facts in parts:
+        if (state := facts.get("state")) and state != "RUNNING":
             yield f"{part} {state}"
     if status and not tasks:
         yield "no task"

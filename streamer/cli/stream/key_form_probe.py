@@ -1,11 +1,11 @@
-"""Which key form an input topic has, seen in the topic itself: what `produce` writes has to be written the same way.
+"""Finds the key form of an input topic in its messages, as `produce` and `load` must write keys in the same form.
 
 The rules of this file
 ----------------------
-* A shard keeps the form of the first row change that it applied to an empty table, so that is looked for: the first
-  insertion that it could take, since the topic began or the table was truncated.
-* Only the first and the last records of a shard are read. Where that does not show the table empty, all row changes
-  that are seen must agree; what shards, or records, do not agree about is not guessed.
+* A shard keeps the key form of the first row change that it applied to an empty table: the first insertion since the
+  topic began or the table was truncated.
+* Only the first and the last records of a shard are read. If they do not show an empty table, all row changes that are
+  read must have the same form. If shards or records differ, the form is not guessed.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from streamer.kafka.reading import Consumer, Place, Record, batches, shards_in, 
 from streamer.table.schema import Table
 
 OFFSETS_LOOKED_AT = 300
-"""At either end of a shard's input."""
+"""How many offsets are read at either end of a shard's input."""
 
 Window = Mapping[Place, tuple[int, int]]
 
 
 def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
-    """The key form of the messages in a table's input; None where no message tells. Raises UsageError in doubt."""
-    places = shards_in(consumer, topic)
-    reach = {place: watermarks(consumer, place) for place in places}
-    head = {place: (begin, min(end, begin + OFFSETS_LOOKED_AT)) for place, (begin, end) in reach.items()}
-    tail = {place: (max(head[place][1], end - OFFSETS_LOOKED_AT), end) for place, (_, end) in reach.items()}
-    tellers = {place: _Teller(table, place.partition, len(places), schemas) for place in places}
+    """The key form of the messages in a table's input; None if no message shows it. Raises UsageError in doubt."""
+    partitions = shards_in(consumer, topic)
+    reach = {one: watermarks(consumer, one) for one in partitions}
+    head = {one: (begin, min(end, begin + OFFSETS_LOOKED_AT)) for one, (begin, end) in reach.items()}
+    tail = {one: (max(head[one][1], end - OFFSETS_LOOKED_AT), end) for one, (_, end) in reach.items()}
+    probes = {one: _Probe(table, one.partition, len(partitions), schemas) for one in partitions}
     for window in (head, tail):
-        for place, (first, after) in window.items():
-            tellers[place].goes_to(first, after)
+        for one, (first, after) in window.items():
+            probes[one].goes_to(first, after)
         for record in _records(consumer, window):
-            tellers[Place(topic, record.partition())].look_at(record)
-    said = {place.partition: teller.said() for place, teller in tellers.items()}
-    forms = {form.name: form for forms in said.values() for form in forms}
+            probes[Place(topic, record.partition())].look_at(record)
+    found = {one.partition: probe.forms() for one, probe in probes.items()}
+    forms = {form.name: form for forms in found.values() for form in forms}
     if len(forms) > 1:
         raise UsageError(
-            f"{topic} has message keys of several forms ({_listed(said)}), and rows whose keys have another form than "
+            f"{topic} has message keys of several forms ({_listed(found)}), and rows whose keys have another form than "
             "their shard's first are refused: send rows through the producer that wrote the others, or empty the table "
             "with `streamer produce --truncate` and let one producer send all rows again"
         )
@@ -52,36 +52,32 @@ def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas
 
 
 def _records(consumer: Consumer, window: Window) -> Iterator[Record]:
-    starts = [Place(place.topic, place.partition, begin) for place, (begin, _) in window.items()]
-    return chain.from_iterable(batches(consumer, starts, {place: end for place, (_, end) in window.items()}))
+    starts = [Place(one.topic, one.partition, begin) for one, (begin, _) in window.items()]
+    return chain.from_iterable(batches(consumer, starts, {one: end for one, (_, end) in window.items()}))
 
 
-def _listed(said: Mapping[int, list[AnyKeyForm]]) -> str:
-    told = {shard: ", ".join(form.name for form in forms) for shard, forms in said.items() if forms}
-    return "; ".join(f"shard {shard}: {names}" for shard, names in told.items())
+def _listed(found: Mapping[int, list[AnyKeyForm]]) -> str:
+    names = {shard: ", ".join(form.name for form in forms) for shard, forms in found.items() if forms}
+    return "; ".join(f"shard {shard}: {of}" for shard, of in names.items())
 
 
-class _Teller:
-    """What the records of one shard tell about its key form.
-
-    learned: the form of the first insertion into a table that was seen empty. seen: the forms of the row changes that
-    were read while it is not known what the shard has learned.
-    """
+class _Probe:
+    """What the records of one shard show of its key form."""
 
     def __init__(self, table: Table, shard: int, shards: int, schemas: Schemas) -> None:
         self._schemas = schemas
         self._decoder = Decoder(table, schemas.known)
         self._contract = KeyContract(table, shard, schemas.known)
         self._shards = shards
-        self._learned: AnyKeyForm | None = None
-        self._certain = True
+        self._learned: AnyKeyForm | None = None  # of the first insertion into a table known to be empty
+        self._certain = True  # whether `_learned` is what the shard has learned
         self._reached = 0
-        self._seen: dict[str, AnyKeyForm] = {}
+        self._seen: dict[str, AnyKeyForm] = {}  # of row changes read while that is uncertain
 
     def goes_to(self, first: int, after: int) -> None:
-        """The offsets that are read next. Among those that are passed over the table may have been truncated."""
-        passed_over, self._reached = first > self._reached, after
-        if passed_over and self._certain:
+        """Reads on at `first`. The table may have been truncated in offsets that are not read."""
+        has_gap, self._reached = first > self._reached, after
+        if has_gap and self._certain:
             self._certain = False
             self._seen = {self._learned.name: self._learned} if self._learned else {}
 
@@ -94,9 +90,9 @@ class _Teller:
                 self._certain, self._learned = True, None
             elif isinstance(change, ROW_CHANGES) and message_key:
                 self._contract.check_partition(message_key, self._shards)
-                self._tell(change, self._contract.form_told(message_key, change.source_key))
+                self._note(change, self._contract.form_told(message_key, change.source_key))
 
-    def _tell(self, change: RowChange, form: AnyKeyForm | None) -> None:
+    def _note(self, change: RowChange, form: AnyKeyForm | None) -> None:
         if form is None:
             return
         if not self._certain:
@@ -104,8 +100,8 @@ class _Teller:
         elif self._learned is None and isinstance(change, Insert | Upsert):
             self._learned = form
 
-    def said(self) -> list[AnyKeyForm]:
-        """The one form that the shard has learned, else all that it may have."""
+    def forms(self) -> list[AnyKeyForm]:
+        """The form that the shard has learned, or all that it may have learned."""
         if not self._certain:
             return list(self._seen.values())
         return [] if self._learned is None else [self._learned]

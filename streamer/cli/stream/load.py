@@ -1,4 +1,4 @@
-"""`streamer load`: the first rows of an empty table, all at once."""
+"""`streamer load`: loads the first rows of an empty table, all at once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from streamer.worker.settings import WorkerSettings
 @offset_option
 @json_option
 def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
-    """Begins an empty table with all rows of a file, put into QI groups by the whole-table algorithm.
+    """Loads all rows of a file into an empty table; the whole-table algorithm makes the QI groups.
 
-    To be called before the first worker is started: the rows go straight into Redis and the output, not through the
-    input. What is written to the input meanwhile waits there, and follows. A table that has begun is refused;
-    `reload` replaces one.
+    Call it before the first worker is started: the rows go straight to Redis and the output, not through the input.
+    Workers apply later what is written to the input in the meantime. A table that is not empty is refused; `reload`
+    replaces one.
     """
     if rows == TOPIC:
         raise UsageError(f"load reads a file; `streamer reload --from-source {TOPIC}` reads the input")

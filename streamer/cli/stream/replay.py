@@ -1,4 +1,4 @@
-"""`streamer replay`: the engine over files or stdin, with no server at all."""
+"""`streamer replay`: runs the engine over files or stdin, without a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamer.table.yaml.loading import load_table
 )
 @table_option
 @click.argument("events", metavar="EVENTS.jsonl")
-@click.option("--initial", metavar="ROWS.csv", help="The table to start with; published as release 0.")
+@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; published as release 0.")
 @click.option("--batch", type=click.IntRange(min=1), help="Events per release [default: limits.batch_events_max].")
 @click.option(
     "--out", metavar="DIR", type=click.Path(path_type=Path), help="Where to write the changelog and the table."
@@ -38,10 +38,10 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
     """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
 
     DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
-    refused and why, DIR/index.csv (private) which source row is in which QI group, DIR/secret.txt (private) by what
-    chance: a replay into the same DIR draws the same lots again, and `verify --events` needs it.
+    refused and why. Two files are private: DIR/index.csv has the QI group of each source row, DIR/secret.txt the secret
+    that breaks ties; another replay into the same DIR uses it again, and `verify --events` needs it.
 
-    What table.yaml says of rebuilds is left aside: a file has no clock, and no worker looks for drift.
+    `rebuild` in table.yaml is ignored.
     """
     schema = load_table(table)
     warm_in_background(schema)
@@ -49,25 +49,22 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
         initially = None if initial is None else Initially(initial, progress)
         total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
         with progress.stage("replay"):
-            if initially is None:
-                steps = replay_files(schema, read_messages(events), None, first_groups, batch, out, progress.next)
-            else:
-                made = initially.rows, initially.groups
-                steps = replay_files(schema, read_messages(events), *made, batch, out, progress.next)
+            rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
+            steps = replay_files(schema, read_messages(events), rows, groups, batch, out, progress.next)
             report = _followed(steps, total, progress)
     if as_json:
         click.echo(msgspec.json.encode(report.as_dict()))
         return
     unlisted = ", ".join(f"{column} {count:,}" for column, count in report.unlisted.items()) or 0
-    said = named(report.as_dict() | {"unlisted": unlisted})
-    say_facts(said | ({} if out is None else {"written to": out}))
+    facts = named(report.as_dict() | {"unlisted": unlisted})
+    say_facts(facts | ({} if out is None else {"written to": out}))
 
 
 class Initially:
-    """The table to begin with: read and put into QI groups when the replay asks for it, and said so."""
+    """The table before the first event: read and put into QI groups, with progress, when the replay asks for it."""
 
     def __init__(self, path: str, progress: Stages) -> None:
-        import streamer.recoding.algorithms.catalog  # noqa: F401 - so that its compiling is seen
+        import streamer.recoding.algorithms.catalog  # noqa: F401 - before a stage watches numba's compiler
 
         self._path, self._progress = path, progress
 
@@ -80,7 +77,7 @@ class Initially:
 
 
 def _followed(steps: Iterable[int | ReplayReport], total: int | None, progress: Stages) -> ReplayReport:
-    """The report, and on the way there how many of the messages, if that is known, are replayed."""
+    """The report at the end; until then shows the fraction replayed, if the total is known."""
     done, on_progress = 0, None
     for step in steps:
         if isinstance(step, ReplayReport):

@@ -1,4 +1,4 @@
-"""`streamer subscribe`: the published table, on the screen, in files or a database, or as the changelog that it is."""
+"""`streamer subscribe`: reads the published table; prints it, or keeps it in files or a database, or its changelog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import interval, print_table, say, so_many
+from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import FoldedRelease
@@ -33,14 +33,13 @@ from streamer.table.schema import Table
 from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml.loading import load_table
 
-# Copies of the published table that `subscribe` keeps current: CSV, Parquet, a folder of changes, DuckDB.
+# -- copies -----------------------------------------------------------------------------------------------------------
 #
-# * A copy is told the whole table first, then every batch of complete releases. A reader of the topic always begins at
-#   its beginning, so a copy needs no memory of where it stood: what it held before is replaced, at once.
-# * Whoever looks at a copy sees whole releases only: a file appears as a whole, a database changes in one transaction.
-# * What a batch of releases changed is netted: of each record the last value counts. The whole table is made only for a
-#   copy that asks for it: a file, which is written anew. What the others do costs what the releases are, not the table.
-# * One run at a time keeps a folder or a database; any other is refused.
+# * A copy gets the whole table first, which replaces what it held, then every batch of complete releases.
+# * Readers of a copy see whole releases only: a file is replaced as a whole, a database changes in one transaction.
+# * A batch is netted: the last value of each record counts. Only a file needs the whole table again; the cost of the
+#   other copies depends on the releases, not on the table.
+# * One run at a time may keep a folder or a database; any other is refused.
 
 Frames = Mapping[str, pd.DataFrame]
 """Recorded frames, by name."""
@@ -48,18 +47,15 @@ Frames = Mapping[str, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Changed:
-    """What some releases did, given in their order; whole: makes the table as it is after them.
-
-    What a copy does not ask for is not made.
-    """
+    """What some releases changed, computed when a copy asks for it."""
 
     table: Table
-    releases: Sequence[FoldedRelease]
-    whole: Callable[[], Frames]
+    releases: Sequence[FoldedRelease]  # in their order
+    whole: Callable[[], Frames]  # the table after them
 
     @cached_property
     def records(self) -> tuple[str, ...]:
-        """The keys of the records that are gone or replaced, each once."""
+        """The keys of the records that are removed or replaced, each once."""
         return tuple(key.decode() for key in self._last)
 
     @cached_property
@@ -73,30 +69,27 @@ class Changed:
 
 
 class Copy(Protocol):
-    """Where the table is kept current."""
+    """A copy of the table that is kept current."""
 
     def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
-        """Replaces whatever was there by the whole table; releases: the last ones that it shows."""
+        """Replaces the content by the whole table; releases: the last one of each shard."""
 
     def change(self, changed: Changed) -> None:
-        """Follows some releases."""
+        """Applies some releases."""
 
     def close(self) -> None:
-        """Lets another run have it."""
+        """Releases the lock of a folder or a database."""
 
 
 def check_columns(table: Table) -> None:
-    """Raises ConfigError if the table has a column of the name that copies keep records under."""
+    """Raises ConfigError if a column has the name under which copies keep the record's key."""
     if RECORD in {column.name for column in (*table.attributes, *table.kept)}:
-        raise ConfigError(f"column {RECORD!r}: a database or a folder needs this name for itself: rename the column")
-
-
-# -- files ------------------------------------------------------------------------------------------------------------
+        raise ConfigError(f"column {RECORD!r}: a database or a folder uses this name itself: rename the column")
 
 
 @dataclass(frozen=True)
 class WholeFile:
-    """A CSV or Parquet file, or one for each of several tables, written anew whenever the table has changed.
+    """A CSV or Parquet file, or one for each of several tables, rewritten whenever the table has changed.
 
     CSV: numbers as shortest decimals, a null as an empty cell. Parquet: the types of `release.frames`.
     """
@@ -125,7 +118,7 @@ class WholeFile:
 START, UPSERT, REMOVAL = "start", "upsert", "removal"
 WHERE = ("shard", "release", "through", "outside")
 NAME_DIGITS = 12
-"""Of a file's name: names sort as numbers."""
+"""In a file's name, so that names sort as numbers."""
 
 
 def _now() -> datetime:
@@ -133,20 +126,20 @@ def _now() -> datetime:
 
 
 class ChangesFolder:
-    """A folder of Parquet files, one for every look at the topic that found changes; clock: the time beside them.
+    """A folder of Parquet files, one for every poll that found changes; clock: gives the time in `at`.
 
-    * Files lie by day, as Hive has it: `<folder>/date=2026-11-22/000000000042.parquet`. The number is that of the
-      file's first change, `seq`, which grows over the whole folder; a release is one number.
-    * Every run of `subscribe` begins with a file whose first row says `op` = start, followed by the whole table: what
-      has a lower `seq` counts no more. Then `upsert` and `removal`: of each `_record` the rows of the highest `seq`
-      count. So the table as it is now is, in DuckDB's SQL:
+    * Files are partitioned by day as in Hive: `<folder>/date=2026-11-22/000000000042.parquet`. The number is the lowest
+      `seq` in the file. `seq` grows over the whole folder; a release has one number.
+    * Every run of `subscribe` begins with a file whose first row has `op` = start, followed by the whole table: rows
+      with a lower `seq` no longer count. Then follow `upsert` and `removal`: of each `_record`, the rows with the
+      highest `seq` count. So the present table is, in DuckDB's SQL:
 
           WITH seen AS (FROM read_parquet('folder/**/*.parquet')),
                run  AS (FROM seen WHERE seq >= (SELECT max(seq) FROM seen WHERE op = 'start'))
           FROM run WHERE op = 'upsert' AND (_record, seq) IN (SELECT (_record, max(seq)) FROM run GROUP BY _record)
 
-    * A lossy join has a folder for each of its tables in it, `qit` and `stt`.
-    * A lock that goes with the process (`.lock`) and the table's name (`.table`) shut any other out.
+    * A lossy join has a subfolder for each of its tables, `qit` and `stt`.
+    * `.lock` is locked while the process lives, `.table` holds the table's name: another run or table is refused.
     """
 
     def __init__(self, table: Table, folder: Path, clock: Callable[[], datetime] = _now) -> None:
@@ -184,7 +177,7 @@ class ChangesFolder:
         self._lock.close()
 
     def _rows(self, frame: pd.DataFrame, op: str, release: FoldedRelease | None = None) -> Any:
-        """Rows of a recorded frame after the columns that say what happened to them, and when."""
+        """The rows of a recorded frame, after columns that say what happened to them and when."""
         arrow, n = require("pyarrow", "parquet"), len(frame)
         where = (None,) * 4 if release is None else (release.shard, release.number, release.through, release.outside)
         kinds = (arrow.int32(), arrow.int64(), arrow.int64(), arrow.bool_())
@@ -213,7 +206,7 @@ class ChangesFolder:
             return int(max(self._parquet.read_table(files[-1], columns=["seq"])["seq"].to_pylist()))
         except (OSError, ValueError, KeyError):
             raise UsageError(
-                f"{files[-1]}: is no file of changes: name an empty folder, or one of this command"
+                f"{files[-1]}: is not a file of changes: name an empty folder, or one written by this command"
             ) from None
 
 
@@ -221,11 +214,11 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise UsageError(f"{folder}: cannot be created: {error.strerror}") from None
 
 
 def _locked(folder: Path, table_name: str) -> IO[bytes]:
-    """The folder for this process and this table alone, for as long as the file is open. Raises UsageError."""
+    """The open lock file of the folder, which reserves it for this process and table. Raises UsageError."""
     _make(folder)
     lock = open(folder / ".lock", "ab")  # noqa: SIM115 - closed by the copy, or with the process
     owner = folder / ".table"
@@ -236,7 +229,7 @@ def _locked(folder: Path, table_name: str) -> IO[bytes]:
         owner.write_text(table_name)
     except BlockingIOError:
         lock.close()
-        raise UsageError(f"{folder}: another `subscribe` keeps this folder: only one may write into it") from None
+        raise UsageError(f"{folder}: another `subscribe` writes to this folder, and only one may") from None
     except UsageError:
         lock.close()
         raise
@@ -246,7 +239,7 @@ def _locked(folder: Path, table_name: str) -> IO[bytes]:
 # -- DuckDB -----------------------------------------------------------------------------------------------------------
 
 GIVEN = "_given"
-"""What rows are called on their way into DuckDB: no table of table.yaml is called so."""
+"""The name of rows on their way into DuckDB; no table can have it."""
 
 RELEASES, TABLES_TABLE = "streamer_releases", "streamer_tables"
 _MAKE_OURS = (
@@ -256,7 +249,7 @@ _MAKE_OURS = (
 
 
 def table_name(table: Table, frame: str) -> str:
-    """What the table of a frame is called in a database."""
+    """The name of a frame's table in a database."""
     return table.name if frame == PUBLISHED else f"{table.name}_{frame}"
 
 
@@ -266,13 +259,13 @@ def quoted(name: str) -> str:
 
 
 class Duckdb:
-    """The published table in a file of DuckDB, which nobody else can open while it is kept current.
+    """The published table in a DuckDB file, which no other process can open at the same time.
 
-    * A table of the database is named as table.yaml names it (a lossy join: `<table>_qit` and `<table>_stt`). Its
-      first column, `_record`, is the key of the record that a row came with; its types are Arrow's.
-    * `streamer_releases` says the last release of every shard that the table shows, and how far of the input that is;
-      `streamer_tables` what was made. Only what `subscribe` made of this very table is ever dropped, also what another
-      form of it made: any other table of a name that is wanted, in whatever case, is somebody else's.
+    * The database's table has the name in table.yaml (of a lossy join: `<table>_qit` and `<table>_stt`). Its first
+      column, `_record`, is the key of a row's record; its types are Arrow's.
+    * `streamer_releases` has the last release of every shard in the table, and its `through` in the input;
+      `streamer_tables` lists what was created. Only tables that `subscribe` created for this table, also in another
+      form, are dropped; any other table with a wanted name, in any case, is refused.
     """
 
     def __init__(self, table: Table, path: Path) -> None:
@@ -282,7 +275,7 @@ class Duckdb:
         try:
             self._connection = duckdb.connect(str(path))
         except duckdb.Error:
-            raise UsageError(f"{path}: cannot be opened as a database: does another program hold it?") from None
+            raise UsageError(f"{path}: cannot be opened as a database: does another program use it?") from None
 
     def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
         names = {name: table_name(self._table, name) for name in frames}
@@ -312,7 +305,7 @@ class Duckdb:
         self._connection.unregister(GIVEN)
 
     def _make_room(self, wanted: Sequence[str]) -> None:
-        """Drops what was made of the table before. Raises UsageError if a name is somebody else's."""
+        """Drops what was created for the table before. Raises UsageError if a name belongs to something else."""
         for statement in _MAKE_OURS:
             self._connection.execute(statement)
         ours = self._connection.execute(f"SELECT made FROM {TABLES_TABLE} WHERE table_name = ?", (self._table.name,))
@@ -323,7 +316,9 @@ class Duckdb:
         used = self._connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
         names = {str(name).casefold() for (name,) in used}
         if foreign := [name for name in wanted if name.casefold() in names]:
-            raise UsageError(f"the database has a {foreign[0]!r} that this table did not make: name another database")
+            raise UsageError(
+                f"the database has a table {foreign[0]!r} that `subscribe` did not create: name another database"
+            )
 
     def _note(self, releases: Sequence[FoldedRelease]) -> None:
         for release in {release.shard: release for release in releases}.values():
@@ -334,7 +329,7 @@ class Duckdb:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All or nothing. Raises StreamerError for what the database says, without its text, which may quote values."""
+        """One transaction. Raises StreamerError without the database's own text, which may quote values."""
         try:
             self._connection.execute("BEGIN")
             try:
@@ -350,10 +345,7 @@ class Duckdb:
 
 
 def looked_up(table: Table, frames: Frames, query: str) -> pd.DataFrame:
-    """The answer to a query in DuckDB's SQL over the published table, which can reach nothing else.
-
-    Raises UsageError for what DuckDB cannot run.
-    """
+    """The answer to a query in DuckDB's SQL, which can read only the published table. Raises UsageError."""
     duckdb = require("duckdb", "duckdb")
     with duckdb.connect(config={"enable_external_access": False}) as connection:
         for name, frame in frames.items():
@@ -361,13 +353,10 @@ def looked_up(table: Table, frames: Frames, query: str) -> pd.DataFrame:
         try:
             answer = connection.execute(query)
             if answer.description is None:
-                raise UsageError("--sql: is no query")
+                raise UsageError("--sql: is not a query")
             return pd.DataFrame(answer.fetchall(), columns=[column[0] for column in answer.description], dtype=object)
         except duckdb.Error as error:
             raise UsageError(f"--sql: {str(error).splitlines()[0]}") from None
-
-
-# -- what `subscribe` offers ------------------------------------------------------------------------------------------
 
 
 def _parquet(table: Table, path: Path) -> Copy:
@@ -379,8 +368,9 @@ COPIES: Mapping[str, Callable[[Table, Path], Copy]] = {
     "parquet": _parquet,
     "duckdb": Duckdb,
 }
-"""Copies by the option that names them."""
+"""Copies by the name of their option."""
 
+# -- the command ------------------------------------------------------------------------------------------------------
 
 ROWS_SHOWN_MAX = 20
 
@@ -403,12 +393,12 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @table_option
 @kafka_option
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
-@_file("--csv", "FILE", "Write the table there.")
-@_file("--parquet", "FILE.parquet|DIR", "Write the table there; to a folder: every change, in files by day.")
+@_file("--csv", "FILE", "Write the table to a CSV file.")
+@_file("--parquet", "FILE.parquet|DIR", "Write the table to a file; or every change to a folder, in files by day.")
 @_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")
-@_file("--live", "FILE.jsonl", "Write the changelog there, for `verify`.")
-@click.option("--sql", metavar="QUERY", help="Print what DuckDB answers about the table, instead of the table.")
-@click.option("--query", metavar="CONDITION", help="Estimate how many rows match, instead of printing the table.")
+@_file("--live", "FILE.jsonl", "Write the changelog, for `verify`.")
+@click.option("--sql", metavar="QUERY", help="Print DuckDB's answer to a query instead of the table.")
+@click.option("--query", metavar="CONDITION", help="Print an estimate of how many rows match, instead of the table.")
 @json_option
 def command(
     table: str,
@@ -420,50 +410,50 @@ def command(
     as_json: bool,
     **copies: Path | None,
 ) -> None:
-    """Reads the published table from Kafka and prints it; with --follow, a line for every further release.
+    """Reads the published table from Kafka and prints it; with --follow, prints a line for every further release.
 
-    What is shown is k-anonymous at every moment: each shard as of its last complete release. FILE.jsonl holds the
-    records as they stand in the topic, in order per shard; where the topic has been compacted, `verify` cannot judge
-    them. With --follow, files are replaced whenever the table has changed, and a database follows it in transactions.
-    DIR/ gets a file of changes for every look that found some (`op`: upsert, removal; start: what was before is void).
+    What it shows is k-anonymous at every moment: each shard as of its last complete release. FILE.jsonl holds the
+    records of the topic, in order per shard; `verify` cannot judge them if the topic has been compacted. With --follow,
+    files are replaced whenever the table has changed, and a database is changed in transactions. DIR/ gets a file of
+    changes for every poll that found some (`op`: upsert or removal; start: earlier files no longer count).
 
     QUERY is DuckDB's SQL over the table's name, or over <table>_qit and <table>_stt:
     --sql 'SELECT problem, count(*) FROM patients GROUP BY 1'.
 
-    CONDITION is like "age = 30 and problem = 'flu'". Its answer is an estimate, with the least and the most that the
-    truth can be: which rows of a QI group match, nobody can tell from what is published. Where the table is a lossy
-    join (publish.live.form), FILE becomes FILE-qit and FILE-stt.
+    CONDITION is like "age = 30 and problem = 'flu'". The answer is an estimate with a lower and an upper bound: the
+    published table does not say which rows of a QI group match. If the table is a lossy join (publish.live.form), FILE
+    becomes FILE-qit and FILE-stt.
     """
     schema = load_table(table)
-    look = _look(schema, sql, query)
+    show = _shower(schema, sql, query)
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
-        kept = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
-        for copy in kept:
+        made = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
+        for copy in made:
             files.callback(copy.close)
         with stages(as_json) as progress:
             with progress.stage("read") as on_progress:
                 past = _caught_up(subscription, log, on_progress)
             with progress.stage("write"):
                 frames = subscription.recorded_frames()
-                for copy in kept:
+                for copy in made:
                     copy.begin(frames, past)
-        look(frames, as_json)
+        show(frames, as_json)
         while not once:
             releases = subscription.poll()
             _write_live(log, releases)
-            if look is _print_tables:
+            if show is print_tables:
                 _print_releases(releases, as_json)
             if releases:
                 changed = Changed(schema, releases, subscription.recorded_frames)
-                for copy in kept:
+                for copy in made:
                     copy.change(changed)
-                if look is not _print_tables:
-                    look(subscription.recorded_frames(), as_json)
+                if show is not print_tables:
+                    show(subscription.recorded_frames(), as_json)
 
 
 def _caught_up(subscription: Subscription, log: IO[bytes] | None, on_progress: OnProgress) -> list[FoldedRelease]:
-    """Reads up to the end that there was at the start; the last release of every shard."""
+    """Reads up to the end as of the start; returns the last release of every shard."""
     past: list[FoldedRelease] = []
     while not subscription.caught_up:
         past += (last := subscription.poll())
@@ -473,16 +463,16 @@ def _caught_up(subscription: Subscription, log: IO[bytes] | None, on_progress: O
     return past
 
 
-def _look(schema: Table, sql: str | None, query: str | None) -> Callable[[Frames, bool], None]:
-    """What is printed of the table whenever it has changed. Raises UsageError."""
+def _shower(schema: Table, sql: str | None, query: str | None) -> Callable[[Frames, bool], None]:
+    """What prints the table, or an answer about it. Raises UsageError."""
     if sql is not None and query is not None:
-        raise UsageError("--sql and --query: which one is meant?")
+        raise UsageError("--sql and --query: give only one of them")
     if sql is not None:
         return lambda frames, as_json: _print_found(looked_up(schema, frames, sql), as_json)
     if query is not None:
         asked = Query(schema, query)
         return lambda frames, as_json: _print_answer(asked.answer(_bare(frames)), as_json)
-    return _print_tables
+    return print_tables
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -504,19 +494,19 @@ def _write_live(log: IO[bytes] | None, releases: Iterable[FoldedRelease]) -> Non
 
 
 def _bare(frames: Frames) -> dict[str, pd.DataFrame]:
-    """Frames without the column of their records."""
+    """The frames without the column of record keys."""
     return {name: frame.iloc[:, 1:] for name, frame in frames.items()}
 
 
 def _shown(frames: Frames) -> dict[str, pd.DataFrame]:
-    """The same with dates and timestamps as they are published."""
+    """The frames without record keys, dates and timestamps as published texts."""
     return {
         name: pd.DataFrame({column: with_iso_texts(frame[column]) for column in frame.columns}, columns=frame.columns)
         for name, frame in _bare(frames).items()
     }
 
 
-def _print_tables(frames: Frames, as_json: bool) -> None:
+def print_tables(frames: Frames, as_json: bool) -> None:
     frames = _shown(frames)
     if as_json:
         click.echo(_ENCODE({"rows": _rows(frames), "qi_groups": _qi_groups(frames), **_as_lists(frames)}))
@@ -525,12 +515,12 @@ def _print_tables(frames: Frames, as_json: bool) -> None:
         _print_grid(
             _with_intervals(frame),
             name if len(frames) > 1 else None,
-            f"{so_many(_rows({name: frame}), 'row')} in {so_many(_qi_groups({name: frame}), 'QI group')}",
+            f"{plural(_rows({name: frame}), 'row')} in {plural(_qi_groups({name: frame}), 'QI group')}",
         )
 
 
 def _with_intervals(frame: pd.DataFrame) -> pd.DataFrame:
-    """One column for both ends of an interval: what a line of a terminal has room for."""
+    """Both ends of an interval in one column, so that lines fit a terminal."""
     shown: dict[str, object] = {}
     for name in map(str, frame.columns):
         attribute = name.removesuffix("_lo")
@@ -546,17 +536,17 @@ def _print_found(frame: pd.DataFrame, as_json: bool) -> None:
     if as_json:
         click.echo(_ENCODE({"rows": frame.to_dict(orient="records")}))
         return
-    _print_grid(frame, None, so_many(len(frame), "row"))
+    _print_grid(frame, None, plural(len(frame), "row"))
 
 
 def _as_lists(frames: Mapping[str, pd.DataFrame]) -> dict[str, list[dict[Hashable, object]]]:
-    """Rows as objects, under `table` where there is one frame, else under the frames' names."""
+    """Rows as objects, under `table` if there is one frame, else under the frames' names."""
     lists = {name: frame.to_dict(orient="records") for name, frame in frames.items()}
     return {"table": next(iter(lists.values()))} if len(lists) == 1 else lists
 
 
 def _rows(frames: Mapping[str, pd.DataFrame]) -> int:
-    """People's rows: those of a frame that counts them are the sum of what it counts."""
+    """The number of people's rows; a frame with a column of counts has fewer lines."""
     frame = list(frames.values())[-1]
     return int(frame[COUNT].sum()) if str(frame.dtypes.get(COUNT)) == "int64" else len(frame)
 
@@ -580,7 +570,7 @@ def _print_answer(answer: Answer, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(answer._asdict()))
         return
-    about = f"about {answer.estimate:,.2f} of {so_many(answer.rows, 'row')}"
+    about = f"about {answer.estimate:,.2f} of {plural(answer.rows, 'row')}"
     say(f"{about}; at least {answer.at_least:,}, at most {answer.at_most:,}")
 
 

@@ -1,11 +1,9 @@
-"""`streamer topics`: makes the topics of a table, and checks that they are as the guarantees need them.
+"""`streamer topics`: creates the topics of a table, and checks that their settings meet the guarantees.
 
-A topic that exists is not changed: other settings may be somebody's intention. It is refused with what was found, what
-is wanted and what mends it; no mend takes a topic away from under a table that goes on. Who knows that nobody meant
-them (Kafka Connect was there first, or the broker made the topic by itself) says --adopt, and the settings are set; the
-topic's others stay as they are. The number of partitions is never changed: more of them would put people's later
-messages into other shards than their rows. Nothing is made beside a topic of another number of partitions; making twice
-is the same as once.
+An existing topic is not changed, as other settings may be intended: it is refused with what was found, what is wanted
+and the remedy, which never deletes a topic of a running table. --adopt sets the wanted settings, for a topic that Kafka
+Connect or the broker created first. The number of partitions is never changed: people's later messages would get into
+other shards than their rows.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
-from streamer.cli.support.tables import say, so_many
+from streamer.cli.support.tables import plural, say
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of
@@ -34,7 +32,7 @@ SET_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TopicFault:
-    """One thing that is not as it must be."""
+    """A wrong setting, or a missing topic."""
 
     topic: str
     setting: str
@@ -47,7 +45,7 @@ class TopicFault:
 
 @click.group(name="topics")
 def command() -> None:
-    """Makes or checks the topics of a table."""
+    """Creates or checks the topics of a table."""
 
 
 @command.command(
@@ -68,14 +66,15 @@ def command() -> None:
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
-    help="Copies of every topic; of three or more, two must confirm what is written.",
+    help="Copies of every topic; with three or more, two must confirm each record.",
 )
-@click.option("--adopt", is_flag=True, help="Give topics that exist the settings they must have.")
+@click.option("--adopt", is_flag=True, help="Set the wanted settings on existing topics, too.")
 @json_option
 def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, as_json: bool) -> None:
-    """Makes the topics that are missing; refuses where an existing one is not as it must be.
+    """Creates missing topics; refuses if an existing one has wrong settings.
 
-    With --adopt, settings of topics that Kafka Connect or the broker made first are corrected. Partitions never are.
+    --adopt corrects the settings of topics that Kafka Connect or the broker created first. The number of partitions is
+    never changed.
     """
     schema = load_table(table)
     name, topics = schema.name, topics_of(schema.name, schema.form)
@@ -85,10 +84,10 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
         missing = [topic for topic in topics if topic.name not in found]
         for topic in missing:
             make(admin, topic, count, replicas)
-        found = _look_until_seen(admin, topics)
+        found = _wait_until_seen(admin, topics)
         _same_partitions(name, found, count)
         adopted = _adopt(admin, topics, found) if adopt else {}
-        found = _look_until_as_required(admin, topics) if adopted else found
+        found = _wait_until_set(admin, topics) if adopted else found
         _refuse(list(_faults(topics, found, kafka)), adopt)
     if topic_name(name, CHANGES) in adopted:
         _warn_of_dropped_messages(kafka, topic_name(name, CHANGES))
@@ -101,7 +100,7 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
 @click.option("--shards", type=click.IntRange(min=1), help="Partitions wanted [default: as many as the input has].")
 @json_option
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
-    """Only looks: whether all topics are there, with the right settings and the same number of partitions."""
+    """Checks that all topics exist, with the right settings and the same number of partitions; changes nothing."""
     schema = load_table(table)
     name, topics = schema.name, topics_of(schema.name, schema.form)
     with open_admin(kafka) as admin:
@@ -112,7 +111,7 @@ def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
 
 
 def _same_partitions(table_name: str, found: dict[str, FoundTopic], wanted: int | None) -> int:
-    """The number of partitions that all topics have, or are to have. Raises UsageError where they differ."""
+    """The number of partitions that all topics have, or will get. Raises UsageError if they differ."""
     counts = {name.removeprefix(f"{table_name}."): there.partitions for name, there in found.items()}
     if len(set(counts.values())) > 1:
         raise UsageError(remedies.unlike_counts(table_name, counts))
@@ -120,7 +119,7 @@ def _same_partitions(table_name: str, found: dict[str, FoundTopic], wanted: int 
     if wanted not in (None, count):
         raise UsageError(
             f"--shards {wanted}: the topics of {table_name} have {count} partitions, and the number cannot be "
-            f"changed (a row's later messages would come to other shards than the row); leave --shards out, or, "
+            f"changed (a row's later messages would get into other shards than the row); leave out --shards, or, "
             f"{remedies.send_again(table_name)}"
         )
     return count
@@ -130,44 +129,39 @@ def _faults(topics: Sequence[Topic], found: dict[str, FoundTopic], kafka: str) -
     for topic in topics:
         there = found.get(topic.name)
         if there is None:
-            yield TopicFault(topic.name, "the topic", "missing", "there (`streamer topics create` makes it)")
+            yield TopicFault(topic.name, "the topic", "missing", "there (`streamer topics create` creates it)")
             continue
-        for setting, wanted in topic.config.items():
-            if not is_as_required(setting, value := there.config.get(setting, "not said"), wanted):
-                how = (
-                    f"kafka-configs --bootstrap-server {kafka} --alter --entity-type topics --entity-name {topic.name}"
-                )
-                yield TopicFault(
-                    topic.name, setting, value, f"{wanted} (`{how} --add-config {setting}={wanted}` sets it)"
-                )
+        how = f"kafka-configs --bootstrap-server {kafka} --alter --entity-type topics --entity-name {topic.name}"
+        for setting, value in _wrong(topic, there).items():
+            wanted = topic.config[setting]
+            yield TopicFault(topic.name, setting, value, f"{wanted} (`{how} --add-config {setting}={wanted}` sets it)")
+
+
+def _wrong(topic: Topic, found: FoundTopic) -> dict[str, str]:
+    """The settings that are not as required, with their present values."""
+    values = {setting: found.config.get(setting, "not set") for setting in topic.config}
+    return {name: value for name, value in values.items() if not is_as_required(name, value, topic.config[name])}
 
 
 def _refuse(faults: list[TopicFault], adopt: bool = False) -> None:
     if faults:
         lines = "\n  ".join(map(str, faults))
-        what = "no existing one was changed; where nobody meant them so, `streamer topics create --adopt` sets them"
-        what = "Kafka did not let their settings be changed" if adopt else what
-        raise UsageError(f"topics are not as they must be, and {what}:\n  {lines}")
+        what = "no existing topic was changed; if they are not intended, `streamer topics create --adopt` corrects them"
+        what = "Kafka did not change them" if adopt else what
+        raise UsageError(f"topics have wrong settings, and {what}:\n  {lines}")
 
 
 def _adopt(admin: Admin, topics: Sequence[Topic], found: dict[str, FoundTopic]) -> dict[str, dict[str, str]]:
-    """Sets what is not as it must be, and nothing else; the former settings, by topic."""
-    former = {}
+    """Corrects wrong settings; returns the former ones, by topic."""
+    former = {topic.name: wrong for topic in topics if (wrong := _wrong(topic, found[topic.name]))}
     for topic in topics:
-        there = found[topic.name].config
-        wrong = {
-            setting: there.get(setting, "not said")
-            for setting, wanted in topic.config.items()
-            if not is_as_required(setting, there.get(setting, "not said"), wanted)
-        }
-        if wrong:
-            configure(admin, topic.name, {setting: topic.config[setting] for setting in wrong})
-            former[topic.name] = wrong
+        if topic.name in former:
+            configure(admin, topic.name, {setting: topic.config[setting] for setting in former[topic.name]})
     return former
 
 
-def _look_until_as_required(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
-    """All topics; what was just set takes a moment until every broker knows it, and may have been refused."""
+def _wait_until_set(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
+    """All topics, once every broker knows the new settings, or after SET_SECONDS_MAX."""
     until = monotonic() + SET_SECONDS_MAX
     while list(_faults(topics, found := found_topics(admin, topics), "")) and monotonic() < until:
         sleep(CREATED_AGAIN_SECONDS)
@@ -175,24 +169,24 @@ def _look_until_as_required(admin: Admin, topics: Sequence[Topic]) -> dict[str, 
 
 
 def _warn_of_dropped_messages(kafka: str, changes: str) -> None:
-    """An input that was kept for a time only may have lost messages before it was adopted."""
+    """Warns if an input with a retention has lost messages before it was adopted."""
     with open_consumer(kafka) as consumer:
-        starts = [watermarks(consumer, place)[0] for place in shards_in(consumer, changes)]
+        starts = [watermarks(consumer, partition)[0] for partition in shards_in(consumer, changes)]
     if any(starts):
         say(
-            f"streamer: {changes} has dropped its first messages already, by the settings that it had: let the source "
-            "send all rows again (Debezium: an incremental snapshot), or a shard cannot be repeated from it",
+            f"streamer: {changes} has lost its first messages by its former settings: let the source send all rows "
+            "again (Debezium: an incremental snapshot), or a shard cannot be restored from it",
             err=True,
         )
 
 
-def _look_until_seen(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
-    """All topics; what was just made takes a moment until every broker knows it."""
+def _wait_until_seen(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]:
+    """All topics, once every broker knows the new ones. Raises ServerUnreachable."""
     until = monotonic() + CREATED_SECONDS_MAX
     while len(found := found_topics(admin, topics)) < len(topics):
         if monotonic() > until:
             raise ServerUnreachable(
-                f"the topics were made, but Kafka does not show them after {CREATED_SECONDS_MAX:.0f} s"
+                f"the topics were created, but Kafka does not show them after {CREATED_SECONDS_MAX:.0f} s"
             )
         sleep(CREATED_AGAIN_SECONDS)
     return found
@@ -205,7 +199,7 @@ def _print(
     adopted: dict[str, dict[str, str]],
     as_json: bool,
 ) -> None:
-    """adopted: the settings that were changed, as they were, by topic."""
+    """adopted: the former values of corrected settings, by topic."""
     if as_json:
         listed = [
             {"topic": t.name, "created": t.name in made, "adopted_from": adopted.get(t.name), **asdict(found[t.name])}
@@ -217,4 +211,4 @@ def _print(
         there = found[topic.name]
         state = "created" if topic.name in made else "adopted" if topic.name in adopted else "ok"
         settings = ", ".join(f"{name}={value}" for name, value in there.config.items())
-        say(f"{state:<8} {topic.name}  {so_many(there.partitions, 'partition')}  {settings}", indent=9)
+        say(f"{state:<8} {topic.name}  {plural(there.partitions, 'partition')}  {settings}", indent=9)

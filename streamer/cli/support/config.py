@@ -1,9 +1,8 @@
 """`streamer config`: every setting that is in effect, and where it comes from.
 
-One rule everywhere: what a command is told by an option, else what a variable of the environment says, else the file
-(table.yaml; for Kafka's clients the one that KAFKA_CONFIG names), else the default. Secrets are told as set, and
-nothing else of them. A variable that begins as ours do and says nothing is shown, too: it may be misspelt. Columns and
-what they mean: `streamer check`.
+The order everywhere: an option, else an environment variable, else the file (table.yaml; for Kafka's clients the one
+that KAFKA_CONFIG names), else the default. Secrets are shown as "(set)". Variables with our prefix that set nothing are
+shown, too: they may be misspelt.
 """
 
 from __future__ import annotations
@@ -19,39 +18,19 @@ from click.core import ParameterSource
 from pydantic import BaseModel
 from rich.table import Table as RichTable
 
-from streamer.cli.support.options import (
-    OPTION_VARIABLES,
-    examples,
-    json_option,
-    kafka_option,
-    log_format_option,
-    log_level_option,
-    may_be_misspelt,
-    redis_option,
-    table_option,
-    web_option,
-)
+from streamer.cli.support import options
 from streamer.cli.support.tables import print_table, say
 from streamer.incremental.store.redis_server import Kind, address_of, connect, read_url
 from streamer.kafka.access import kafka_settings, read_properties
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
 from streamer.kafka.settings import CONFIG, USERNAME, servers_of
 from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
-from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
-from streamer.table.yaml.loading import (
-    BY_VARIABLE,
-    file_of,
-    load_table,
-    read_settings,
-    read_yaml,
-    settings_by_variable,
-    with_variables,
-)
+from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, loading
 from streamer.table.yaml.shape import NEVER, UNIT_SECONDS, TableSettings
 from streamer.worker.options import read_address
 
 SET = "(set)"
-"""All that is shown of a secret."""
+"""Shown instead of a secret."""
 
 DEFAULT_ORIGIN = "default"
 
@@ -59,7 +38,7 @@ SHOWN_PROPERTIES = {
     "security.protocol", "sasl.mechanism", USERNAME, "ssl.truststore.location", "ssl.truststore.type",
     "ssl.keystore.location", "ssl.keystore.type", "ssl.endpoint.identification.algorithm",
 }  # fmt: skip
-"""Of Kafka's clients: whatever else the file holds may be a secret, or have one in it."""
+"""Properties of Kafka's clients that are shown; any other may hold a secret."""
 
 REDIS_VARIABLES = [
     f"{of}_{what}" for of in ("REDIS", "REDIS_SENTINEL") for what in ("USERNAME", "PASSWORD", "PASSWORD_FILE")
@@ -72,14 +51,14 @@ class Setting(NamedTuple):
     source: str
 
 
-@click.command(name="config", epilog=examples("streamer config --table mine"))
-@table_option
-@kafka_option
-@redis_option
-@log_level_option
-@log_format_option
-@web_option
-@json_option
+@click.command(name="config", epilog=options.examples("streamer config --table mine"))
+@options.table_option
+@options.kafka_option
+@options.redis_option
+@options.log_level_option
+@options.log_format_option
+@options.web_option
+@options.json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -93,13 +72,13 @@ def command(
 ) -> None:
     """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
 
-    An option wins over a variable, a variable over the file. Of table.yaml, variables can set `limits` and `rebuild`:
-    STREAMER_LIMITS_BATCH_MS_MAX=20. Nothing is connected to; of secrets it says only that they are set.
+    An option wins over a variable, a variable over the file. Variables can set `limits` and `rebuild` of table.yaml:
+    STREAMER_LIMITS_BATCH_MS_MAX=20. It connects to no server, and shows of a secret only that it is set.
     """
-    repair = load_table(table).repair
-    servers_of(kafka)  # which refuses what a password might stand in
+    repair = loading.load_table(table).repair
+    servers_of(kafka)  # refuses an address that may hold a password
     if web:
-        read_address(web)  # a worker would refuse it, too
+        read_address(web)  # refuses what a worker would refuse
     settings = [
         Setting("table", table, _source(ctx, "table")),
         *_of_file(table, repair, os.environ),
@@ -110,11 +89,11 @@ def command(
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
-        *(Setting(variable, "-", "no setting of streamer's") for variable in unheard(os.environ)),
+        *(Setting(variable, "-", "not a setting of streamer") for variable in unknown_variables(os.environ)),
     ]
     if as_json:
-        said = [{"name": name, "value": value, "from": source} for name, value, source in settings]
-        click.echo(msgspec.json.encode({"ok": True, "settings": said}))
+        listed = [{"name": name, "value": value, "from": source} for name, value, source in settings]
+        click.echo(msgspec.json.encode({"ok": True, "settings": listed}))
     else:
         _print(settings)
 
@@ -130,31 +109,31 @@ def _source(ctx: click.Context, option: str) -> str:
 
 
 def _of_file(table: str, repair: float, environment: Mapping[str, str]) -> Iterator[Setting]:
-    """What table.yaml sets beside its columns; repair: what holds, where the default depends on the form."""
-    path = file_of(table)
-    settings, _ = read_settings(with_variables(read_yaml(path), environment))
-    variables = {place: name for name, place in settings_by_variable(environment).items()}
+    """The settings of table.yaml without its columns; repair: in effect, as its default depends on the form."""
+    content = loading.read_yaml(loading.file_of(table))
+    settings, _ = loading.read_settings(loading.with_variables(content, environment))
+    variables = {path: name for name, path in loading.settings_by_variable(environment).items()}
     if settings is not None:
-        for place, value, stated in _flat(settings, ""):
-            value = (f"{repair:g}" if repair else "off") if place == "engine.repair" else value
-            yield Setting(place, value, variables.get(place, FILE_NAME if stated else DEFAULT_ORIGIN))
+        for path, value, stated in _flat(settings, ""):
+            value = (f"{repair:g}" if repair else "off") if path == "engine.repair" else value
+            yield Setting(path, value, variables.get(path, FILE_NAME if stated else DEFAULT_ORIGIN))
 
 
 def _flat(settings: BaseModel, above: str) -> Iterator[tuple[str, str, bool]]:
-    """Place, value and whether it was stated, of every setting below, but columns."""
+    """Dotted path, value, and whether the file states it, of every setting but the columns."""
     for name in type(settings).model_fields:
-        value, stated, place = getattr(settings, name), name in settings.model_fields_set, f"{above}{name}"
+        value, stated, path = getattr(settings, name), name in settings.model_fields_set, f"{above}{name}"
         if isinstance(value, BaseModel):
-            yield from _flat(value, f"{place}.")
-        elif place not in ("columns", "table"):
-            yield place, _text(place, value), stated
+            yield from _flat(value, f"{path}.")
+        elif path not in ("columns", "table"):
+            yield path, _text(path, value), stated
 
 
-def _text(place: str, value: object) -> str:
-    """As table.yaml would say it."""
-    if place.startswith("rebuild.") and value is None:
+def _text(path: str, value: object) -> str:
+    """A value as table.yaml would write it."""
+    if path.startswith("rebuild.") and value is None:
         return NEVER
-    if place == "rebuild.every" and isinstance(value, int):
+    if path == "rebuild.every" and isinstance(value, int):
         unit, seconds = next((unit, of) for unit, of in reversed(UNIT_SECONDS.items()) if value % of == 0)
         return f"{value // seconds}{unit}"
     if isinstance(value, bool):
@@ -165,7 +144,7 @@ def _text(place: str, value: object) -> str:
 
 
 def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
-    """How the clients get in: what the file and the variables say."""
+    """The properties of Kafka's clients, from the file and from variables."""
     file = environment.get(CONFIG, "")
     properties = read_properties(file) if file else {}
     by_variable = {name: variable for variable, name in KAFKA_VARIABLES.items() if environment.get(variable)}
@@ -178,7 +157,7 @@ def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
 
 def _of_redis(url: str, source: str, environment: Mapping[str, str]) -> Iterator[Setting]:
     named = read_url(url, environment)
-    if named.kind is Kind.CLUSTER:  # its client connects as soon as it is made
+    if named.kind is Kind.CLUSTER:  # its client would connect at once
         where = f"Redis Cluster {','.join(f'{host}:{port}' for host, port in named.nodes)}"
     else:
         where = address_of(connect(url))
@@ -192,7 +171,7 @@ def _of_redis(url: str, source: str, environment: Mapping[str, str]) -> Iterator
 
 
 def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
-    registry_from(environment)  # which refuses an address with a password in it
+    registry_from(environment)  # refuses an address with a password in it
     for variable in (URL, CA, BASIC_AUTH, BASIC_AUTH_FILE):
         if environment.get(variable):
             shown = SET if variable == BASIC_AUTH else environment[variable]
@@ -208,38 +187,36 @@ def _print(settings: list[Setting]) -> None:
     print_table(lines)
 
 
-# -- variables that begin as ours do, and set nothing -----------------------------------------------------------------
+# -- variables with our prefix that set nothing -----------------------------------------------------------------------
 
 LIKENESS_MIN = 0.7
-"""How like one of ours a name is, as difflib counts it, if ours is meant: a cluster gives programs variables, too."""
+"""difflib's ratio above which a name is taken for a misspelt one of ours: clusters set variables for programs, too."""
 
-TELL_THEMSELVES = ("config", "worker")
-"""Commands that say it in their own way: among all settings, and in the log."""
+WARN_THEMSELVES = ("config", "worker")
+"""Commands that show unknown variables in their own way: among the settings, and in the log."""
 
 
-def unheard(environment: Mapping[str, str]) -> list[str]:
-    """Variables that begin as ours do and set nothing."""
-    by_section = tuple(
-        f"{VARIABLE_PREFIX}{section.upper()}_" for section in BY_VARIABLE
-    )  # these are refused if misspelt
-    found = (name for name, value in environment.items() if value and may_be_misspelt(name))
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Variables with our prefix that set nothing; misspelt ones of a section of table.yaml are refused elsewhere."""
+    by_section = tuple(f"{VARIABLE_PREFIX}{section.upper()}_" for section in loading.BY_VARIABLE)
+    found = (name for name, value in environment.items() if value and options.may_be_misspelt(name))
     return sorted(name for name in found if not name.startswith(by_section))
 
 
 def misspelt_sentences(environment: Mapping[str, str]) -> Iterator[str]:
-    """What there is to say of those that are like one of ours. Values may be anything, and are never told."""
-    names = [name.removeprefix(VARIABLE_PREFIX) for name in OPTION_VARIABLES]
-    for section in BY_VARIABLE:
+    """A warning for each unknown variable whose name is like one of ours; without its value."""
+    names = [name.removeprefix(VARIABLE_PREFIX) for name in options.OPTION_VARIABLES]
+    for section in loading.BY_VARIABLE:
         settings = getattr(TableSettings.model_fields[section].annotation, "model_fields", {})
         names += [f"{section}_{setting}".upper() for setting in settings]
-    for variable in unheard(environment):
+    for variable in unknown_variables(environment):
         for nearest in get_close_matches(variable.removeprefix(VARIABLE_PREFIX), names, 1, LIKENESS_MIN):
-            yield f"the variable {variable} is no setting, and sets nothing: is {VARIABLE_PREFIX}{nearest} meant?"
+            yield f"the variable {variable} is not a setting and has no effect: is {VARIABLE_PREFIX}{nearest} meant?"
 
 
 def warn_of_misspelt(called: click.Command, environment: Mapping[str, str]) -> None:
-    """Says it on stderr, if a command reads settings."""
-    if _reads_settings([called]) and called.name not in TELL_THEMSELVES:
+    """Prints the warnings on stderr if the command reads settings."""
+    if _reads_settings([called]) and called.name not in WARN_THEMSELVES:
         for sentence in misspelt_sentences(environment):
             say(f"streamer: warning: {sentence}", err=True)
 
@@ -248,6 +225,6 @@ def _reads_settings(commands: Iterable[click.Command]) -> bool:
     return any(
         _reads_settings(one.commands.values())
         if isinstance(one, click.Group)
-        else any(option.envvar in OPTION_VARIABLES for option in one.params)
+        else any(option.envvar in options.OPTION_VARIABLES for option in one.params)
         for one in commands
     )

@@ -1,12 +1,8 @@
-"""Options that several commands share, each with one name, one default and one help text.
-
-A command receives `table: str`, `as_json: bool`, `kafka: str` and `redis: str`, and loads the table by
-`streamer.table.yaml.loading.load_table`.
-"""
+"""Options that several commands share, each with one name, one default and one help text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from glob import escape, glob
 from pathlib import Path
@@ -16,28 +12,24 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from streamer.errors import UsageError
+from streamer.errors import LawViolated, UsageError
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
 from streamer.worker.options import JSON, TEXT, WEB
 
-# What a shell offers while somebody types: tables, algorithms, QI groups. Switched on: docs/tutorial.md.
-#
-# A shell waits while somebody types. Names of QI groups, which everybody may see, are in Redis alone: it is given a
-# moment to tell them. Where it does not, or where the table cannot be read, nothing is offered and nothing is said:
-# what stands on stderr would stand in the line that is being typed.
+# Shell completion (docs/tutorial.md). If something is wrong, nothing is offered and nothing is printed: the shell would
+# show stderr in the line that is being typed.
 
 DEPTH = 2
-"""How many folders below what is written already a table is looked for."""
-
+"""How many folder levels below the typed path are searched for a table.yaml."""
 
 COMPLETION_SECONDS_MAX = 0.5
-"""How long a shell waits for Redis."""
+"""How long completion waits for Redis, which alone knows the QI groups."""
 
 QI_GROUPS_MAX = 100
 
 
 def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Folders with a table.yaml, and such files themselves; where there is none near, any folder."""
+    """Folders with a table.yaml, and such files themselves; if there is none, any folder."""
     begun = escape(incomplete)
     found = {file for depth in range(DEPTH) for file in glob(f"{begun}*/{'*/' * depth}{FILE_NAME}")}
     items = [CompletionItem(str(Path(file).parent)) for file in sorted(found)]
@@ -53,7 +45,7 @@ def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 
 def qi_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The QI groups of the table that the command names, as Redis has them."""
+    """The names of the table's QI groups in Redis, at most QI_GROUPS_MAX."""
     found: list[str] = []
     asking = Thread(target=_ask_redis, args=(dict(ctx.params), incomplete, found), daemon=True)
     asking.start()
@@ -62,7 +54,7 @@ def qi_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def _ask_redis(options: Mapping[str, Any], incomplete: str, found: list[str]) -> None:
-    """Fills in the names that begin so, shard by shard. Whatever goes wrong is not this shell's matter."""
+    """Appends the names that begin so, shard by shard, to `found`; ignores every error."""
     from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
     from streamer.incremental.store.redis_server import connect
     from streamer.table.published.rows import qi_group_name
@@ -76,11 +68,18 @@ def _ask_redis(options: Mapping[str, Any], incomplete: str, found: list[str]) ->
             found += [name for name in names if name.startswith(incomplete)]
 
 
-# No file that a command writes is one that it reads, or another one that it writes.
+def parsed_group(option: str, name: str) -> tuple[int, int]:
+    """Shard and number of a QI group that an option names. Raises UsageError."""
+    from streamer.table.published.rows import parse_qi_group
+
+    try:
+        return parse_qi_group(name)
+    except LawViolated:
+        raise UsageError(f"{option}: a QI group is named by its shard and its number, like 0-17") from None
 
 
-def require_apart(inputs: list[Path], outputs: list[Path]) -> None:
-    """Raises UsageError where a file that is written is one that is read, or another one that is written."""
+def require_distinct(inputs: list[Path], outputs: list[Path]) -> None:
+    """Raises UsageError if an output is one of the inputs, or is named twice."""
     taken = {path.resolve() for path in inputs}
     for path in outputs:
         if path.resolve() in taken:
@@ -92,36 +91,39 @@ BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
 OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB)
-"""Those of our own; beside them stand the sections of table.yaml that variables can set."""
+"""Our own variables for options; others set sections of table.yaml."""
 
 
 def _bootstrap() -> str:
-    """Where nothing else names the servers: bootstrap.servers of the file that KAFKA_CONFIG names."""
+    """The default: bootstrap.servers of the file that KAFKA_CONFIG names."""
     from streamer.kafka.access import kafka_settings
 
     return kafka_settings().bootstrap or BOOTSTRAP_DEFAULT
 
 
 def may_be_misspelt(variable: str) -> bool:
-    """Whether a variable begins as ours do, and is none of an option; `streamer.cli.support.config` knows all
-    others."""
+    """Whether a variable has our prefix and belongs to no option; `support.config` knows those of table.yaml."""
     return variable.startswith(VARIABLE_PREFIX) and variable not in OPTION_VARIABLES
 
 
 def examples(*calls: str) -> str:
-    """The end of a command's help: calls of it, each on a line of its own."""
-    return "\n".join(["\b", "Examples:", *(f"  {call}" for call in calls)])  # \b: click leaves the lines as they are
+    """The end of a command's help: calls of it, one per line."""
+    return "\n".join(["\b", "Examples:", *(f"  {call}" for call in calls)])  # \b: click does not wrap these lines
 
 
-table_option = click.option(
-    "--table",
-    metavar="TABLE",
-    required=True,
-    envvar=TABLE,
-    show_envvar=True,
-    shell_complete=tables,
-    help="The table.yaml, or a directory that holds one.",
-)
+def _table_option(required: bool) -> Callable[[Any], Any]:
+    return click.option(
+        "--table",
+        metavar="TABLE",
+        required=required,
+        envvar=TABLE,
+        show_envvar=True,
+        shell_complete=tables,
+        help="The table.yaml, or a directory that holds one.",
+    )
+
+
+table_option, optional_table_option = _table_option(True), _table_option(False)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
@@ -132,7 +134,7 @@ kafka_option = click.option(
     default=_bootstrap,
     show_default=f"bootstrap.servers of KAFKA_CONFIG, else {BOOTSTRAP_DEFAULT}",
     show_envvar=True,
-    help="Kafka's bootstrap servers. How to get into them, the file says that KAFKA_CONFIG names, a client.properties.",
+    help="Kafka's bootstrap servers. The file that KAFKA_CONFIG names (a client.properties) says how to log in.",
 )
 
 redis_option = click.option(
@@ -153,7 +155,7 @@ log_level_option = click.option(
     show_default=True,
     envvar=LOG_LEVEL,
     show_envvar=True,
-    help="What is logged at least; info: one line per shard and minute, debug: one line per batch.",
+    help="Lowest level that is logged; info: one line per shard and minute, debug: one line per batch.",
 )
 
 log_format_option = click.option(
@@ -171,10 +173,12 @@ web_option = click.option(
     metavar="HOST:PORT",
     envvar=WEB,
     show_envvar=True,
-    help="Answer browsers, Prometheus and probes here; a port alone is one of this machine only. [default: nowhere]",
+    help="Serve the page, /metrics and /health here; a port alone: on 127.0.0.1 only. [default: nowhere]",
 )
 
-k_option = click.option("--k", type=click.IntRange(min=2), help="Another k than table.yaml's.")
+rows_argument = click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+
+k_option = click.option("--k", type=click.IntRange(min=2), help="Use this k instead of table.yaml's.")
 
 suppression_option = click.option(
     "--suppression",
@@ -182,7 +186,7 @@ suppression_option = click.option(
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
     show_default=True,
-    help="Largest share of the rows to leave out.",
+    help="Largest share of the rows that may be left out.",
 )
 
 refine_option = click.option(
@@ -191,19 +195,19 @@ refine_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Sweeps that improve the QI groups, beyond those that the algorithm makes by itself.",
+    help="Extra sweeps that improve the QI groups.",
 )
 
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="For tests: all chance from this number. Without it, algorithms that draw do so alike in every run, and the"
-    " operating system's chance numbers the QI groups that publish the same values; --seed makes these numbers"
-    " repeatable, and by it whoever knows it could undo them.",
+    help="For tests: draw everything from this seed. Without it, algorithms draw alike in every run, and QI groups that"
+    " publish the same values are numbered by the operating system's randomness. With it, anyone who knows the seed can"
+    " undo this numbering.",
 )
 
 merge_option = click.option(
     "--merge-equal-boxes",
     is_flag=True,
-    help="Make QI groups that publish the same values one: larger groups, and less is said of whose value is whose.",
+    help="Merge QI groups that publish the same values: larger groups, which say less about whose value is whose.",
 )

@@ -1,8 +1,8 @@
-"""How far a long command is: one bar on stderr, stage after stage, and how long each stage took.
+"""Progress of a long command: one bar on stderr, stage after stage, and how long each stage took.
 
-A stage shows its name and its seconds, and the share that is done if the work reports it. The clock moves in any case:
-the bar is drawn by a thread of its own, and machine code releases the GIL. If machine code is compiled first, a line
-says so. A bar is drawn on a terminal only, and never with --json.
+A stage shows its name and its seconds, and the share that is done if the work reports it. A thread of its own draws the
+bar, so the clock moves even while machine code runs, which releases the GIL. A line says if code is compiled first.
+A bar is drawn on a terminal only, and never with --json.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Any
 
 from rich.console import Console
@@ -24,14 +23,14 @@ COMPILING = "compiling machine code, once for this machine"
 
 
 class Seconds(ProgressColumn):
-    """How long a stage has been at work, in tenths."""
+    """How long a stage has run, in tenths of a second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.elapsed or 0.0:.1f} s")
 
 
 class Stages:
-    """The stages of a command; `seconds` by name, rounded, once a stage is over."""
+    """The stages of a command; `seconds`: how long each took, by name, rounded."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -40,21 +39,21 @@ class Stages:
         self.seconds: dict[str, float] = {}
 
     def say(self, text: str) -> None:
-        """A line on stderr, above the bar where there is one."""
+        """Prints a line on stderr, above the bar if there is one."""
         for line in fitted(text, sys.stderr):
             self._progress.console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[OnProgress]:
         """A stage of the work; yields a callback for the fraction done, for work that takes minutes."""
-        started = perf_counter()
+        started = self._progress.get_time()
         with _compiler_watched(self._say_compiling):
             yield self.next(name)
-        self.seconds[name] = round(perf_counter() - started, 3)
+        self.seconds[name] = round(self._progress.get_time() - started, 3)
 
     def next(self, name: str) -> OnProgress:
-        """Begins with a part of the work that ends where the next begins, and is not timed."""
-        self._progress.remove_task(self._task)  # of one that is reset, the share would stay
+        """Begins a part of the work that lasts until the next one, and is not timed."""
+        self._progress.remove_task(self._task)  # a task that is only reset would keep its share
         self._task = task = self._progress.add_task(name, total=None)
         return lambda share: self._show(task, share)
 
@@ -70,33 +69,34 @@ class Stages:
 
 @contextmanager
 def stages(as_json: bool) -> Iterator[Stages]:
-    """A bar for as long as the block runs."""
+    """Shows a bar while the block runs."""
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn(), Seconds())
     hidden = is_hidden(as_json)
     console = Console(stderr=True)
-    # stdout stays what it is: it may be a file while stderr is a terminal
+    # stdout is not redirected: it may be a file while stderr is a terminal
     with Progress(*columns, console=console, transient=True, disable=hidden, redirect_stdout=False) as progress:
         yield Stages(progress)
 
 
 @contextmanager
-def _compiler_watched(begins: Callable[[], None]) -> Iterator[None]:
-    """Calls `begins` whenever numba begins to compile a function; numba that is not loaded yet is left so."""
+def _compiler_watched(on_compiling: Callable[[], None]) -> Iterator[None]:
+    """Calls `on_compiling` whenever numba begins to compile a function; does not import numba."""
     if "numba" not in sys.modules:
         yield
         return
     from numba.core.event import Event, Listener, install_listener
 
-    class Begins(Listener):  # type: ignore[misc]
+    class OnCompiling(Listener):  # type: ignore[misc]
         def on_start(self, event: Event) -> None:
-            begins()
+            on_compiling()
 
         def on_end(self, event: Any) -> None: ...
 
-    with install_listener("numba:compile", Begins()):
+    with install_listener("numba:compile", OnCompiling()):
         yield
 
 
 def is_hidden(as_json: bool) -> bool:
-    """Whether no bar can be drawn: beside JSON, in a pipe, or where the cursor cannot be moved (TERM=dumb)."""
-    return as_json or not Console(stderr=True).is_terminal or Console(stderr=True).is_dumb_terminal
+    """Whether no bar is drawn: with --json, in a pipe, or if the cursor cannot be moved (TERM=dumb)."""
+    console = Console(stderr=True)
+    return as_json or not console.is_terminal or console.is_dumb_terminal

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C end a command in order: nothing half written is left."""
+"""SIGTERM and Ctrl-C end a command in order: no half-written file, temporary folder or hidden cursor is left."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import TypeVar
 
-# SIGTERM ends a command by way of all that is to be put in order, as Ctrl-C does, and then ends the process itself.
-#
-# Left alone, it would end the process on the spot, and half of a file, a folder for the time being or a hidden cursor
-# would stay. Whoever waits for the process sees what it would have seen: ended by SIGTERM, to a shell 143. Compiled
-# code is not torn apart, so that it takes as long as the call in hand. The second SIGTERM ends the process on the spot.
-# Where it is ignored, or where a program that calls us listens to it, that stays as it is; a worker ends in a way of
-# its own.
+T = TypeVar("T")
 
 
 class Terminated(BaseException):
-    """SIGTERM has come. No error: what catches errors lets it pass."""
+    """SIGTERM has arrived. Not an Exception, so that handlers of errors let it pass."""
 
 
 @contextmanager
 def terminated_in_order() -> Iterator[None]:
-    """Has SIGTERM raise Terminated in the block, and end the process behind it."""
+    """SIGTERM raises Terminated in the block, so that it cleans up; then the process ends by SIGTERM (143 to a shell).
+
+    A call of compiled code ends first. A second SIGTERM ends the process at once. A handler that is installed already,
+    or an ignored signal, stays as it is.
+    """
     if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
@@ -41,27 +39,22 @@ def terminated_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if came.is_set():  # whatever was made of it on its way here
+        if came.is_set():  # even if the block caught Terminated
             _flush()
             signal.raise_signal(signal.SIGTERM)
 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a pipe that nobody reads, or a stream that is closed
+        with suppress(OSError, ValueError):  # a pipe without a reader, or a closed stream
             stream.flush()
 
 
-# Ctrl-C between two pieces of work instead of within one.
-#
-# The first Ctrl-C ends the work behind the piece that is in hand, so that what was done can be said. It ends a wait for
-# the next piece at once. The second one ends everything, as ever.
-
-T = TypeVar("T")
-
-
 class StopSign:
-    """Whether Ctrl-C was pressed."""
+    """Ctrl-C between two pieces of work instead of within one.
+
+    The first Ctrl-C lets the present piece finish; it ends a wait for the next piece at once. The second one raises.
+    """
 
     def __init__(self) -> None:
         self._asked, self._waiting = Event(), False
@@ -72,8 +65,8 @@ class StopSign:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Takes Ctrl-C for the time of the block."""
-        if current_thread() is not main_thread():  # nobody presses it there
+        """Handles Ctrl-C in the block."""
+        if current_thread() is not main_thread():  # only the main thread gets signals
             yield
             return
         former = signal.signal(signal.SIGINT, self.press)
@@ -83,14 +76,14 @@ class StopSign:
             signal.signal(signal.SIGINT, former)
 
     def press(self, _signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
-        """What a Ctrl-C does. Raises KeyboardInterrupt where nothing is in hand, and the second time."""
+        """Handles one Ctrl-C. Raises KeyboardInterrupt while waiting for a piece, and the second time."""
         again = self._asked.is_set()
         self._asked.set()
         if again or self._waiting:
             raise KeyboardInterrupt
 
     def until_up(self, pieces: Iterable[T]) -> Iterator[T]:
-        """The pieces, up to the one that is in hand at Ctrl-C."""
+        """The pieces, up to the one that is being worked on at Ctrl-C."""
         remaining, end = iter(pieces), object()
         while not self.is_up:
             self._waiting = True
@@ -105,5 +98,5 @@ class StopSign:
             yield piece  # type: ignore[misc]
 
     def sleep(self, seconds: float) -> None:
-        """Waits, at most until Ctrl-C."""
+        """Sleeps, at most until Ctrl-C."""
         self._asked.wait(seconds)

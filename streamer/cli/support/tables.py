@@ -1,46 +1,48 @@
-"""Sentences, facts and tables for people: fitted to the terminal, and in full width into a file or a pipe.
+"""Sentences, facts and tables for people: wrapped on a terminal, and in full width in a file or a pipe, for `grep`.
 
-Sentences are broken between words on a terminal, what follows under their beginning, and are whole in a file or a pipe,
-for `grep`. Nothing in them is markup.
+Nothing in them is markup.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
+if TYPE_CHECKING:
+    from streamer.table.schema import Table as TableSchema
+
 PIPE_WIDTH = 160
 FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "its NCP")
-"""How the headings of columns of figures begin."""
+"""Columns whose headings begin so are right-aligned."""
 COLUMNS = 80
-"""Where a terminal does not say how wide it is."""
+"""If a terminal does not say how wide it is."""
 
 
 def say(text: str, indent: int = 2, err: bool = False) -> None:
-    """Prints a sentence; its further lines begin `indent` columns farther right than it does."""
+    """Prints a sentence; its further lines are indented by `indent` more columns."""
     for line in fitted(text, sys.stderr if err else sys.stdout, indent):
         click.echo(line, err=err)
 
 
 def fitted(text: str, stream: TextIO, indent: int = 2) -> Iterable[str]:
-    """The lines of a sentence there; the further ones begin `indent` columns farther right than it does."""
+    """The lines of a sentence on that stream; further ones are indented by `indent` more columns."""
     return _broken(text, _columns(stream), indent) if stream.isatty() else [text]
 
 
 def say_facts(facts: Mapping[str, object]) -> None:
-    """Prints what there is to say under each name, one below the other."""
+    """Prints names and values, one pair per line."""
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
-        said = f"{value:,}" if isinstance(value, int) else str(value)
-        say(f"{name:>{width}}  {said}", indent=len(name) + 2)  # beside the blanks that it begins with
+        text = f"{value:,}" if isinstance(value, int) else str(value)
+        say(f"{name:>{width}}  {text}", indent=len(name) + 2)  # `say` adds the blanks before the name
 
 
 def shards_named(numbers: Iterable[int]) -> str:
@@ -49,12 +51,12 @@ def shards_named(numbers: Iterable[int]) -> str:
     >>> shards_named([3]), shards_named([0, 1])
     ('shard 3', 'shards 0, 1')
     """
-    said = [str(number) for number in numbers]
-    return f"shard{'s' * (len(said) > 1)} {', '.join(said)}"
+    names = [str(number) for number in numbers]
+    return f"shard{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
 def named(facts: Mapping[str, object]) -> dict[str, object]:
-    """Facts of a program's names by those that people read.
+    """Facts under names for people instead of those for programs.
 
     >>> named({"qi_groups": 3})
     {'QI groups': 3}
@@ -63,7 +65,7 @@ def named(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def grid_of(*headings: str) -> Table:
-    """A table with these columns, in which figures stand below one another."""
+    """A table with these columns."""
     return Table(*(Column(one, justify="right" if one.startswith(FIGURES) else "left") for one in headings))
 
 
@@ -74,7 +76,7 @@ def print_table(table: Table) -> None:
 
 
 def figure(value: float | None) -> str:
-    """A measure in a narrow column.
+    """A measure as a text for a narrow column.
 
     >>> figure(3), figure(0.123456), figure(1234567.0), figure(None)
     ('3', '0.1235', '1.235e+06', '-')
@@ -85,7 +87,7 @@ def figure(value: float | None) -> str:
 
 
 def interval(lo: str, hi: str, are_figures: bool) -> str:
-    """What is published of a cell or a box in one column, by its ends; dates have dashes of their own.
+    """An interval by its ends; are_figures: joined by a dash, which dates have in themselves.
 
     >>> interval("20", "24", True), interval("2020-01-01", "2020-01-31", False), interval("7", "7", True)
     ('20-24', '2020-01-01 to 2020-01-31', '7')
@@ -93,36 +95,40 @@ def interval(lo: str, hi: str, are_figures: bool) -> str:
     return lo if lo == hi else f"{lo}{'-' if are_figures else ' to '}{hi}"
 
 
-def so_many(count: int, what: str) -> str:
-    """So many of something, by the name of one.
+def plural(count: int, what: str) -> str:
+    """A number of things; what: the name of one.
 
-    >>> so_many(1, "row"), so_many(0, "QI group"), so_many(1234, "message")
+    >>> plural(1, "row"), plural(0, "QI group"), plural(1234, "message")
     ('1 row', '0 QI groups', '1,234 messages')
     """
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _broken(text: str, columns: int, indent: int) -> Iterator[str]:
-    """The lines of a text on a terminal; what begins one of them with blanks goes on under its beginning."""
+    """The lines of a text on a terminal; those that continue a line keep its indent and get `indent` more columns."""
     for line in text.splitlines():
-        begun = line[: len(line) - len(line.lstrip())]
-        yield from wrap(
-            line,
-            columns,
-            subsequent_indent=" " * (len(begun) + indent),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        further = " " * (len(line) - len(line.lstrip()) + indent)
+        yield from wrap(line, columns, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
 
 
 def _columns(stream: TextIO) -> int:
-    told = os.environ.get("COLUMNS", "")
-    return int(told) if told.isdigit() else os.get_terminal_size(stream.fileno()).columns or COLUMNS
+    wanted = os.environ.get("COLUMNS", "")
+    return int(wanted) if wanted.isdigit() else os.get_terminal_size(stream.fileno()).columns or COLUMNS
+
+
+def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:
+    """A box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
+    from streamer.table.published.rows import box_columns, json_texts
+
+    box: dict[str, msgspec.Raw] = {}
+    for attribute, first, last in zip(table.attributes, lo, hi, strict=True):
+        box |= {name: msgspec.Raw(text) for name, text in json_texts(box_columns(attribute, first, last)).items()}
+    return box
 
 
 def shown_range(box: dict[str, Any], name: str) -> str:
-    """What a box says of one attribute, in one column."""
-    from streamer.table.published.rows import interval_columns  # numpy with it, for which `--help` does not wait
+    """One attribute of a published box, as a text for one column."""
+    from streamer.table.published.rows import interval_columns  # imports numpy, for which `--help` does not wait
 
     if name in box:
         return msgspec.json.decode(box[name], type=str)

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from streamer.cli.main import COMMANDS, Listed, main
 from streamer.errors import LawViolated, ServerUnreachable, ShardRefused, StreamerError, UsageError
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
 MODULES_MAX = 450
@@ -21,7 +22,7 @@ MODULES_MAX = 450
 TOLD = {"ok": False, "error": "what is wrong, and what to do"}
 
 
-def failing(error: Exception) -> click.Command:
+def failing(error: BaseException) -> click.Command:
     @click.command(name="failing")
     @click.option("--json", "as_json", is_flag=True)
     def command(as_json: bool) -> None:
@@ -30,26 +31,26 @@ def failing(error: Exception) -> click.Command:
     return command
 
 
-def run(monkeypatch: pytest.MonkeyPatch, error: Exception, *arguments: str) -> Result:
+def run(monkeypatch: pytest.MonkeyPatch, error: BaseException, *arguments: str) -> Result:
     monkeypatch.setitem(main.commands, "failing", failing(error))
-    return CliRunner().invoke(main, ["failing", *arguments])
+    return streamer("failing", *arguments)
 
 
 @pytest.mark.parametrize(
     ("kind", "code"), [(UsageError, 2), (ShardRefused, 2), (LawViolated, 1), (ServerUnreachable, 3)]
 )
-def test_a_program_gets_an_object_where_the_command_fails(
+def test_an_error_is_one_line_the_exit_code_of_whose_fault_it_is_and_an_object_for_programs(
     monkeypatch: pytest.MonkeyPatch, kind: type[StreamerError], code: int
 ) -> None:
-    result = run(monkeypatch, kind("what is wrong, and what to do"), "--json")
-    assert result.exit_code == code
-    assert json.loads(result.stdout) == {**TOLD, "hint": kind.hint, "kind": kind.__name__, "exit_code": code}
-    assert result.stderr == "streamer: what is wrong, and what to do\n"
+    for words in ((), ("--json",)):
+        result = run(monkeypatch, kind("what is wrong, and what to do"), *words)
+        assert (result.exit_code, result.stderr) == (code, "streamer: what is wrong, and what to do\n")
+        wanted = {**TOLD, "hint": kind.hint, "kind": kind.__name__, "exit_code": code}
+        assert result.stdout == "" if not words else json.loads(result.stdout) == wanted
 
 
-def test_people_get_the_sentence_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(monkeypatch, UsageError("what is wrong, and what to do"))
-    assert (result.stdout, result.stderr) == ("", "streamer: what is wrong, and what to do\n")
+def test_an_interrupt_is_no_violated_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, KeyboardInterrupt()).exit_code == 130
 
 
 @pytest.mark.parametrize(
@@ -65,19 +66,11 @@ def test_a_program_gets_an_object_for_a_wrong_command_line(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], kind: str
 ) -> None:
     monkeypatch.setitem(main.commands, "failing", failing(UsageError("not reached")))
-    result = CliRunner().invoke(main, arguments)
+    result = streamer(*arguments)
     assert result.exit_code == 2
-    said = json.loads(result.stdout)
-    assert (said["ok"], said["kind"], said["exit_code"]) == (False, kind, 2)
+    report = json.loads(result.stdout)
+    assert (report["ok"], report["kind"], report["exit_code"]) == (False, kind, 2)
     assert "Usage: streamer" in result.stderr
-
-
-def test_what_nobody_foresaw_is_told_without_its_text_which_may_quote_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(monkeypatch, KeyError("canary"), "--json")
-    assert result.exit_code == 1
-    said = json.loads(result.stdout)
-    assert (said["ok"], said["kind"], said["exit_code"]) == (False, "KeyError", 1)
-    assert "canary" not in result.stdout
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
@@ -98,13 +91,18 @@ def test_a_closed_output_is_no_error(closed: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_what_nobody_foresaw_says_where_it_came_from_and_quotes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(monkeypatch, KeyError("canary"))
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_an_unexpected_error_says_where_it_came_from_and_quotes_nobody(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    result = run(monkeypatch, KeyError("canary"), *words)
     assert result.exit_code == 1
-    assert "raise error" in result.stderr, "the lines that led there"
-    assert "an error that nobody foresaw (KeyError)" in result.stderr
+    assert "raise error" in result.stderr, "the lines of code"
+    assert "an unexpected error (KeyError)" in result.stderr
     assert "canary" not in result.output
-    assert "canary" not in run(monkeypatch, KeyError("canary"), "--json").output
+    if words:
+        report = json.loads(result.stdout)
+        assert (report["ok"], report["kind"], report["exit_code"]) == (False, "KeyError", 1)
 
 
 def test_who_stops_reading_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +116,7 @@ def test_a_command_that_ended_with_a_code_of_its_own_has_said_all(monkeypatch: p
 
 
 def test_the_commands_that_take_json_say_so_on_failure() -> None:
-    result = CliRunner().invoke(main, ["verify", "--table", "nowhere", "live.jsonl", "--json"])
+    result = streamer("verify", "--table", "nowhere", "live.jsonl", "--json")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["kind"] == "ConfigError"
 
@@ -138,6 +136,19 @@ def test_what_is_said_of_all_commands_imports_none_of_them(asked: str) -> None:
     assert int(n_modules) < MODULES_MAX
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_of_help(command: str) -> None:
+    page = streamer(command, "--help")
+    assert (page.exit_code, page.stdout.split()[:3]) == (0, ["Usage:", "streamer", command])
+
+
+@pytest.mark.parametrize("words", [["no-such-command"], ["check"], ["check", "--no-such-option"]])
+def test_a_usage_error_ends_with_code_2(words: list[str]) -> None:
+    result = streamer(*words)
+    assert result.exit_code == 2
+    assert "Usage: streamer" in result.stderr
+
+
 def test_every_command_is_listed_in_one_whole_line() -> None:
     lines = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in lines] == sorted(COMMANDS)
@@ -146,6 +157,6 @@ def test_every_command_is_listed_in_one_whole_line() -> None:
 
 def test_a_command_whose_libraries_are_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(COMMANDS, "status", Listed("no_such_library", "Not installed.", "stream"))
-    result = CliRunner().invoke(main, ["status", "--help"])
+    result = streamer("status", "--help")
     assert result.exit_code == 2
     assert result.stderr == "streamer: no_such_library is not installed: `pip install 'streamer[stream]'` brings it\n"

@@ -1,4 +1,4 @@
-"""What whoever waits for a command sees on a terminal, in its order; and that a program sees nothing of it."""
+"""What a command shows on a terminal while it runs; and that a program sees nothing of it."""
 
 from __future__ import annotations
 

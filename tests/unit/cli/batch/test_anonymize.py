@@ -1,37 +1,30 @@
-"""`streamer anonymize`: what is written, what is said, and that an error leaves nothing behind."""
+"""`streamer anonymize`: what is written, what is printed, and that an error leaves no file."""
 
 from __future__ import annotations
 
 import csv
-import json
 import random
 import re
 import shutil
 from collections import Counter
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from streamer.cli.main import main
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
 from streamer.table.published.rows import published_columns
 from streamer.table.yaml.loading import load_table
+from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 
 ROWS = PATIENTS / "rows.csv"
 
 
-def streamer(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)])
-
-
-def anonymized(*arguments: str | Path) -> dict:
-    result = streamer("anonymize", "--table", PATIENTS, *arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+def anonymized(*arguments: str | Path) -> dict[str, Any]:
+    return answer("anonymize", "--table", PATIENTS, *arguments)
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -355,11 +348,11 @@ def test_refused_rows_are_left_out_where_that_is_asked_for_and_listed_without_th
         "4,out-of-domain,age",
         "8,unknown-category,sex",
     ]
-    told = streamer("anonymize", "--table", PATIENTS, data, "-o", tmp_path / "out.csv", "--skip-refused", left_out)
+    shown = streamer("anonymize", "--table", PATIENTS, data, "-o", tmp_path / "out.csv", "--skip-refused", left_out)
     assert (
-        f"2 of {len(rows)} rows, listed in {left_out}: 1 out-of-domain (age), 1 unknown-category (sex)" in told.stdout
+        f"2 of {len(rows)} rows, listed in {left_out}: 1 out-of-domain (age), 1 unknown-category (sex)" in shown.stdout
     )
-    assert "777" not in told.output and "SECRET" not in told.output
+    assert "777" not in shown.output and "SECRET" not in shown.output
 
 
 def test_a_file_without_the_key_column_is_anonymized_and_its_index_counts_rows(tmp_path: Path) -> None:

@@ -5,28 +5,27 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from streamer.cli.batch.compare import options_for
-from streamer.cli.main import main
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.metrics.measures import WHAT
+from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 
 ROWS = PATIENTS / "rows.csv"
 
 
 def compare(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["compare", "--table", *map(str, (PATIENTS, ROWS, *arguments))])
+    return streamer("compare", "--table", PATIENTS, ROWS, *arguments)
 
 
-def compared(*arguments: str | Path) -> dict:
-    result = compare(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+def compared(*arguments: str | Path) -> dict[str, Any]:
+    return answer("compare", "--table", PATIENTS, ROWS, *arguments)
 
 
 def test_every_algorithm_is_there_in_the_catalogs_order_and_the_default_is_marked() -> None:
@@ -45,7 +44,7 @@ def test_each_has_its_time_and_every_measure() -> None:
 
 def test_its_figures_are_those_of_anonymize(tmp_path: Path) -> None:
     arguments = ["--table", str(PATIENTS), str(ROWS), "-o", str(tmp_path / "out.csv"), "--json"]
-    one = json.loads(CliRunner().invoke(main, ["anonymize", *arguments]).stdout)
+    one = json.loads(streamer("anonymize", *arguments).stdout)
     (other,) = (found for found in compared()["algorithms"] if found["default"])
     assert one["measures"] == other["measures"]
 
@@ -75,7 +74,7 @@ def test_people_get_one_table_and_what_its_columns_mean() -> None:
     assert f"the default is {DEFAULT_ALGORITHM}" in page.stdout
     for heading in ("seconds", "QI groups", "NCP", "DM", "AES", "SED", "RIL", "risk"):
         assert f" {heading}" in page.stdout.splitlines()[1]
-    assert "suppressed" not in page.stdout.partition("the default")[0]  # nobody is, so nobody asks
+    assert "suppressed" not in page.stdout.partition("the default")[0]  # no row is, so the column is left out
     assert WHAT["ncp"] in page.stdout
 
 
@@ -98,7 +97,7 @@ def test_the_report_of_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None
 def test_the_report_does_not_overwrite_what_is_read(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_bytes(ROWS.read_bytes())
-    result = CliRunner().invoke(main, ["compare", "--table", str(PATIENTS), str(rows), "--report", str(rows)])
+    result = streamer("compare", "--table", PATIENTS, rows, "--report", rows)
     assert result.exit_code == 2
     assert "give every output a name of its own" in result.output
     assert rows.read_bytes() == ROWS.read_bytes()

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.cli.main import main
 from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.schema import KeptColumn
 from streamer.table.yaml.loading import load_table
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.drafting import begun, init, write
 
@@ -31,8 +30,8 @@ def test_what_it_writes_can_be_anonymized_at_once(tmp_path: Path) -> None:
     assert (table.source_key, table.k) == (("id",), 5)
     assert [a.name for a in table.attributes] == ["age", "zip", "bmi", "sex"]
     assert table.kept == (KeptColumn("problem", sensitive=True, type="text"),)
-    arguments = ["--table", str(tmp_path / "mine"), str(PATIENTS / "rows.csv"), "-o", str(tmp_path / "out.csv")]
-    anonymized = CliRunner().invoke(main, ["anonymize", *arguments])
+    arguments = ("--table", tmp_path / "mine", PATIENTS / "rows.csv", "-o", tmp_path / "out.csv")
+    anonymized = streamer("anonymize", *arguments)
     assert anonymized.exit_code == 0, anonymized.output
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 41
 
@@ -42,7 +41,7 @@ def test_names_are_nowhere_in_what_it_writes_or_says(tmp_path: Path) -> None:
     written = [path.read_text() for path in (tmp_path / "mine").rglob("*.*") if path.is_file()]
     assert len(written) == 2  # table.yaml and the hierarchy of sex
     assert not [text for text in (*written, result.output) if "Person 001" in text]
-    assert "The values of the categories stand in" in result.stdout
+    assert "The values of the categories are in" in result.stdout
     assert "check every line" in result.stdout
 
 
@@ -51,7 +50,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "hierarchies" / "sex.csv").write_text("mine")
     result = init(PATIENTS / "rows.csv", tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "sex.csv: is there already, and is not overwritten" in result.stderr
+    assert "sex.csv: exists already and is not overwritten" in result.stderr
     assert not (tmp_path / "table.yaml").exists()
     assert (tmp_path / "hierarchies" / "sex.csv").read_text() == "mine"
 
@@ -96,16 +95,13 @@ def test_a_file_without_a_key_can_be_checked_compared_and_anonymized_but_not_str
     drafted = init(rows, tmp_path / "out")
     assert drafted.exit_code == 0, drafted.output
     assert "no column that can be named is different in every row" in drafted.stdout
-    table, out, index = ["--table", str(tmp_path / "out")], tmp_path / "anonymous.csv", tmp_path / "index.csv"
-    for command in (
-        ["check", *table, "--data", str(rows)],
-        ["anonymize", *table, str(rows), "-o", str(out), "--index", str(index)],
-    ):
-        result = CliRunner().invoke(main, command)
+    table, out, index = ("--table", tmp_path / "out"), tmp_path / "anonymous.csv", tmp_path / "index.csv"
+    for words in (("check", *table, "--data", rows), ("anonymize", *table, rows, "-o", out, "--index", index)):
+        result = streamer(*words)
         assert result.exit_code == 0, result.output
     assert len(read_rows(out)) == 4
     assert read_rows(index)["key"].tolist() == ["1", "2", "3", "4"]
-    streamed = CliRunner().invoke(main, ["produce", *table, str(rows)])
+    streamed = streamer("produce", *table, rows)
     assert streamed.exit_code == 2
     assert "key: is missing; only `check`, `compare` and `anonymize` work without one" in streamed.stderr
 
@@ -122,13 +118,13 @@ def test_two_columns_that_would_be_published_under_one_name_are_told_apart(tmp_p
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"id": ["1"], "age": ["3"]}, "has 1 row; a table of people begins with two"),
+        ({"id": ["1"], "age": ["3"]}, "has 1 row; a table needs at least two"),
         ({"id": [], "age": []}, "has 0 rows"),
         (
             {"id": ["1", "2"], "name": ["x", "y"], "sex": ["m ", "m "]},
             "no column looks like a quasi-identifier ('name': names people, by its own name; 'sex': has values with",
         ),
-        ({"1": ["2", "3"], "34": ["41", "7"], "m": ["f", "f"]}, "its first line seems to be a row"),
+        ({"1": ["2", "3"], "34": ["41", "7"], "m": ["f", "f"]}, "its first line looks like a row"),
     ],
 )
 def test_data_without_rows_or_quasi_identifier_is_refused(
@@ -186,14 +182,14 @@ def test_texts_in_messages_come_to_the_table_that_the_file_comes_to(tmp_path: Pa
     events.write_text("".join(json.dumps({"op": "insert", "row": row}) + "\n" for row in rows))
     whole = pd.concat([read_rows(messy), pd.DataFrame(rows)])
     whole.to_csv(everybody, index=False)
-    out, table = tmp_path / "out", ["--table", str(tmp_path / "crm")]
-    commands = (
-        ["replay", *table, str(events), "--initial", str(messy), "--out", str(out)],
-        ["verify", *table, str(out / "live.jsonl"), "--source", str(everybody), "--index", str(out / "index.csv")],
-        ["verify", *table, str(out / "live.jsonl"), "--initial", str(messy), "--events", str(events)],
+    out, table = tmp_path / "out", ("--table", tmp_path / "crm")
+    calls = (
+        ("replay", *table, events, "--initial", messy, "--out", out),
+        ("verify", *table, out / "live.jsonl", "--source", everybody, "--index", out / "index.csv"),
+        ("verify", *table, out / "live.jsonl", "--initial", messy, "--events", events),
     )
-    for command in commands:
-        result = CliRunner().invoke(main, command)
+    for words in calls:
+        result = streamer(*words)
         assert result.exit_code == 0, result.output
     assert (out / "dead-letters.jsonl").read_text() == ""
     assert len(read_rows(out / "table.csv")) == len(whole)

@@ -7,10 +7,9 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from streamer.cli.batch.reports import compare_report
-from streamer.cli.main import main
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
 NOTHING = {"table": "people", "rows": 7, "model": "at least 3 rows", "algorithms": []}
@@ -28,9 +27,8 @@ def test_without_what_writes_reports_one_is_refused_before_any_work(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    out = ["-o", str(tmp_path / "out.csv")] if command == "anonymize" else []
-    asked = [command, "--table", str(PATIENTS), "missing.csv", *out, "--report", str(tmp_path / "page.html")]
-    result = CliRunner().invoke(main, asked)
+    out = ["-o", tmp_path / "out.csv"] if command == "anonymize" else []
+    result = streamer(command, "--table", PATIENTS, "missing.csv", *out, "--report", tmp_path / "page.html")
     assert result.exit_code == 2
     assert "jinja2 is not installed: `pip install 'streamer[report]'` brings it" in result.stderr
     assert not list(tmp_path.iterdir())

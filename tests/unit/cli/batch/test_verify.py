@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
 Record = dict[str, Any]
 
 ROWS, EVENTS = PATIENTS / "rows.csv", PATIENTS / "events.jsonl"
-
-
-def streamer(*arguments: object) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def verify(*arguments: object) -> Result:
@@ -124,7 +120,7 @@ def _lost_end(records: list[Record]) -> list[Record]:
 
 
 def test_a_release_that_did_not_come_from_events_is_not_held_to_them(replayed: Path, tmp_path: Path) -> None:
-    """Beside its laws; the table that began anew may go on at a lower offset."""
+    """A loaded table may go on at a lower offset, and keeps the laws."""
 
     def begun_anew(records: list[Record]) -> list[Record]:
         last = records[-1]["release"]
@@ -260,7 +256,7 @@ def test_without_the_secret_nothing_is_said_of_the_events(replayed: Path, tmp_pa
     copy = forged(replayed / "live.jsonl", lambda records: records, tmp_path / "copy.jsonl")
     result = verify(copy, "--initial", ROWS, "--events", EVENTS)
     assert result.exit_code == 2
-    assert "--events needs the secret by which the shard's lots were drawn" in result.stderr
+    assert "--events needs the shard's secret, which breaks its ties" in result.stderr
     assert "law" not in result.stderr
     assert verify(copy, "--secret", replayed / "secret.txt").exit_code == 2
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import msgspec
+import pandas as pd
 import pytest
 
-from streamer.cli.demo.command import LOG_LINES_SHOWN, MARRIAGE, WRONG_MESSAGES, Register, figures, running, write_table
+from streamer.cli.demo.command import LOG_LINES_SHOWN, MARRIAGE, WRONG_MESSAGES, Register, running, summed, write_table
 from streamer.cli.stream.produce import Router, RowMessage
 from streamer.errors import EventRefused, StreamerError
 from streamer.incremental.engine.engine import Engine
@@ -26,7 +27,9 @@ def table(tmp_path: Path) -> Table:
 def test_everybody_fits_the_table_and_no_rating_is_that_of_most(table: Table) -> None:
     register = Register()
     count = len(register.initial())
-    encoded = Encoder(table).frame(register.frame().astype(str))  # raises if a row does not fit
+    encoded = Encoder(table).frame(
+        pd.DataFrame(list(register.rows.values())).astype(str)
+    )  # raises if a row does not fit
     ratings = [person["marriage"] for person in register.rows.values()]
     assert len(encoded.source_keys) == len(ratings) == count
     assert set(ratings) == set(MARRIAGE)
@@ -60,36 +63,32 @@ def test_each_wrong_message_is_refused_for_a_reason_of_its_own(table: Table) -> 
     assert reasons == ["malformed-json", "unknown-category", "key-unknown"]
 
 
-# The workers of the demo: one whose end is not overlooked, and the figures that they tell of themselves.
+# -- workers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_ends_by_itself_ends_the_demo_with_its_last_words(tmp_path: Path) -> None:
+def test_a_worker_that_ends_by_itself_ends_the_demo_with_the_end_of_its_log(tmp_path: Path) -> None:
     table = write_table(tmp_path, "survey", embedded=True)
     with running(1, table, "an address without a port", "redis://nowhere/0") as worker:
         until = monotonic() + 30
         with pytest.raises(StreamerError) as ended:
             while monotonic() < until:
-                figures([worker])
+                worker.metrics()
                 sleep(0.05)
-    first, *words = str(ended.value).splitlines()
-    assert "a worker ended by itself (exit code 2)" in first
-    assert 0 < len(words) <= LOG_LINES_SHOWN
+    first, *lines = str(ended.value).splitlines()
+    assert "a worker has ended (exit code 2)" in first
+    assert 0 < len(lines) <= LOG_LINES_SHOWN
     assert "HOST:PORT" in str(ended.value)
 
 
-def test_the_figures_of_all_workers_and_shards_are_summed() -> None:
-    class Told:
-        def __init__(self, *values: int) -> None:
-            self._values = values
+def test_the_metrics_of_all_workers_and_shards_are_summed() -> None:
+    def metrics(*values: int) -> str:
+        lines = [f'streamer_rows{{shard="{n}",table="a"}} {value}.0' for n, value in enumerate(values)]
+        return "\n".join(["# TYPE streamer_rows gauge", *lines, 'streamer_healthy{table="a"} 1.0'])
 
-        def metrics(self) -> str:
-            lines = [f'streamer_rows{{shard="{n}",table="a"}} {value}.0' for n, value in enumerate(self._values)]
-            return "\n".join(["# TYPE streamer_rows gauge", *lines, 'streamer_healthy{table="a"} 1.0'])
-
-    assert figures([Told(3, 4), Told(5), Told()]) == {"rows": 12}
+    assert summed([metrics(3, 4), metrics(5), ""]) == {"rows": 12}
 
 
-def test_a_worker_tells_where_it_answers_once_it_listens(tmp_path: Path) -> None:
+def test_a_worker_has_an_address_once_it_listens(tmp_path: Path) -> None:
     table = write_table(tmp_path, "survey", embedded=True)
     with running(1, table, "127.0.0.1:1", "redis://127.0.0.1:1/0") as worker:
         until = monotonic() + 60

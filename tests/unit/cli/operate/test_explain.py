@@ -1,27 +1,27 @@
-"""`streamer explain` over a Redis in memory; what it says is tested with `engine.explained`."""
+"""`streamer explain` over an embedded Redis; its figures are tested with `engine.explained`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fakeredis
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
-from streamer.cli.operate import explain as module
-from streamer.cli.operate import groups
 from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import Insert
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
 from streamer.table.row import Row
 from streamer.table.schema import REPAIR
 from streamer.table.yaml.loading import load_table
+from worlds.calls import streamer
+from worlds.redis_on_a_port import redis_on_a_port
 
 TABLE_YAML = """
 table: people
@@ -41,11 +41,12 @@ class Explained:
     def __init__(
         self,
         folder: Path,
-        redis: fakeredis.FakeRedis,
+        redis: str,
         people: dict[str, tuple[int, str]],
         text: str = TABLE_YAML,
-        told: bool = True,
+        has_origins: bool = True,
     ) -> None:
+        self.redis = redis
         self.path = folder / "table.yaml"
         self.path.write_text(text)
         table = load_table(self.path)
@@ -54,13 +55,16 @@ class Explained:
             engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
         drained = engine.drain()
         meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint)
-        store = RedisStore(redis, "people", 0)
-        origins = {number: Origin(how, 1) for number, how in drained.formed.items()} if told else {}
+        store = RedisStore(connect(redis), "people", 0)
+        origins = {number: Origin(how, 1) for number, how in drained.formed.items()} if has_origins else {}
         kept = drained.records, drained.qi_groups, drained.similarity
         store.commit(store.take_over(), 0, Commit(meta, *kept, origins=origins))
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, ["explain", "--table", str(self.path), *arguments])
+        return self.call("explain", *arguments)
+
+    def call(self, command: str, *arguments: str) -> Result:
+        return streamer(command, "--table", self.path, "--redis", self.redis, *arguments)
 
     def report(self, *arguments: str) -> dict[str, Any]:
         result = self.run(*arguments, "--json")
@@ -70,14 +74,13 @@ class Explained:
 
 
 @pytest.fixture
-def redis(monkeypatch: pytest.MonkeyPatch) -> fakeredis.FakeRedis:
-    server = fakeredis.FakeRedis()
-    monkeypatch.setattr(module, "connect", lambda _: server)
-    return server
+def redis() -> Iterator[str]:
+    with redis_on_a_port() as url:
+        yield url
 
 
 @pytest.fixture
-def people(tmp_path: Path, redis: fakeredis.FakeRedis) -> Explained:
+def people(tmp_path: Path, redis: str) -> Explained:
     return Explained(tmp_path, redis, ROWS)
 
 
@@ -115,18 +118,16 @@ def test_keys_and_values_are_shown_with_raw_alone(people: Explained) -> None:
 def test_how_a_group_came_to_be_is_told_with_its_commit(people: Explained) -> None:
     assert people.report("ann")["qi_group"]["origin"] == {"how": "split", "commit": 1}
     page = people.run("ann").stdout
-    assert "how it came to be: a part of a QI group that was split, in commit 1 (numbers given so far: 2)" in page
+    assert "how it was formed: split from a QI group, in commit 1 (numbers given so far: 2)" in page
 
 
-def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(
-    tmp_path: Path, redis: fakeredis.FakeRedis
-) -> None:
-    old = Explained(tmp_path, redis, ROWS, told=False)
+def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(tmp_path: Path, redis: str) -> None:
+    old = Explained(tmp_path, redis, ROWS, has_origins=False)
     assert old.report("ann")["qi_group"]["origin"] is None
-    assert "how it came to be: not known" in old.run("ann").stdout
+    assert "how it was formed: not known" in old.run("ann").stdout
 
 
-def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: str) -> None:
     lonely = Explained(tmp_path, redis, {"ann": (20, "flu")})
     assert lonely.report("ann") == {
         "table": "people",
@@ -138,7 +139,7 @@ def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: fakeredis.FakeRedis
     assert "the row is pending" in lonely.run("ann").stdout
 
 
-def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: str) -> None:
     two = Explained(tmp_path, redis, {"ann": (20, "flu"), "bob": (21, "flu")})
     assert two.report("ann")["next_loss"]["nearest"] == []
     assert "would leave its rows pending" in two.run("ann").stdout
@@ -149,7 +150,7 @@ def test_local_repair_is_told_where_it_comes_before_a_merge(people: Explained) -
     assert f"local repair (engine: repair {float(REPAIR):g}) comes first" in people.run("ann").stdout
 
 
-def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: fakeredis.FakeRedis) -> None:
+def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: str) -> None:
     plain = Explained(tmp_path, redis, ROWS, TABLE_YAML + "engine: {repair: off}\n")
     assert plain.report("ann")["next_loss"]["local_repair"] is None
     assert "local repair" not in plain.run("ann").stdout
@@ -158,8 +159,8 @@ def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: faker
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "name a row by its KEY, or a QI group by --group"),
-        (["ann", "--group", "0-1"], "one of the two"),
+        ([], "name either a row by its KEY, or a QI group by --group"),
+        (["ann", "--group", "0-1"], "name either a row by its KEY, or a QI group by --group"),
         (["nobody"], "no shard of people holds a row with this key"),
         (["--group", "17"], "like 0-17"),
         (["--group", "0-999"], r"shard 0 has no QI group 0-999"),
@@ -175,16 +176,10 @@ def test_what_cannot_be_explained_is_a_usage_error(people: Explained, arguments:
 @pytest.mark.parametrize("command", [["explain", "ann"], ["explain", "--group", "0-1"], ["groups"]])
 @pytest.mark.parametrize(("was", "is_now"), [("domain: [0, 99]", "domain: [0, 99], grid: 10"), ("k: 2", "k: 3")])
 def test_what_was_written_for_another_table_yaml_is_not_read_by_this_one(
-    people: Explained,
-    redis: fakeredis.FakeRedis,
-    monkeypatch: pytest.MonkeyPatch,
-    command: list[str],
-    was: str,
-    is_now: str,
+    people: Explained, command: list[str], was: str, is_now: str
 ) -> None:
-    monkeypatch.setattr(groups, "connect", lambda _: redis)
     people.path.write_text(TABLE_YAML.replace(was, is_now))
-    refused = CliRunner().invoke(main, [*command, "--table", str(people.path)])
+    refused = people.call(*command)
     assert refused.exit_code == 2
     assert "table.yaml has changed since this state was written" in refused.stderr
     assert remedies.begin_anew("people") in refused.stderr

@@ -1,15 +1,12 @@
-"""The rows of a file, each in the shard to which its messages come."""
+"""The rows of a file, each in the shard that gets its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from streamer.cli.stream import bootstrap
-from streamer.cli.stream.bootstrap import by_shard, routed_file
+from streamer.cli.stream.bootstrap import assumed_form, by_shard, routed_file
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.events.key_form import BARE, KeyContract, KeyForm, form_unless_told, shard_of
 from streamer.table.encode import EncodedRows
@@ -60,22 +57,10 @@ def test_a_file_without_rows_is_taken_for_a_mistake(tmp_path: Path) -> None:
         routed_file(PEOPLE, str(tmp_path / "rows.csv"), "nobody", 1)
 
 
-@contextmanager
-def nobody(kafka: str) -> Iterator[None]:
-    yield None
-
-
-def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "rows.csv").write_text("id,years,problem\n1,3,flu\n2,4,\n")
-    monkeypatch.setattr(bootstrap, "open_consumer", nobody)
-    monkeypatch.setattr(bootstrap, "key_form_seen", lambda *seen: None)
-    path = str(tmp_path / "rows.csv")
+def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> None:
     with pytest.raises(UsageError, match="know message keys as json-schema:ab"):
-        routed_file(PEOPLE, path, "nobody", 3, ["", "json-schema:ab"])
-    routed = routed_file(PEOPLE, path, "nobody", 3, ["", "bare"])
-    assert (routed.key_form, routed.seen) == ("bare", False)
+        assumed_form(PEOPLE, ["", "json-schema:ab"])
+    assert assumed_form(PEOPLE, ["", "bare"]) == BARE
 
 
 def test_rows_whose_producer_places_them_cannot_be_routed() -> None:

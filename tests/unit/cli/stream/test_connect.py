@@ -7,18 +7,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES, Database, sink_config, source_config
 from streamer.incremental.connect.sql_tables import view_sql
 from streamer.table.yaml.loading import load_table
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
 
 def connect(*arguments: str, table: Path = PATIENTS) -> Result:
     command, *more = arguments
-    return CliRunner().invoke(main, ["connect", command, "--table", str(table), *more])
+    return streamer("connect", command, "--table", table, *more)
 
 
 def test_a_source_is_one_json_object_as_connect_takes_it_and_remarks_are_beside_it() -> None:
@@ -63,7 +63,7 @@ def test_a_sink_is_one_json_object_and_what_it_needs_is_said() -> None:
 def test_what_cannot_be_sunk_is_said_plainly(tmp_path: Path) -> None:
     printed = connect("sink", table=mine(tmp_path, "form: groups"))
     assert printed.exit_code == 0
-    assert "not sunk: values" in printed.stderr
+    assert "not written: values" in printed.stderr
     refused = connect("sink", table=mine(tmp_path, "form: lossy-join", l=2))
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "two moments" in refused.stderr

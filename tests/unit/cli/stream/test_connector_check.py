@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
 from streamer.cli.stream.connector_check import check_connectors, read_connectors
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.connect.connectors import sink_config, source_config
 from streamer.table.yaml.loading import load_table
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 from worlds.connect_worker import ConnectWorker, connect_worker
 
@@ -27,7 +27,7 @@ CANARY = "pw-Canary-7316"
 
 
 def check(where: str, *more: str) -> Result:
-    return CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--connector", where, *more])
+    return streamer("check", "--table", PATIENTS, "--connector", where, *more)
 
 
 def written(folder: Path, config: dict[str, str], name: str = "mine") -> str:
@@ -66,7 +66,7 @@ def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
 
 
 def test_without_a_connector_the_report_has_none() -> None:
-    result = CliRunner().invoke(main, ["check", "--table", str(PATIENTS), "--json"])
+    result = streamer("check", "--table", PATIENTS, "--json")
     assert result.exit_code == 0
     assert "connectors" not in json.loads(result.stdout)
 
@@ -91,7 +91,7 @@ def test_a_connector_that_does_not_run_is_found_and_its_trace_is_not_shown() -> 
 def test_a_worker_without_a_connector_of_the_table_is_refused_with_those_that_it_has() -> None:
     with connect_worker(other=OTHER, beds=OTHER) as worker, pytest.raises(UsageError) as refused:
         check_connectors(TABLE, worker.url)
-    assert "none there is about patients.changes, patients.live; there is other, beds" in str(refused.value)
+    assert "none is about patients.changes, patients.live; found: other, beds" in str(refused.value)
 
 
 def test_a_connector_that_was_named_is_looked_at_whatever_it_is_about(tmp_path: Path) -> None:

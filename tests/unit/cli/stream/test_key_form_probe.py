@@ -8,7 +8,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from streamer.cli.stream import key_form_probe as module
 from streamer.cli.stream.key_form_probe import OFFSETS_LOOKED_AT, key_form_seen
 from streamer.errors import UsageError
 from streamer.incremental.events.key_form import shard_of
@@ -64,7 +63,7 @@ def test_rows_that_the_shard_refused_for_their_form_do_not_change_it() -> None:
     assert seen_in(*bare_rows(1), *json_rows(20)) == "bare"
 
 
-def test_a_truncation_lets_the_next_insertion_tell_anew() -> None:
+def test_after_a_truncation_the_next_insertion_shows_the_form() -> None:
     assert seen_in(*bare_rows(5), TRUNCATE) is None
     assert seen_in(*bare_rows(5), TRUNCATE, *json_rows(1)) == JSON
 
@@ -94,7 +93,7 @@ def test_shards_that_have_learned_different_forms_are_named_and_nothing_is_guess
     with pytest.raises(UsageError) as refused:
         key_form_seen(topics, TOPIC, PEOPLE, NoSchemas())
     assert f"shard 0: bare; shard 1: {JSON}" in str(refused.value)
-    assert "streamer produce --truncate" in str(refused.value), "the mend"
+    assert "streamer produce --truncate" in str(refused.value), "the remedy"
 
 
 def test_only_both_ends_of_a_long_input_are_read() -> None:
@@ -109,15 +108,13 @@ def test_only_both_ends_of_a_long_input_are_read() -> None:
     assert 2 * OFFSETS_LOOKED_AT not in offsets
 
 
-def test_a_form_that_may_have_changed_between_the_ends_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "OFFSETS_LOOKED_AT", 4)
+def test_a_form_that_may_have_changed_between_the_ends_is_in_doubt() -> None:
     with pytest.raises(UsageError, match="several forms"):
-        seen_in(*bare_rows(20), TRUNCATE, *json_rows(20))
+        seen_in(*bare_rows(2 * OFFSETS_LOOKED_AT), TRUNCATE, *json_rows(2 * OFFSETS_LOOKED_AT))
 
 
-def test_a_truncation_at_the_end_settles_what_was_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "OFFSETS_LOOKED_AT", 4)
-    assert seen_in(*bare_rows(20), TRUNCATE, *json_rows(2)) == JSON
+def test_a_truncation_at_the_end_settles_what_was_in_doubt() -> None:
+    assert seen_in(*bare_rows(2 * OFFSETS_LOOKED_AT), TRUNCATE, *json_rows(2)) == JSON
 
 
 def test_where_the_beginning_has_expired_what_is_left_must_agree() -> None:

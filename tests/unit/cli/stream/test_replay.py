@@ -1,6 +1,6 @@
 """`streamer replay`: events in, a changelog and a table out, what was refused counted, and exit codes for the rest.
 
-An error leaves nothing behind, and the files of the run before as they were.
+After an error, the files of the former run are as they were, and there are no others.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from streamer.cli.main import main
 from streamer.cli.stream.produce import Router
 from streamer.incremental.replay import FILES
 from streamer.table.files import read_rows
 from streamer.table.yaml.loading import load_table
+from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 
 ROW = {"name": "x", "age": 30, "zip": 12000, "bmi": 21.5, "sex": "Female", "problem": "flu"}
@@ -35,13 +35,11 @@ def events(tmp_path: Path) -> Path:
 
 
 def replay(*arguments: str | Path, text: str | None = None) -> Result:
-    return CliRunner().invoke(main, ["replay", "--table", str(PATIENTS), *map(str, arguments)], input=text)
+    return streamer("replay", "--table", PATIENTS, *arguments, stdin=text)
 
 
 def replayed(*arguments: str | Path) -> dict[str, Any]:
-    result = replay(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return answer("replay", "--table", PATIENTS, *arguments)
 
 
 def test_every_message_is_accounted_for(events: Path) -> None:
@@ -106,7 +104,7 @@ def test_a_file_that_is_not_there_is_a_usage_error(missing: str, events: Path, t
         "initial": ("--table", PATIENTS, events, "--initial", gone),
         "table": ("--table", gone, events),
     }[missing]
-    result = CliRunner().invoke(main, ["replay", *map(str, arguments)])
+    result = streamer("replay", *arguments)
     assert result.exit_code == 2
     assert "cannot be read" in result.output
 
@@ -178,17 +176,17 @@ def test_a_table_that_asks_for_more_than_k_keeps_it_at_every_release_and_verify_
     broken = {}
     for name, schema in (("plain", PATIENTS), ("asking", tmp_path)):
         command = ["replay", "--table", schema, SOME_EVENTS, "--initial", ROWS, "--out", tmp_path / name]
-        result = CliRunner().invoke(main, [str(argument) for argument in command])
+        result = streamer(*command)
         assert result.exit_code == 0, result.output
         problems = read_rows(tmp_path / name / "table.csv").groupby("qi_group")["problem"]
         shares = problems.agg(lambda column: column.value_counts(normalize=True).max())
         broken[name] = int(((problems.nunique() < 3) | (shares > 0.6)).sum())
     assert broken["plain"] > broken["asking"] == 0
     command = ["verify", "--table", tmp_path, tmp_path / "asking" / "live.jsonl", "--initial", ROWS]
-    result = CliRunner().invoke(main, [str(argument) for argument in [*command, "--events", SOME_EVENTS]])
+    result = streamer(*command, "--events", SOME_EVENTS)
     assert result.exit_code == 0, result.output
     assert "every law holds" in result.output
     command = ["verify", "--table", tmp_path, tmp_path / "plain" / "live.jsonl"]
-    result = CliRunner().invoke(main, [str(argument) for argument in command])
+    result = streamer(*command)
     assert result.exit_code == 1
     assert "law 'model' is broken" in result.output

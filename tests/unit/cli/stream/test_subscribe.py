@@ -23,9 +23,9 @@ from streamer.cli.stream.subscribe import (
     Changed,
     ChangesFolder,
     Duckdb,
-    _print_tables,
     check_columns,
     looked_up,
+    print_tables,
     quoted,
     table_name,
 )
@@ -36,8 +36,6 @@ from streamer.table.files import table_files
 from streamer.table.schema import KeptColumn, Table
 from worlds.followed_tables import FollowedTable, followed, rows_of
 from worlds.published_groups import FORMS
-
-# Copies of the published table say what the table says, after every batch of releases, whatever the form.
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -56,13 +54,13 @@ def read(path: Path) -> pd.DataFrame:
     return pq.read_table(path).to_pandas()
 
 
-def test_what_several_releases_did_to_one_record_is_told_once() -> None:
+def test_the_changes_of_several_releases_have_each_record_once() -> None:
     world = FollowedTable("rows", seed=1)
     releases = world.releases(40)
     changed = Changed(world.table, releases, world.frames)
     assert len(set(changed.records)) == len(changed.records)
-    (told,), (whole,) = changed.frames.values(), world.frames().values()
-    pd.testing.assert_frame_equal(told, whole)
+    (frame,), (whole,) = changed.frames.values(), world.frames().values()
+    pd.testing.assert_frame_equal(frame, whole)
 
 
 def test_a_column_of_the_name_that_copies_need_is_refused() -> None:
@@ -132,14 +130,14 @@ def test_files_lie_by_day_and_hold_whole_releases(tmp_path: Path) -> None:
 def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "date=2026-01-01").mkdir()
     (tmp_path / "date=2026-01-01" / "1.parquet").write_text("no Parquet")
-    with pytest.raises(UsageError, match="no file of changes"):
+    with pytest.raises(UsageError, match="not a file of changes"):
         ChangesFolder(FollowedTable("rows", seed=1).table, tmp_path, noon)
 
 
 def test_a_second_run_beside_the_first_is_refused(tmp_path: Path) -> None:
     world = FollowedTable("rows", seed=5)
     folder = ChangesFolder(world.table, tmp_path, noon)
-    with pytest.raises(UsageError, match="another `subscribe` keeps this folder"):
+    with pytest.raises(UsageError, match="another `subscribe` writes to this folder"):
         ChangesFolder(world.table, tmp_path, noon)
     folder.close()
     ChangesFolder(world.table, tmp_path, noon).close()
@@ -244,7 +242,7 @@ def test_a_table_of_somebody_else_is_left_alone(form: str, theirs: str, tmp_path
     connection.close()
     world = FollowedTable(form, seed=8)
     copy = Duckdb(world.table, path)
-    with pytest.raises(UsageError, match="did not make"):
+    with pytest.raises(UsageError, match="did not create"):
         copy.begin(world.frames(), [])
     copy.close()
     with duckdb.connect(str(path)) as connection:
@@ -278,7 +276,7 @@ def test_a_database_that_another_program_keeps_is_refused(tmp_path: Path) -> Non
     holds = f"import duckdb, sys; held = duckdb.connect({str(path)!r}); print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", holds], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline() == b"held\n"
-        with pytest.raises(UsageError, match="does another program hold it"):
+        with pytest.raises(UsageError, match="does another program use it"):
             Duckdb(FollowedTable("rows", seed=9).table, path)
         other.communicate()
     Duckdb(FollowedTable("rows", seed=9).table, path).close()
@@ -316,5 +314,5 @@ def test_a_number_that_no_float_can_hold_is_printed_as_a_number_with_all_its_dig
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     dose = pd.Series([Decimal("9007199254740993.5"), 7, None], dtype=object)
-    _print_tables({"live": pd.DataFrame({"_record": "", "qi_group": ["0-1"] * 3, "dose": dose})}, as_json=True)
+    print_tables({"live": pd.DataFrame({"_record": "", "qi_group": ["0-1"] * 3, "dose": dose})}, as_json=True)
     assert '"dose":9007199254740993.5}' in capsys.readouterr().out

@@ -11,18 +11,19 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from streamer.cli.main import main
-from streamer.cli.support.config import misspelt_sentences, unheard
+from streamer.cli.support.config import misspelt_sentences, unknown_variables
 from streamer.cli.support.options import OPTION_VARIABLES
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.patients import CANARY
 
 
 def call(*words: str, **environment: str | None) -> Result:
     table = () if "STREAMER_TABLE" in environment else ("--table", str(PATIENTS))
-    return CliRunner().invoke(main, ["config", *table, *words], env=environment)
+    return streamer("config", *table, *words, **environment)
 
 
 def settings(*words: str, **environment: str | None) -> dict[str, tuple[str, str]]:
@@ -130,8 +131,8 @@ def test_a_price_of_nothing_is_shown_as_the_word_for_it(tmp_path: Path) -> None:
 def test_a_variable_that_looks_like_ours_and_says_nothing_is_shown_without_its_value() -> None:
     misspelt = {"STREAMER_LIMIT_BATCH_MS_MAX": CANARY, "STREAMER_LOGLEVEL": CANARY}
     found = settings(**misspelt)
-    assert found["STREAMER_LIMIT_BATCH_MS_MAX"] == ("-", "no setting of streamer's")
-    assert found["STREAMER_LOGLEVEL"] == ("-", "no setting of streamer's")
+    assert found["STREAMER_LIMIT_BATCH_MS_MAX"] == ("-", "not a setting of streamer")
+    assert found["STREAMER_LOGLEVEL"] == ("-", "not a setting of streamer")
     assert CANARY not in call(**misspelt).output
 
 
@@ -142,9 +143,9 @@ def test_variables_that_say_something_are_not_among_those_that_do_not() -> None:
     assert not [name for name, (_, source) in settings(**heard).items() if source.startswith("no setting")]
 
 
-# -- a variable that is nearly one of ours is told once, without its value --------------------------------------------
+# -- a variable with nearly one of our names is reported once, without its value --------------------------------------
 
-SAYS = "the variable STREAMER_LOGLEVEL is no setting, and sets nothing: is STREAMER_LOG_LEVEL meant?"
+SAYS = "the variable STREAMER_LOGLEVEL is not a setting and has no effect: is STREAMER_LOG_LEVEL meant?"
 
 
 @pytest.mark.parametrize(
@@ -170,12 +171,12 @@ def test_the_setting_that_is_nearest_is_named(misspelt: str, meant: str) -> None
     ],
 )  # fmt: skip
 def test_what_a_cluster_says_of_its_services_is_no_misspelling(other: str) -> None:
-    assert (unheard({other: "10.0.0.1"}), list(misspelt_sentences({other: "10.0.0.1"}))) == ([other], [])
+    assert (unknown_variables({other: "10.0.0.1"}), list(misspelt_sentences({other: "10.0.0.1"}))) == ([other], [])
 
 
 def test_what_is_heard_refused_or_empty_is_no_misspelling() -> None:
     heard = dict.fromkeys([*OPTION_VARIABLES, "STREAMER_LIMITS_BATCH_MS_MAX", "STREAMER_REBUILD_EVRY"], "x")
-    assert unheard({**heard, "STREAMER_LOGLEVEL": ""}) == []
+    assert unknown_variables({**heard, "STREAMER_LOGLEVEL": ""}) == []
 
 
 def test_the_variables_of_options_are_all_known() -> None:
@@ -191,7 +192,7 @@ def test_the_variables_of_options_are_all_known() -> None:
 
 
 def misspelling(*words: str) -> tuple[str, str]:
-    result = CliRunner().invoke(main, words, env={"STREAMER_LOGLEVEL": CANARY})
+    result = streamer(*words, STREAMER_LOGLEVEL=CANARY)
     return result.stdout, result.stderr
 
 

@@ -5,25 +5,29 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
+from socket import create_server
+from time import monotonic
 
 import click
 import pytest
 from click.shell_completion import BashComplete
-from click.testing import CliRunner
 
 from streamer.cli.main import COMMANDS, Listed, main
-from streamer.cli.support.options import require_apart, tables
+from streamer.cli.support.options import COMPLETION_SECONDS_MAX, require_distinct, tables
 from streamer.errors import UsageError
-from streamer.incremental.store import redis_lookups
+from streamer.incremental.engine.stored_state import QIGroupState
+from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis_server import connect
 from streamer.recoding.algorithms.catalog import ALGORITHMS
+from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.quick_streamer import quick_streamer
+from worlds.redis_on_a_port import redis_on_a_port
 
 
 def offered(args: list[str], incomplete: str) -> list[str]:
-    """What the shell shows behind these words."""
+    """What the shell offers after these words."""
     found = BashComplete(main, {}, "streamer", "_STREAMER_COMPLETE").get_completions(args, incomplete)
     return [item.value for item in found if item.type == "plain"]
 
@@ -86,26 +90,20 @@ def test_commands_are_offered_by_name() -> None:
 NOWHERE = "redis://127.0.0.1:1/0"
 
 ASKING = [["explain", "--table", str(PATIENTS), "--group"], ["groups", "--table", str(PATIENTS), "--nearest"]]
-"""Commands that are told a QI group, as far as they are written."""
-
-
-class Held:
-    """What Redis answers of a shard."""
-
-    def __init__(self, _client: Any, _table_name: str, shard: int) -> None:
-        self._shard = shard
-
-    def qi_group_numbers(self) -> list[int]:
-        return [1, 2, 10] if self._shard == 0 else [7]
+"""Commands with a QI group, typed as far as this."""
 
 
 @pytest.mark.parametrize("words", ASKING)
-def test_the_qi_groups_that_redis_has_are_offered(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_lookups, "shards_of", lambda client, table_name: [0, 1])
-    monkeypatch.setattr(redis_lookups, "RedisLookups", Held)
-    assert offered(words, "") == ["0-1", "0-2", "0-10", "1-7"]
-    assert offered(words, "0-1") == ["0-1", "0-10"]
-    assert offered(words, "2") == []
+def test_the_qi_groups_that_redis_has_are_offered(words: list[str]) -> None:
+    state = QIGroupState((0,), (1,), ("ann",), ((),))
+    with redis_on_a_port() as url:
+        for shard, numbers in enumerate(([1, 2, 10], [7])):
+            store = RedisStore(connect(url), "patients", shard)
+            store.commit(store.take_over(), 0, Commit(Meta(1), qi_groups=dict.fromkeys(numbers, state)))
+        words = [words[0], "--redis", url, *words[1:]]
+        assert offered(words, "") == ["0-1", "0-2", "0-10", "1-7"]
+        assert offered(words, "0-1") == ["0-1", "0-10"]
+        assert offered(words, "2") == []
 
 
 @pytest.mark.parametrize("words", ASKING)
@@ -117,18 +115,12 @@ def test_nothing_is_offered_or_said_where_redis_does_not_answer(
     assert capfd.readouterr() == ("", "")
 
 
-def slow_shards(_client: Any, _table_name: str) -> list[int]:
-    sleep(5.0)
-    return [0]
-
-
-def test_a_shell_waits_for_redis_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.cli.support.options.COMPLETION_SECONDS_MAX", 0.05)
-    monkeypatch.setattr(redis_lookups, "shards_of", slow_shards)
-    monkeypatch.setattr(redis_lookups, "RedisLookups", Held)
-    began = monotonic()
-    assert offered(ASKING[0], "") == []
-    assert monotonic() - began < 4.0
+def test_a_shell_waits_for_redis_a_moment_only() -> None:
+    with create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        began = monotonic()
+        assert offered([ASKING[0][0], "--redis", url, *ASKING[0][1:]], "") == []
+        assert monotonic() - began < COMPLETION_SECONDS_MAX + 3.0
 
 
 # -- in the shells themselves ----------------------------------------------------------------------------------------
@@ -159,10 +151,10 @@ SHELLS = {"bash": ["-c", BY_BASH, "bash"], "zsh": ["-f", "-c", BY_ZSH, "zsh"], "
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed: nobody has tried what it completes")
+        pytest.skip(f"{shell} is not installed: its completion is untested")
 
     def completed(*words: str) -> set[str]:
-        told = subprocess.run(
+        shown = subprocess.run(
             [shell, *SHELLS[shell], *words],
             cwd=ROOT / "examples",
             env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
@@ -171,8 +163,8 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
             timeout=120,
             check=True,
         )
-        assert told.stderr == ""
-        return set(told.stdout.splitlines())
+        assert shown.stderr == ""
+        return set(shown.stdout.splitlines())
 
     with quick_streamer(tmp_path / "bin") as folder:
         assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
@@ -185,10 +177,10 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
 
 def test_outputs_are_neither_inputs_nor_one_another(tmp_path: Path) -> None:
     a, b, c = (tmp_path / name for name in "abc")
-    require_apart([a], [b, c])
+    require_distinct([a], [b, c])
     for outputs in ([a], [b, b], [tmp_path / "x" / ".." / "a"]):
         with pytest.raises(UsageError, match="give every output a name of its own"):
-            require_apart([a], outputs)
+            require_distinct([a], outputs)
 
 
 @pytest.mark.parametrize("command", ["check", "produce"])
@@ -197,6 +189,6 @@ def test_the_list_of_refused_rows_is_not_written_over_the_rows(tmp_path: Path, c
     text = (PATIENTS / "rows.csv").read_text()
     rows.write_text(text)
     data = ["--data", str(rows)] if command == "check" else [str(rows), "--kafka", "127.0.0.1:1"]
-    result = CliRunner().invoke(main, [command, "--table", str(PATIENTS), *data, "--skip-refused", str(rows)])
+    result = streamer(command, "--table", PATIENTS, *data, "--skip-refused", rows)
     assert (result.exit_code, "is an input" in result.stderr) == (2, True)
     assert rows.read_text() == text

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command, and leaves nothing half done behind."""
+"""SIGTERM ends a command, and leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ with terminated_in_order():
 
 
 def story(before: str = "", at_end: str = "") -> subprocess.CompletedProcess[str]:
-    told = STORY.format(before=before, at_end=at_end)
-    return subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX)
+    code = STORY.format(before=before, at_end=at_end)
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX)
 
 
 def test_what_is_in_hand_is_put_in_order_and_the_process_ends_by_the_signal() -> None:
@@ -106,7 +106,7 @@ def until(holds: Callable[[], bool]) -> None:
 def test_a_command_that_is_ended_leaves_no_drafts_beside_its_files(
     command: str, files: tuple[str, ...], number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
-    """Its rows come from a pipe into which nobody writes: it waits with its files begun."""
+    """Its rows come from a pipe without a writer: it waits with its files begun."""
     pipe, out = tmp_path / "rows.csv", tmp_path / "out"
     os.mkfifo(pipe)
     out.mkdir()
