@@ -49,7 +49,7 @@ from streamer.table.files import read_rows
 from streamer.table.yaml.loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
 from worlds import adult_people
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 WARM_UP_SECONDS = 2
 """So many seconds' worth of events go first where latency is measured, and are not counted."""

@@ -50,7 +50,7 @@ from streamer.table.schema import REPAIR, Table
 from worker_rebuilds import ALGORITHM, estimated, replaced
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, World
 from worlds import adult_people
-from worlds.kafka_side import write
+from worlds.kafka_and_redis import write
 
 TURNS = 5
 TURNS_OF_MANY_ROWS, MANY_ROWS = 2, 500_000

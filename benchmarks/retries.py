@@ -46,7 +46,7 @@ from streamer.table.files import read_rows
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 from worlds import adult_people
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from streamer.errors import ServerUnreachable
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import fresh_name, make_topics
+from worlds.kafka_and_redis import copy_of, fresh_name, make_topics
 from worlds.patients import CANARY, write_table
-from worlds.redis_copies import copy_of
 
 SHARDS, WORKERS = 4, 2
 START_SECONDS_MAX, STALL_SECONDS_MAX, DRAIN_SECONDS_MAX = 180.0, 120.0, 180.0

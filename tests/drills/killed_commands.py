@@ -29,7 +29,7 @@ from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
 from worlds.workers import Worker, wait_until
 
 SHARDS = 3

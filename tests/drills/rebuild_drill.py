@@ -31,7 +31,7 @@ from streamer.incremental.store.base import Meta, Progress
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CONTROL, DEAD_LETTERS, POSITIONS, topic_name
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
 from worlds.patients import CANARY
 
 FIRST_ROWS = 1_600

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from worlds.checkout import ROOT
-from worlds.shard_in_memory import insert, served_shard
+from worlds.shards import insert, served_shard
 from worlds.source_code import (
     classes,
     constants,

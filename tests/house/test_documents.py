@@ -27,8 +27,19 @@ from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
-from worlds.command_lines import calls_in, check_options, check_whole
-from worlds.documents import ALL, BY_HAND, blocks, blocks_alone, hints_in, name_of, shown, without_blocks
+from worlds.documents import (
+    ALL,
+    BY_HAND,
+    blocks,
+    blocks_alone,
+    calls_in,
+    check_options,
+    check_whole,
+    hints_in,
+    name_of,
+    shown,
+    without_blocks,
+)
 
 README_LINES_MAX = 250
 COMPILING_SECONDS_MAX = 400

@@ -10,8 +10,7 @@ import pytest
 
 from docs.generate.commands import all_commands
 from worlds.checkout import ROOT
-from worlds.command_lines import calls_in, check_options, check_whole
-from worlds.documents import hints_in
+from worlds.documents import calls_in, check_options, check_whole, hints_in
 
 EXAMPLES_MAX = 3
 

@@ -21,7 +21,7 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import DONE, Progress, Rebuild
 from worlds.checkout import ROOT
-from worlds.worker_facts import WELL, worker
+from worlds.status_facts import WELL, worker
 
 MONITORING = ROOT / "examples" / "monitoring"
 

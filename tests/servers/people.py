@@ -15,7 +15,7 @@ from streamer.kafka.access import read_properties
 from streamer.kafka.settings import CONFIG, settings_of
 from worlds.acl_recipe import commands_of, grant
 from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name
+from worlds.kafka_and_redis import fresh_name
 from worlds.patients import write_table
 
 SECURITY = ROOT / "examples" / "security"

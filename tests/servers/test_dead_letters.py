@@ -14,7 +14,7 @@ from streamer.cli.main import main
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import write
+from worlds.kafka_and_redis import write
 from worlds.workers import WorkedTable, inserts, rows_of, wait_until
 
 

@@ -27,7 +27,7 @@ from streamer.incremental.topics import CHANGES
 from streamer.incremental.verification import follow
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import ROOT
-from worlds.kafka_side import read
+from worlds.kafka_and_redis import read
 
 DEMO = [sys.executable, "-m", "streamer.cli.main", "demo"]
 SECONDS_MAX = 300

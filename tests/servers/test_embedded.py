@@ -16,7 +16,7 @@ from streamer.kafka.embedded import SHARDS, embedded_servers
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.reading import shards_in
 from streamer.kafka.shard_input import KafkaInput
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import read, write
 from worlds.patients import Changes, expected, folded, write_table
 from worlds.workers import Worker, wait_until
 

@@ -21,7 +21,7 @@ from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.store.base import CHANGE, ELSEWHERE, LAST, OPERATOR, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import read, write
 from worlds.patients import random_values
 from worlds.workers import SHARDS, WorkedTable, wait_until
 

@@ -32,8 +32,8 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
-from worlds.driven import Driven
-from worlds.kafka_side import SECONDS_MAX, fresh_name, make_topics, write
+from worlds.kafka_and_redis import SECONDS_MAX, fresh_name, make_topics, write
+from worlds.shards import Driven
 from worlds.workers import Worker, wait_until
 
 FORMS = pytest.mark.parametrize("world", [GROUPS, LOSSY_JOIN], indirect=True)

@@ -21,7 +21,7 @@ from streamer.errors import Conflict
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups
 from worlds.checkout import PATIENTS, ROOT
-from worlds.kafka_side import fresh_name, make_topics
+from worlds.kafka_and_redis import fresh_name, make_topics
 
 SHARDS = 4
 SECONDS_MAX = 240.0

@@ -27,7 +27,7 @@ from streamer.reader import Subscription
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, ROWS, Table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.kafka_side import SECONDS_MAX, fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import SECONDS_MAX, fresh_name, make_topics, read, write
 from worlds.patients import write_table
 from worlds.workers import Worker, wait_until
 

@@ -13,7 +13,7 @@ import pytest
 from servers.broker.servers import Servers
 from streamer.table.files import read_rows
 from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name
+from worlds.kafka_and_redis import fresh_name
 
 MESSY = ROOT / "examples" / "messy"
 SECONDS_MAX = 400

@@ -10,7 +10,7 @@ import pytest
 
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CONTROL, POSITIONS
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import read, write
 from worlds.workers import WorkedTable
 
 

@@ -20,7 +20,7 @@ from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import LIVE, POSITIONS, topic_name, topics_of
 from streamer.table.schema import ROWS
 from worlds.checkout import PATIENTS, ROOT
-from worlds.kafka_side import read
+from worlds.kafka_and_redis import read
 from worlds.workers import SHARDS, WorkedTable, rows_of, wait_until
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")

@@ -18,7 +18,7 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.published.rows import RowKey, row_key
 from streamer.table.schema import ROW_BYTES_MAX
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
 from worlds.workers import wait_until
 
 KAFKA_ROOMS = ("reading", "clients", "topics")

@@ -23,9 +23,9 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.yaml.loading import load_table
 from worlds.connect_json import CONNECT, struct, unscaled_base64, with_schema
-from worlds.driven import Driven
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
 from worlds.patients import folded, write_table
+from worlds.shards import Driven
 
 SHARDS, PEOPLE = 4, 1000
 KeyOf = Callable[[int], bytes]

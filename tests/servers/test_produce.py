@@ -25,7 +25,7 @@ from streamer.cli.support.signals import StopSign
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.message_files import read_messages
 from worlds.checkout import PATIENTS
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
 
 SHARDS = 3
 

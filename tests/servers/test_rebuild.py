@@ -28,7 +28,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import topic_name
 from worlds.checkout import ROOT
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import read, write
 from worlds.patients import PROBLEMS, random_values
 from worlds.workers import SHARDS, WorkedTable, wait_until
 

@@ -25,7 +25,7 @@ from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS, REQUIRED_CONFIGS
 from streamer.reader import Subscription
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import make_topics, read
+from worlds.kafka_and_redis import make_topics, read
 from worlds.patients import expected, folded
 from worlds.workers import SHARDS, WorkedTable, wait_until
 

@@ -37,7 +37,7 @@ from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import ROOT
-from worlds.kafka_side import make_topics, read, write
+from worlds.kafka_and_redis import make_topics, read, write
 from worlds.patients import CANARY
 from worlds.workers import SHARDS, WorkedTable, wait_until
 

@@ -22,7 +22,7 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.reader import Subscription
 from streamer.table.yaml.loading import load_table
 from worlds.avro_messages import LOGGED, change, envelope, message, money, optional, record, unscaled
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
 from worlds.patients import write_table
 from worlds.workers import Worker, wait_until
 

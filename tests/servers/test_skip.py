@@ -16,7 +16,7 @@ from streamer.incremental.topics import CHANGES
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
-from worlds.kafka_side import fresh_name, make_topics, write
+from worlds.kafka_and_redis import fresh_name, make_topics, write
 from worlds.patients import write_table
 
 SHARDS, SHARD = 3, 2

@@ -36,10 +36,10 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.yaml.loading import load_table
+from worlds.boxes import Twin
 from worlds.checkout import PATIENTS, ROOT
-from worlds.driven import Driven
-from worlds.kafka_side import fresh_name, make_topics, read, write
-from worlds.scanned_boxes import Twin
+from worlds.kafka_and_redis import fresh_name, make_topics, read, write
+from worlds.shards import Driven
 from worlds.workers import ENDS_SECONDS_MAX, wait_until
 
 SHARDS = 2

@@ -24,7 +24,7 @@ from streamer.reader import Subscription
 from streamer.table.published.rows import published_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import fresh_name, make_topics
+from worlds.kafka_and_redis import fresh_name, make_topics
 
 TABLE_YAML = """
 table: {name}

@@ -16,7 +16,7 @@ from streamer.cli.main import main
 from streamer.incremental import remedies
 from streamer.incremental.topics import topics_of
 from streamer.table.schema import ROWS
-from worlds.kafka_side import fresh_name
+from worlds.kafka_and_redis import fresh_name
 
 DAY_MS = str(24 * 60 * 60 * 1000)
 NOWHERE = "127.0.0.1:1"

@@ -18,7 +18,7 @@ from servers.broker.servers import Servers, free_ports
 from streamer.cli.main import main
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import write
+from worlds.kafka_and_redis import write
 from worlds.patients import CANARY
 from worlds.workers import SHARDS, WorkedTable, inserts, wait_until
 

@@ -17,7 +17,7 @@ from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import read, write
 from worlds.patients import write_table
 from worlds.workers import PATIENCE, SHARDS, WorkedTable, Worker, inserts, rows_of, wait_until
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
-from streamer.table.attributes import Attribute, CategoricalAttribute
+from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject, canonical
 from streamer.table.schema import KeptColumn, Table
@@ -177,3 +178,32 @@ def unlike(tree: Hierarchy, a: int, b: int) -> Fraction:
     height = len(tree.levels) - 1
     common = next(level for level in range(height + 1) if tree.levels[level][a] == tree.levels[level][b])
     return Fraction(common, max(height, 1))
+
+
+CENTS = NumericAttribute("cents", (Decimal(0), Decimal(10**6)), Decimal(1), Decimal(1), Decimal(10**5))
+NANOS = NumericAttribute("nanos", (Decimal(0), Decimal(10**11)), Decimal(1), Decimal(1), Decimal(10**10))
+WIDE = people(CENTS, NANOS)
+"""Cells far sparser than rows, and more of them than four bytes can number."""
+
+
+def data_of(table: Table, codes: Sequence[tuple[int, ...]]) -> Microdata:
+    """Rows by their codes; all have one sensitive value."""
+    return Microdata(table, np.array(codes, dtype=np.int64), None, np.zeros((len(codes), 1), dtype=np.int64), TEXTS)
+
+
+def groups_of(recoding: Recoding) -> list[list[int]]:
+    """The rows of every QI group, each ascending, in the order of their first row."""
+    numbers = recoding.qi_group.tolist()
+    return sorted([i for i, number in enumerate(numbers) if number == group] for group in range(recoding.n_groups))
+
+
+TENS = NumericAttribute("tens", (Decimal(0), Decimal(9)), Decimal(1), Decimal(1), Decimal(2))
+
+
+def numbers(cells: list[int], values: list[int] | None = None, who: list[int] | None = None) -> Microdata:
+    """People with one number from 0 to 9."""
+    n = len(cells)
+    table = people(TENS, individual=who is not None)
+    sensitive = np.array(values or [0] * n, dtype=np.int64)[:, None]
+    named = None if who is None else np.array(who, dtype=np.int64)
+    return Microdata(table, np.array(cells, dtype=np.int64)[:, None], named, sensitive, TEXTS)

@@ -20,7 +20,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 CANARY = "Canary-7316"
 """Stands in a column that table.yaml does not name, in values that are refused, and in primary keys."""

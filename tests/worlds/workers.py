@@ -22,9 +22,8 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.kafka.outlet import KafkaOutlet
 from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import RedisCopy, copy_of, fresh_name, make_topics, read, write
 from worlds.patients import CANARY, Changes, expected, folded, smallest_group, write_table
-from worlds.redis_copies import RedisCopy, copy_of
 
 SHARDS = 4
 

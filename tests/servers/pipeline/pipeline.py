@@ -33,7 +33,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect as connect_redis
 from streamer.table.published.schemas import sink_table
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import fresh_name, make_topics, read
+from worlds.kafka_and_redis import fresh_name, make_topics, read
 from worlds.patients import write_table
 from worlds.workers import wait_until
 

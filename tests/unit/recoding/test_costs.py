@@ -18,7 +18,7 @@ from streamer.recoding.metrics.utility import ncp
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.calendar import Span
 from streamer.table.microdata import Microdata
-from worlds.calendars import temporal
+from worlds.dates import temporal
 from worlds.microdata import TEXTS, people
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 

@@ -13,7 +13,7 @@ from streamer.cli.operate import dead_letters
 from streamer.cli.operate.dead_letters import chosen_of
 from streamer.status.collect import Letter
 from worlds.checkout import PATIENTS
-from worlds.topics_in_memory import TopicsInMemory
+from worlds.kafka_in_memory import TopicsInMemory
 
 # Which refused messages an operator's command has tried again.
 

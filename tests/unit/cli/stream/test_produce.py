@@ -30,7 +30,7 @@ from streamer.table.files import read_rows
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.topics_in_memory import TopicsInMemory
+from worlds.kafka_in_memory import TopicsInMemory
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamer.incremental.core.journal import change, journal_is_short, lose, remember, tell_origin, touch
 from streamer.incremental.core.layout import HI, LO, MERGED, NONE, SPLIT
 from streamer.incremental.core.step import forget_batch
-from worlds.core_tables import CoreTable
+from worlds.core_arrays import CoreTable
 
 
 def one_group() -> tuple[CoreTable, int]:

@@ -19,8 +19,8 @@ from streamer.incremental.core.lists import (
     unname,
 )
 from streamer.table.space import Space
-from worlds.listed_boxes import RUNS, ListedBoxes
-from worlds.scanned_boxes import SPACES, random_box
+from worlds.boxes import SPACES, random_box
+from worlds.similarity_lists import RUNS, ListedBoxes
 
 # Links of similarity lists stand in the chains of those whom they name, wherever they are moved.
 

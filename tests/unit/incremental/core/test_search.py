@@ -11,8 +11,17 @@ from streamer.incremental.core.layout import FAN
 from streamer.incremental.core.search import qgssd
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
-from worlds.scanned_boxes import SPACES, Box, number_axis, random_box, random_cells, tree_axis
-from worlds.shard_boxes import BEGIN_ENTERED, NEXT_ENTERED, ShardBoxes
+from worlds.boxes import (
+    BEGIN_ENTERED,
+    NEXT_ENTERED,
+    SPACES,
+    Box,
+    ShardBoxes,
+    number_axis,
+    random_box,
+    random_cells,
+    tree_axis,
+)
 
 EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import BROKEN, FREED, TO_CUT, TO_LOOK, TO_SETTLE, Work, empty_shard
 from streamer.incremental.core.worklist import cut_later, look_later, mend_later, pop, push, settle_later
-from worlds.core_tables import CoreTable
+from worlds.core_arrays import CoreTable
 from worlds.small_tables import YEARS, table
 
 

@@ -25,9 +25,9 @@ from streamer.incremental.events.changes import Insert
 from streamer.table.row import Row
 from streamer.table.schema import Diversity
 from streamer.table.space import Space, in_order
-from worlds.folded_table import FoldedTable
+from worlds.boxes import SPACES, Box, Twin, boxes, tuples
+from worlds.engine_tables import FoldedTable
 from worlds.published_groups import SONG
-from worlds.scanned_boxes import SPACES, Box, Twin, boxes, tuples
 from worlds.small_tables import TABLES, YEARS, changes, rows, table
 
 # The similarities attribute by attribute: the definitions' own terms, and the sums that the core decides by.

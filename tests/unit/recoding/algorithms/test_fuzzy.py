@@ -35,7 +35,7 @@ from streamer.table.arrays import Ints
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import groups_of
+from worlds.algorithms_by_hand import fits, obeys
 from worlds.microdata import (
     ANCESTORS,
     FLAT,
@@ -47,12 +47,12 @@ from worlds.microdata import (
     assert_laws,
     boxes,
     canonical_form,
+    groups_of,
     holding,
     microdata,
     permuted,
     unlike,
 )
-from worlds.models_by_hand import fits, obeys
 
 # How far rows are from one another and from a centre: equation 10 of Gui et al. 2020.
 

@@ -39,7 +39,18 @@ from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.lattices import CITIZENS, Node, below, citizens, groups_at, holds, minimal, n_levels, nodes, suppressed_at
+from worlds.algorithms_by_hand import (
+    CITIZENS,
+    Node,
+    below,
+    citizens,
+    groups_at,
+    minimal,
+    n_levels,
+    nodes,
+    obeys,
+    suppressed_at,
+)
 from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
 from worlds.small_tables import BMI, CITY, YEARS
 
@@ -311,7 +322,7 @@ def assert_is_the_node(data: Microdata, model: Model, node: Node, recoding: Reco
     expected = {
         (box, tuple(rows))
         for box, rows in groups_at(data, node).items()
-        if holds(model, [subjects[row] for row in rows])
+        if obeys(model, [subjects[row] for row in rows])
     }
     found = set()
     for group, ends in enumerate(np.stack([recoding.lo, recoding.hi], axis=2).tolist()):

@@ -21,9 +21,19 @@ from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
-from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, assert_laws, boxes, canonical_form, holding, microdata, permuted
-from worlds.models_by_hand import lacking, obeys
+from worlds.algorithms_by_hand import lacking, obeys
+from worlds.microdata import (
+    MODELS,
+    TABLES,
+    VALUES,
+    assert_laws,
+    boxes,
+    canonical_form,
+    holding,
+    microdata,
+    numbers,
+    permuted,
+)
 
 # Rows that no group could hold: where they go, and what the groups around them give.
 

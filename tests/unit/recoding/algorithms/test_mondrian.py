@@ -14,8 +14,7 @@ from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE, distinct, tree_of, walk, weight_of, weights_up_to
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import WIDE, data_of, groups_of
-from worlds.microdata import MODELS, TABLES, assert_laws, boxes, holding, microdata, permuted
+from worlds.microdata import MODELS, TABLES, WIDE, assert_laws, boxes, data_of, groups_of, holding, microdata, permuted
 from worlds.microdata import TABLES as BATCH_TABLES
 from worlds.small_tables import CITIES, CITY, YEARS, table
 

@@ -38,8 +38,19 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import KeptColumn, Table
-from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, assert_laws, boxes, holding, microdata, people, permuted
+from worlds.microdata import (
+    MODELS,
+    TABLES,
+    TEXTS,
+    VALUES,
+    assert_laws,
+    boxes,
+    holding,
+    microdata,
+    numbers,
+    people,
+    permuted,
+)
 from worlds.small_tables import YEARS
 
 # Rare leaves taken for one: which leaves, by climbing the tree, and what an order without them is worth.

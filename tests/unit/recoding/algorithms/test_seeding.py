@@ -16,8 +16,7 @@ from streamer.recoding.algorithms.local_recoding import lack
 from streamer.recoding.algorithms.seeding import agglomerated, founded, lack_of, placed
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import numbers
-from worlds.microdata import MODELS, TABLES, VALUES, microdata
+from worlds.microdata import MODELS, TABLES, VALUES, microdata, numbers
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 some_table = st.sampled_from(list(TABLES.values()))

@@ -1,7 +1,8 @@
-"""What `streamer status` sees of a shard of patients that is well, and what a test says is otherwise."""
+"""What `streamer status` and a worker know of shards that are well, and what a test says is otherwise."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from streamer.incremental.events.changes import Counts
@@ -10,12 +11,40 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Ownership, Sizes
 from streamer.incremental.topics import CHANGES
-from streamer.status.facts import InKafka, InRedis, ShardFacts, Workers
+from streamer.status.facts import HeldFacts, InKafka, InRedis, ServerFacts, ShardFacts, WorkerFacts, Workers
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 
+NOW = 1_764_000_000.0
+
+WELL = HeldFacts(
+    shard=0,
+    taken_over=True,
+    since=NOW - 60,
+    rows=90,
+    pending=0,
+    qi_groups=20,
+    counts=Counts(applied=100, ignored=2, dead_letters=3),
+    release=7,
+    committed_at=NOW - 1,
+    ncp=0.25,
+    ncp_fresh=0.2,
+)
+
+SERVERS = (ServerFacts("Kafka", 1.0), ServerFacts("Redis", 2.0))
+
+
+def worker(
+    *shards: HeldFacts,
+    servers: tuple[ServerFacts, ...] = SERVERS,
+    joined: bool = True,
+) -> WorkerFacts:
+    """A worker that holds these shards, by default two that are well."""
+    held = shards or (WELL, replace(WELL, shard=1))
+    return WorkerFacts("patients", "here:1", "1.2.3", NOW, joined, servers, held)
+
+
 TABLE = load_table(PATIENTS)
-NOW = 1_000_000.0
 ALICE, BOB = "alice:1", "bob:2"
 META = Meta(
     commit=4, next=100, release=3, counts=Counts(applied=90, ignored=1), shards=2, fingerprint=TABLE.fingerprint,

@@ -1,13 +1,16 @@
-"""What tests do on a real Kafka: make a table's topics, write its input, and read back what is committed."""
+"""What tests do on a real Kafka and Redis: make a table's topics, write and read them, and set Redis back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import topic_name, topics_of
 from streamer.table.schema import ROWS
 
@@ -81,3 +84,33 @@ def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str 
                 raise RuntimeError(message.error().name())
     finally:
         consumer.close()
+
+
+@dataclass(frozen=True)
+class RedisCopy:
+    """The values of some keys, as Redis dumps them."""
+
+    url: str
+    match: str
+    dumps: dict[bytes, bytes] = field(repr=False)
+
+    def restore(self) -> None:
+        """Puts all of them back in one transaction; what was not there then is gone."""
+        client: Any = connect(self.url)
+        pipeline = client.pipeline(transaction=True)
+        for name in client.scan_iter(self.match):
+            pipeline.delete(name)
+        for name, dump in self.dumps.items():
+            pipeline.restore(name, 0, dump)
+        pipeline.execute()
+
+
+def copy_of(url: str, match: str = "*") -> RedisCopy:
+    """A copy of all keys whose names match, taken at one moment."""
+    client: Any = connect(url)
+    names = list(client.scan_iter(match))
+    pipeline = client.pipeline(transaction=True)
+    for name in names:
+        pipeline.dump(name)
+    dumps = dict(zip(names, pipeline.execute(), strict=True))
+    return RedisCopy(url, match, {name: dump for name, dump in dumps.items() if dump is not None})

@@ -1,0 +1,364 @@
+"""A shard in the core's arrays, without source keys: operations one by one, cuts, and what must hold after them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from streamer.incremental.core import capacity, step
+from streamer.incremental.core.cut import cut
+from streamer.incremental.core.layout import (
+    FORM,
+    FREE,
+    GATHER,
+    HI,
+    INSERT,
+    LO,
+    LOAD,
+    NO_GROUP_YET,
+    NONE,
+    OPERATION,
+    REWRITE,
+    ROW,
+    TAKE,
+    CoreRows,
+    Records,
+    Shard,
+    empty_shard,
+    records,
+)
+from streamer.incremental.engine.constraints import SubjectNumbers, ValueTexts
+from streamer.incremental.engine.core_arrays import CoreArrays
+from streamer.table.arrays import Ints
+from streamer.table.row import Row
+from streamer.table.schema import Table
+from worlds.engine_tables import OF_TWO
+from worlds.small_tables import YEARS, table
+from worlds.twin import Twin
+
+
+def check_arrays(s: Shard) -> None:
+    """Raises AssertionError where one array says other than another. Between changes, or drained."""
+    alive = [g for g in range(int(s.state.groups_used[0])) if s.groups.group[g].alive]
+    assert int(s.state.n_groups[0]) == len(alive)
+    assert not s.work.heap_size[:].any()
+    _check_rows(s, alive)
+    _check_counts(s, alive)
+    check_blocks(s, alive)
+    _check_free_groups(s, alive)
+
+
+def rows_there(s: Shard) -> list[int]:
+    """Places of all rows."""
+    return [p for p in range(int(s.state.n_places[0])) if s.rows.row[p].group != FREE]
+
+
+def members_of(s: Shard, g: int) -> list[int]:
+    """Places of a QI group's members."""
+    group = s.groups.group[g]
+    members: list[int] = s.groups.pool[0, group.block : group.block + group.members].tolist()
+    return members
+
+
+def slots_of(s: Shard, g: int) -> list[int]:
+    """Numbers of a QI group's values, slot by slot."""
+    group = s.groups.group[g]
+    slots: list[int] = s.groups.pool[1, group.block : group.block + group.members].tolist()
+    return slots
+
+
+def _check_rows(s: Shard, alive: list[int]) -> None:
+    for g in alive:
+        members = members_of(s, g)
+        assert [int(s.rows.row[p].group) for p in members] == [g] * len(members)
+        assert [int(s.rows.row[p].at) for p in members] == list(range(len(members)))
+        assert Counter(slots_of(s, g)) == Counter(int(s.rows.row[p]["values"]) for p in members)
+        assert not s.groups.group[g].raw
+    inside = [p for p in rows_there(s) if s.rows.row[p].group != NO_GROUP_YET]
+    assert sorted(inside) == sorted(p for g in alive for p in members_of(s, g))
+
+
+def _check_counts(s: Shard, alive: list[int]) -> None:
+    rows = Counter((int(s.rows.row[p].group), int(s.rows.row[p].who)) for p in rows_there(s))
+    assert int(s.state.n_pending[0]) == sum(n for (g, _), n in rows.items() if g == NO_GROUP_YET)
+    tallied = Counter(rows if s.state.individuals[0] else {})
+    for c in range(len(s.demands.demand)):
+        tallied.update(_checked_demand(s, c, alive))
+    assert {(int(one.group), int(one.who)): int(one.n) for one in s.work.tally if one.n} == tallied
+    assert int(s.state.tally_used[0]) == len(tallied)
+    assert 2 * len(tallied) <= len(s.work.tally)
+    counted = Counter(dict.fromkeys((NO_GROUP_YET, *alive), 0))
+    for (g, _), n in rows.items():
+        counted[g] += 1 if s.state.individuals[0] else n
+    assert int(s.state.pending_count[0]) == counted.pop(NO_GROUP_YET)
+    assert {g: int(s.groups.group[g].count) for g in alive} == counted
+
+
+def _checked_demand(s: Shard, c: int, alive: list[int]) -> Counter[tuple[int, int]]:
+    """What one demand has reached is what the rows say; returns what the tally has to hold for it."""
+    demand = s.demands.demand[c]
+    counted = Counter[tuple[int, int]]()
+    for p in rows_there(s):
+        row = s.rows.row[p]
+        code = int(row.who) if demand.of_individuals else int(s.demands.code[row["values"], c])
+        if code != NONE:
+            counted[int(row.group), code] += 1
+    shares = demand.numerator < demand.denominator
+    for g in (NO_GROUP_YET, *alive):
+        sizes = [n for (group, _), n in counted.items() if group == g]
+        reached, top = s.demands.reached[g + 1, c], max(sizes, default=0) if shares else 0
+        assert (reached.distinct, reached.single, reached.top) == (len(sizes), sizes.count(1), top)
+    unused = set(range(-1, int(s.state.groups_used[0]))) - {NO_GROUP_YET, *alive}
+    assert not any(s.demands.reached[g + 1, c].distinct or s.demands.reached[g + 1, c].top for g in unused)
+    levels = Counter((-3 - group, n * len(s.demands.demand) + c) for (group, _), n in counted.items() if shares)
+    return levels + (Counter() if demand.of_individuals else counted)
+
+
+def check_blocks(s: Shard, alive: list[int]) -> None:
+    """Blocks, those in use and the free ones, lie side by side and fill what has been used of the pool."""
+    blocks = [(int(s.groups.group[g].block), int(s.groups.group[g].room)) for g in alive]
+    for room, first in enumerate(s.groups.block_free.tolist()):
+        while first != NONE:
+            blocks.append((first, room))
+            first = int(s.groups.pool[0, first])
+    ends = [0, *(at + (1 << room) for at, room in sorted(blocks))]
+    assert [at for at, _ in sorted(blocks)] == ends[:-1]
+    assert int(s.state.pool_used[0]) == ends[-1] <= s.groups.pool.shape[1]
+    assert all(s.groups.group[g].members <= 1 << s.groups.group[g].room for g in alive)
+
+
+def _check_free_groups(s: Shard, alive: list[int]) -> None:
+    free, g = list[int](), int(s.state.group_free[0])
+    while g != NONE:
+        free.append(g)
+        g = int(s.groups.group[g].next_free)
+    gone: list[Any] = s.journal.gone[: int(s.state.n_gone[0])].tolist()
+    assert sorted([*alive, *free, *gone]) == list(range(int(s.state.groups_used[0])))
+    assert all(one < other for one, other in pairwise(sorted(int(s.groups.group[g].number) for g in alive)))
+
+
+Operation = tuple[int, int, int, str, int]
+"""Kind, place, cell, published value, individual."""
+
+
+class CoreTable:
+    """A shard without source keys; a row's lot is its place."""
+
+    def __init__(self, small: Table = OF_TWO) -> None:
+        self.held = CoreArrays(small)
+        self.texts = ValueTexts()
+        self.subjects = SubjectNumbers(small)
+        self.n_places = 0
+
+    @property
+    def s(self) -> Shard:
+        return self.held.arrays
+
+    def gathered(self, *operations: Operation, ends: bool = True) -> tuple[Records, np.ndarray]:
+        """Operations as the core takes them; ends: they are one change."""
+        run = records(len(operations), OPERATION)
+        cells = np.zeros((len(operations), 1), np.int32)
+        for i, (kind, place, cell, value, who) in enumerate(operations):
+            run[i].kind, run[i].place, run[i].lot, run[i].who = kind, place, place, who
+            run[i].values = self.texts.give((value.encode(),))
+            cells[i] = cell
+        if ends:
+            run[-1].ends = 1
+        s = self.texts.told(self.subjects.told(self.held.arrays, self.texts.untold()))
+        s = capacity.with_places(s, self.n_places)
+        self.held.arrays = capacity.with_individuals(s, 1 + max(who for *_, who in operations))
+        return run, cells
+
+    def run(self, *operations: Operation, ends: bool = True) -> None:
+        self.held.run(*self.gathered(*operations, ends=ends))
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def next_place(self) -> int:
+        self.n_places += 1
+        return self.n_places - 1
+
+    def insert(self, cell: int, value: str = "flu", who: int = NONE) -> int:
+        place = self.next_place()
+        self.run((INSERT, place, cell, value, who))
+        return place
+
+    def take(self, *places: int) -> None:
+        self.run(*[(TAKE, place, 0, "flu", NONE) for place in places])
+
+    def rewrite(self, place: int, cell: int, value: str = "flu") -> None:
+        self.run((REWRITE, place, cell, value, NONE))
+
+    def load(self, cell: int, value: str = "flu", who: int = NONE) -> int:
+        """A row that waits."""
+        place = self.next_place()
+        self.run((LOAD, place, cell, value, who), ends=False)
+        return place
+
+    def form(self, *cells: int, values: tuple[str, ...] = ()) -> list[int]:
+        """A QI group of new rows; returns their places."""
+        places = [self.load(cell, value) for cell, value in zip(cells, values or ("flu",) * len(cells), strict=True)]
+        named = [(GATHER, place, 0, "flu", NONE) for place in places]
+        self.run(*named, (FORM, NONE, 0, "flu", NONE), ends=False)
+        return places
+
+    # -- what came of them ----------------------------------------------------------------------------------------
+
+    def group(self, number: int) -> int:
+        """The place of a QI group."""
+        group = self.s.groups.group[: self.held.say("groups_used")]
+        return int(np.flatnonzero((group.number == number) & (group.alive == 1))[0])
+
+    def numbers(self) -> list[int]:
+        group = self.s.groups.group[: self.held.say("groups_used")]
+        return sorted(group.number[group.alive == 1].tolist())
+
+    def members(self, number: int) -> list[int]:
+        """Places, in no order."""
+        group = self.s.groups.group[self.group(number)]
+        return [int(place) for place in self.s.groups.pool[0, group.block : group.block + group.members]]
+
+    def slots(self, number: int) -> list[str]:
+        group = self.s.groups.group[self.group(number)]
+        numbers = self.s.groups.pool[1, group.block : group.block + group.members].tolist()
+        return [b"".join(self.texts.things[one] or ()).decode() for one in numbers]
+
+    def cells(self, number: int) -> list[int]:
+        return sorted(int(self.s.rows.cells[place, 0]) for place in self.members(number))
+
+    def cells_by_number(self) -> dict[int, list[int]]:
+        return {number: self.cells(number) for number in self.numbers()}
+
+    def box(self, number: int) -> tuple[int, int]:
+        g = self.group(number)
+        return int(self.s.groups.box[g, LO, 0]), int(self.s.groups.box[g, HI, 0])
+
+
+YearOperation = tuple[int, int, int, int, int, int]
+"""Kind, place, year, values, individual, whether it ends a change."""
+
+
+def insert(place: int, year: int, values: int = 0, who: int = NONE, ends: int = 1) -> YearOperation:
+    return INSERT, place, year, values, who, ends
+
+
+def rewrite(place: int, year: int, values: int = 0, ends: int = 1) -> YearOperation:
+    return REWRITE, place, year, values, NONE, ends
+
+
+def take(place: int, ends: int = 1) -> YearOperation:
+    return TAKE, place, 0, NONE, NONE, ends
+
+
+class CoreShard:
+    """A shard's arrays and the core over them. Values number i are the i-th letter."""
+
+    def __init__(self, k: int = 2, recut: bool = True, shrink: bool = True, individuals: bool = False) -> None:
+        s = empty_shard(table(YEARS).space, k, recut, shrink, individuals)
+        s = capacity.with_individuals(capacity.with_places(s, 100), 100 if individuals else 0)
+        s = capacity.with_values(s, 26, 26)
+        s.values.text[:26] = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
+        s.values.value.at[:26], s.values.value.length[:26] = np.arange(26), 1
+        s.values.value.prefix[:26] = s.values.text[:26].astype(np.uint64) << np.uint64(56)
+        self.s: Shard = s
+
+    def do(self, *operations: YearOperation, drains: bool = False) -> None:
+        """Applies operations and, if wanted, drains; the arrays hold together afterwards."""
+        given, cells = records(len(operations), OPERATION), np.zeros((len(operations), 1), np.int32)
+        for i, (kind, place, year, values, who, ends) in enumerate(operations):
+            given[i] = (place * 7919 % 1009, kind, place, values, who, ends)
+            cells[i] = year
+        done = step.advance(self.s, given, cells, 0, drains)
+        while self.s.state.short[0]:
+            self.s = capacity.grown(self.s)
+            done = step.advance(self.s, given, cells, done, drains)
+        if not self.s.state.fault[0] and not self.s.state.event_open[0] and (not operations or operations[-1][-1]):
+            check_arrays(self.s)
+
+    def drain(self) -> list[int]:
+        """The numbers of the export."""
+        self.do(drains=True)
+        return list(map(int, self.s.export.numbers[: int(self.s.state.n_numbers[0])]))
+
+    def place_of(self, number: int) -> int:
+        """Where the QI group of this number stands."""
+        (g,) = [g for g in self.alive() if self.s.groups.group[g].number == number]
+        return g
+
+    def alive(self) -> list[int]:
+        return [g for g in range(int(self.s.state.groups_used[0])) if self.s.groups.group[g].alive]
+
+    def groups(self) -> dict[int, set[int]]:
+        """Members by number."""
+        return {int(self.s.groups.group[g].number): set(members_of(self.s, g)) for g in self.alive()}
+
+    def box(self, number: int) -> tuple[int, int]:
+        lo, hi = self.s.groups.box[self.place_of(number), (LO, HI), 0].tolist()
+        return lo, hi
+
+    def slots(self, number: int) -> str:
+        """Letters by slot."""
+        group = self.s.groups.group[self.place_of(number)]
+        return "".join(chr(97 + v) for v in self.s.groups.pool[1, group.block : group.block + group.members].tolist())
+
+
+NUMBER, NEXT = 3, 8
+"""Of the QI group, and the next unused one."""
+
+Halves = tuple[list[int], list[int]]
+"""Members by their place: first those that keep the number."""
+
+
+def shard_of(small: Table, cells: Ints, lots: Ints, who: Ints | None = None) -> Shard:
+    """A shard whose QI group 0 has the rows 0..n-1 as members, in falling order of their places."""
+    n = len(cells)
+    shard = empty_shard(small.space, small.k, recut=True, shrink=True, individuals=who is not None)
+    row = records(n, ROW)
+    row.lot, row.who = lots, NONE if who is None else who
+    pool = np.tile(np.arange(n, dtype=np.int32)[::-1], (2, 1))
+    work = shard.work._replace(
+        ints=np.zeros((5, n), np.int32),
+        lots=np.zeros((2, n), np.uint64),
+        losses=np.zeros(n),
+        who_seen=np.zeros(1 if who is None else int(who.max()) + 1, np.int64),
+    )
+    group = shard.groups.group[0]
+    group["number"], group["members"], group["count"] = NUMBER, n, n if who is None else len(np.unique(who))
+    shard.state.qi_group_next = NEXT
+    return shard._replace(
+        rows=CoreRows(row, cells.astype(np.int32)), groups=shard.groups._replace(pool=pool), work=work
+    )
+
+
+def halves(shard: Shard) -> Halves | None:
+    position, lower_keeps = cut(shard, 0)
+    if position == 0:
+        return None
+    n = int(shard.groups.group[0]["members"])
+    lower, upper = sorted(shard.work.ints[0, :position].tolist()), sorted(shard.work.ints[0, position:n].tolist())
+    return (lower, upper) if lower_keeps else (upper, lower)
+
+
+def twin_of(small: Table, people: list[Row]) -> Twin:
+    twin = Twin(small, b"secret")
+    twin.rows = {str(i): row for i, row in enumerate(people)}
+    twin.form(NUMBER, list(twin.rows))
+    twin.next_number = NEXT
+    return twin
+
+
+def shard_like(twin: Twin) -> Shard:
+    keys = list(twin.rows)
+    names: dict[str | None, int] = {}
+    who = np.array([names.setdefault(twin.rows[key].individual, len(names)) for key in keys])
+    cells, lots = np.array([twin.cells(key) for key in keys]), np.array([twin.lot(key) for key in keys])
+    return shard_of(twin.table, cells, lots, None if twin.table.individual is None else who)
+
+
+def expected(twin: Twin) -> Halves | None:
+    members = twin.groups[NUMBER].members
+    found = twin.cut(NUMBER) if twin.count(members) >= 2 * twin.table.k else None
+    return None if found is None else (sorted(map(int, found[0])), sorted(map(int, found[1])))
