@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import topic_name, topics_of
 from streamer.table.schema import ROWS
 
 SECONDS_MAX = 100.0
+DELETED_SECONDS_MAX = 20.0
+"""How long a deleted topic may stand in the way of a new one."""
 
 
 def fresh_name() -> str:
@@ -40,9 +43,66 @@ def make_topics(
         for topic in topics_of(table_name, form)
         if counts[topic.kind]
     ]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for answer in admin.create_topics(news).values():
+    _await(admin_of(bootstrap).create_topics(news))
+
+
+def delete_topics(bootstrap: str, table_name: str, *kinds: str) -> None:
+    """Deletes some topics of a table; the broker may go on for a moment as if they were there."""
+    _await(admin_of(bootstrap).delete_topics([topic_name(table_name, kind) for kind in kinds]))
+
+
+def make_topics_again(bootstrap: str, table_name: str, *kinds: str, shards: int = 4, form: str = ROWS) -> None:
+    """Creates deleted topics of a table, as soon as the old ones are gone."""
+    deadline = monotonic() + DELETED_SECONDS_MAX
+    others = {topic.kind: 0 for topic in topics_of(table_name, form) if topic.kind not in kinds}
+    while True:
+        try:
+            return make_topics(bootstrap, table_name, shards, others, form=form)
+        except KafkaException:
+            if monotonic() > deadline:
+                raise
+            sleep(0.02)
+
+
+def recreate_topics(bootstrap: str, table_name: str, *kinds: str, shards: int = 4, form: str = ROWS) -> None:
+    """Deletes some topics of a table and creates them again, empty."""
+    delete_topics(bootstrap, table_name, *kinds)
+    make_topics_again(bootstrap, table_name, *kinds, shards=shards, form=form)
+
+
+def wait_until_deleted(bootstrap: str, table_name: str, *kinds: str) -> None:
+    """Waits until the broker lists none of these topics."""
+    names, deadline = {topic_name(table_name, kind) for kind in kinds}, monotonic() + DELETED_SECONDS_MAX
+    while names & set(admin_of(bootstrap).list_topics(timeout=SECONDS_MAX).topics):
+        assert monotonic() < deadline, f"not deleted: {names}"
+        sleep(0.1)
+
+
+def grow(bootstrap: str, topic: str, partitions: int) -> None:
+    """Gives a topic more partitions."""
+    _await(admin_of(bootstrap).create_partitions([NewPartitions(topic, partitions)]))
+
+
+def expire(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
+    """Deletes the records before these offsets, by partition."""
+    places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    _await(admin_of(bootstrap).delete_records(places))
+
+
+def admin_of(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def _await(answers: Mapping[Any, Any]) -> None:
+    for answer in answers.values():
         answer.result(SECONDS_MAX)
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Producer:
+    """A producer that is ready for its first transaction."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions(20)
+    return producer
 
 
 def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
