@@ -6,11 +6,9 @@ are refused, is said here once more, in plain Python. Primary keys and individua
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.incremental.events.key_form import shard_of
@@ -91,14 +89,6 @@ class SourceTable:
             yield self._refused(self._rng.choice(self._keys))
         else:
             yield self._counted(self._change())
-
-    def written(self, path: Path) -> Path:
-        """All rows as CSV."""
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(self.rows.values())
-        return path
 
     # -- single rows ------------------------------------------------------------------------------------------------
 

@@ -19,10 +19,7 @@ import pytest
 
 from streamer.cli.stream.bootstrap import found_shards
 from streamer.incremental import remedies
-from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.release.fold import parse_part
-from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.store.redis_lookups import shards_of
 from streamer.incremental.topics import topics_of
 from streamer.kafka.shard_input import KafkaReading
@@ -59,31 +56,12 @@ def reload(world: WorkedTable, source: object, *more: str) -> list[dict[str, int
     return found
 
 
-def changelog(world: WorkedTable, shard: int) -> list[LiveRecord]:
-    found = []
-    for record in world.read("live", shard):
-        headers = dict(record.headers())
-        numbers = int(headers["release"]), int(headers["through"])
-        part, outside = parse_part(headers["part"]), OUTSIDE in record.headers()
-        found.append(LiveRecord(shard, *numbers, record.key(), record.value(), part, outside=outside))
-    return found
-
-
-def laws(world: WorkedTable) -> ChangelogLaws:
-    """Every release of every shard, from the first record of the topic on."""
-    held = ChangelogLaws(load_table(world.table))
-    for shard in range(world.shards):
-        for release in in_releases(changelog(world, shard)):
-            held.check(release)
-    return held
-
-
 def assert_holds(world: WorkedTable, wanted: set[str]) -> None:
     """Redis and the output hold these rows and no others, each where its messages come."""
     found = world.source_keys()
     assert set().union(*found) == wanted
     assert all(shard_of(key.encode(), len(found)) == shard for shard, keys in enumerate(found) for key in keys)
-    assert laws(world).n_rows == len(wanted)
+    assert world.laws().n_rows == len(wanted)
 
 
 def send(world: WorkedTable, *messages: tuple[str, dict[str, object] | None]) -> None:
@@ -105,8 +83,8 @@ def test_a_first_load_is_release_0_and_what_is_written_meanwhile_follows(world: 
     people = rows(300)
     world.must("load", as_csv(tmp_path / "rows.csv", people))
     assert_holds(world, set(people))
-    assert {record.release for shard in range(SHARDS) for record in changelog(world, shard)} == {0}
-    assert all(record.outside for shard in range(SHARDS) for record in changelog(world, shard))
+    assert {record.release for shard in range(SHARDS) for record in world.changelog(shard)} == {0}
+    assert all(record.outside for shard in range(SHARDS) for record in world.changelog(shard))
     send(world, ("7", {"op": "delete", "key": "7"}), *inserted(rows(3, 1000)))
     world.start()
     wait_until_read(world)
@@ -308,7 +286,7 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
             sleep(rng.random())
             process.kill()
         killed += process.returncode < 0
-        laws(world)
+        world.laws()
         if turn == 2:
             worker = world.start()
             wait_until(lambda w=worker: w.process.poll() is not None or len(w.taken_over()) == SHARDS, 40, world.logs)  # type: ignore[misc]

@@ -33,8 +33,8 @@ def make(table: WorkedTable, kind: str, partitions: int, **config: str) -> None:
     """A topic that others have made."""
     settings = {setting.replace("_", "."): value for setting, value in config.items()}
     new = NewTopic(f"{table.name}.{kind}", partitions, 1, config=settings)
-    for answer in admin_of(table.bootstrap).create_topics([new]).values():
-        answer.result(20)
+    admin = admin_of(table.bootstrap)
+    admin.create_topics([new])[new.topic].result(20)
 
 
 def existing(table: WorkedTable) -> set[str]:
@@ -119,7 +119,8 @@ def test_what_connect_made_first_is_adopted_and_its_other_settings_stay(table: W
 
 def setting_of(table: WorkedTable, topic: str, setting: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    value: str = admin_of(table.bootstrap).describe_configs([resource])[resource].result(20)[setting].value
+    admin = admin_of(table.bootstrap)
+    value: str = admin.describe_configs([resource])[resource].result(20)[setting].value
     return value
 
 

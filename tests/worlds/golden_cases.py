@@ -10,23 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
-from click.testing import CliRunner
-
 from docs.generate.commands import all_commands
 from servers.broker.servers import Servers
-from streamer.cli.main import main
 from streamer.incremental.replay import NAME, secret_text
-from streamer.incremental.shard.input import Message
-from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import CHANGES
-from streamer.kafka.outlet import KafkaOutlet
-from streamer.kafka.shard_input import KafkaInput
-from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.golden_files import Case
-from worlds.kafka_and_redis import make_topics, read
-from worlds.shards import Driven
+from worlds.workers import WorkedTable
 
 TABLE = ("--table", "patients")
 ROWS, EVENTS = "patients/rows.csv", "patients/events.jsonl"
@@ -171,61 +160,40 @@ RULES = (NAME_OF_TABLE, WHEN, STATEMENT, REQUEST, RATE)
 class ServedTable:
     """The table `patients`, at rest, and others in folders beside it, all below the folder that commands are called in.
 
-    `changed` is the same table by a table.yaml of another k; `unread` has messages that nobody has read; `fresh` is a
-    table that nobody has used, made anew whenever it is asked for.
+    Its name is as long as `patients`, which stands for it in the files, so that every line is broken at the same place.
+    `changed` is the same table by a table.yaml of another k; `unread` has messages that no one has read; `fresh` is a
+    table that no one has used, made again whenever it is asked for.
     """
 
     def __init__(self, servers: Servers, folder: Path) -> None:
         self._servers, self._folder = servers, folder
+        table = self._made("patients", SHARDS)
+        self.name = table.name
         self.environment = {"KAFKA_BOOTSTRAP": servers.kafka_bootstrap, "REDIS_URL": servers.redis_url}
-        self.name = self._written("patients")
         shutil.copytree(folder / "patients", folder / "changed")
         changed = folder / "changed" / "table.yaml"
         changed.write_text(changed.read_text().replace("{k: 3}", "{k: 4}"))
         (folder / "bad.jsonl").write_text(BAD)
-        make_topics(servers.kafka_bootstrap, self.name, SHARDS)
         for file in ("patients/rows.csv", "patients/events.jsonl", "bad.jsonl"):
-            self._produce("patients", file)
-        self._work()
-        make_topics(servers.kafka_bootstrap, self._written("unread"), SHARDS)
-        self._produce("unread", "patients/rows.csv")
+            table.must("produce", folder / file)
+        table.work(secret=SECRET)
+        self._made("unread", SHARDS).must("produce", folder / "unread" / "rows.csv")
 
     def before(self, case: Case) -> Callable[[], None] | None:
-        """What has to be done ahead of a call."""
+        """What has to be done before a call."""
         if "fresh" not in case.words:
             return None
-        return self._make_nothing if case.command in ("topics check", "topics create", "worker") else self._make_fresh
+        shards = 0 if case.command in ("topics check", "topics create", "worker") else SHARDS
 
-    def _written(self, folder: str) -> str:
-        """A table.yaml for a table of a name of its own, which is returned."""
-        name = f"p{uuid4().hex[:7]}"
+        def make() -> None:
+            self._made("fresh", shards)
+
+        return make
+
+    def _made(self, folder: str, shards: int) -> WorkedTable:
+        """A table with a name of its own."""
         shutil.rmtree(self._folder / folder, ignore_errors=True)
-        shutil.copytree(PATIENTS, self._folder / folder)
-        path = self._folder / folder / "table.yaml"
-        path.write_text(path.read_text().replace("table: patients", f"table: {name}"))
-        return name
-
-    def _make_nothing(self) -> None:
-        self._written("fresh")
-
-    def _make_fresh(self) -> None:
-        make_topics(self._servers.kafka_bootstrap, self._written("fresh"), SHARDS)
-
-    def _produce(self, table: str, file: str) -> None:
-        words = ["produce", str(self._folder / file), "--table", str(self._folder / table)]
-        sent = CliRunner().invoke(main, words, env=self.environment)
-        assert sent.exit_code == 0, sent.output
-
-    def _work(self) -> None:
-        """Lets a worker take every shard over and read its input to the end."""
-        for shard in range(SHARDS):
-            outlet = KafkaOutlet(self._servers.kafka_bootstrap, self.name, shard)
-            store = RedisLookups(connect(self._servers.redis_url), self.name, shard)
-            publisher = Driven(load_table(self._folder / "patients"), shard, store, outlet, secret=SECRET)
-            start = publisher.take_over(KafkaInput(self._servers.kafka_bootstrap, self.name, shard).state())
-            records = read(self._servers.kafka_bootstrap, self.name, CHANGES, shard)
-            messages = [Message(record.offset(), record.key(), record.value()) for record in records]
-            publisher.step([message for message in messages if message.offset >= start])
+        return WorkedTable(self._servers, self._folder / folder, shards, name=f"p{uuid4().hex[:7]}")
 
 
 def served_cases() -> Iterator[Case]:

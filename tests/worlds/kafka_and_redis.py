@@ -43,12 +43,14 @@ def make_topics(
         for topic in topics_of(table_name, form)
         if counts[topic.kind]
     ]
-    _await(admin_of(bootstrap).create_topics(news))
+    admin = admin_of(bootstrap)
+    _await(admin.create_topics(news))
 
 
 def delete_topics(bootstrap: str, table_name: str, *kinds: str) -> None:
     """Deletes some topics of a table; the broker may go on for a moment as if they were there."""
-    _await(admin_of(bootstrap).delete_topics([topic_name(table_name, kind) for kind in kinds]))
+    admin = admin_of(bootstrap)
+    _await(admin.delete_topics([topic_name(table_name, kind) for kind in kinds]))
 
 
 def make_topics_again(bootstrap: str, table_name: str, *kinds: str, shards: int = 4, form: str = ROWS) -> None:
@@ -80,16 +82,19 @@ def wait_until_deleted(bootstrap: str, table_name: str, *kinds: str) -> None:
 
 def grow(bootstrap: str, topic: str, partitions: int) -> None:
     """Gives a topic more partitions."""
-    _await(admin_of(bootstrap).create_partitions([NewPartitions(topic, partitions)]))
+    admin = admin_of(bootstrap)
+    _await(admin.create_partitions([NewPartitions(topic, partitions)]))
 
 
 def expire(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
     """Deletes the records before these offsets, by partition."""
     places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
-    _await(admin_of(bootstrap).delete_records(places))
+    admin = admin_of(bootstrap)
+    _await(admin.delete_records(places))
 
 
 def admin_of(bootstrap: str) -> AdminClient:
+    """To be held on to until it has answered."""
     return AdminClient({"bootstrap.servers": bootstrap})
 
 

@@ -21,7 +21,10 @@ from confluent_kafka import Message as Record
 
 from servers.broker.servers import Servers
 from streamer.cli.main import main
+from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.events.key_form import shard_of
+from streamer.incremental.release.fold import parse_part
+from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis_lookups import RedisLookups
@@ -42,7 +45,7 @@ from worlds.kafka_and_redis import (
     read,
     write,
 )
-from worlds.patients import CANARY, Changes, expected, folded, smallest_group, write_csv, write_table
+from worlds.patients import CANARY, COLUMNS, Changes, expected, folded, smallest_group, write_csv, write_table
 from worlds.shards import Driven
 
 SHARDS = 4
@@ -311,13 +314,32 @@ class WorkedTable:
 
     # -- judgement ------------------------------------------------------------------------------------------------
 
-    def verify(self, people: Iterable[Mapping[str, object]]) -> None:
-        """Holds every release, and the last one against these people, to the laws."""
+    def changelog(self, shard: int) -> list[LiveRecord]:
+        """What a shard has published, from the first record of the topic on."""
+        found = []
+        for record in self.read(LIVE, shard):
+            headers = dict(record.headers())
+            numbers, part = (int(headers["release"]), int(headers["through"])), parse_part(headers["part"])
+            outside = OUTSIDE in record.headers()
+            found.append(LiveRecord(shard, *numbers, record.key(), record.value(), part, outside=outside))
+        return found
+
+    def laws(self) -> ChangelogLaws:
+        """Every release of every shard is lawful."""
+        held = ChangelogLaws(load_table(self.table))
+        for shard in range(self.shards):
+            for release in in_releases(self.changelog(shard)):
+                held.check(release)
+        return held
+
+    def verify(self, people: Iterable[Mapping[str, object]], columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
+        """Holds every release, and the last one against these people, to the laws; what `verify` says."""
         live, index = self.folder / "live.jsonl", self.folder / "index.csv"
         self.must("subscribe", "--live", live)
         self.must("index", "--out", index)
-        source = write_csv(self.folder / "people.csv", people)
-        self.must("verify", live, "--source", source, "--index", index)
+        assert CANARY not in live.read_text()
+        source = write_csv(self.folder / "people.csv", people, columns)
+        return self.report("verify", live, "--source", source, "--index", index)
 
     def assert_published_as_expected(self) -> None:
         for shard, messages in enumerate(self.changes.messages):
