@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from servers.acl_recipe import commands_of, grant
 from servers.broker.secured import SecuredKafka
 from servers.secured_redis import USERS, SecuredRedis
 from streamer.cli.main import main
 from streamer.kafka.access import read_properties
 from streamer.kafka.settings import CONFIG, settings_of
-from worlds.acl_recipe import commands_of, grant
 from worlds.checkout import ROOT
 from worlds.kafka_and_redis import fresh_name
 from worlds.patients import write_table

@@ -226,10 +226,3 @@ def test_what_cannot_be_right_is_refused_and_nothing_is_written(
 ) -> None:
     assert says in world.refused("rebuild", *arguments)
     assert not any(world.ends("control"))
-
-
-def test_a_request_that_no_worker_takes_up_is_said(world: WorkedTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.cli.operate.rebuild.TAKEN_UP_SECONDS_MAX", 1.0)
-    waited = world.call("rebuild", "--wait")
-    assert (waited.exit_code, waited.output.count("no worker has taken it up")) == (1, SHARDS)
-    assert world.must("rebuild", "--dry-run").output.count("has no row") == SHARDS
