@@ -14,7 +14,6 @@ Seconds are those of the processor, so that neighbours disturb them less.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -78,9 +77,7 @@ class Nowhere:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--quick", action="store_true", help="2,000 people and 3,000 changes")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options = ready.options(__doc__, "2,000 people and 3,000 changes")
     chosen = options.parse_args()
     ready.compiled()
     figures = measure(QUICK if chosen.quick else Sizes())
