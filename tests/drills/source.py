@@ -77,9 +77,9 @@ class SourceTable:
         self._born = 0
         self._keys: list[str] = []
 
-    def come(self, count: int) -> list[Sent]:
-        """New rows."""
-        return [self._counted(self._insert()) for _ in range(count)]
+    def come(self, count: int, shard: int | None = None) -> list[Sent]:
+        """New rows, in one shard or in all."""
+        return [self._counted(self._insert(shard)) for _ in range(count)]
 
     def more(self) -> Iterator[Sent]:
         """The next change: one message, or a statement to every shard, some of them twice."""
@@ -107,9 +107,10 @@ class SourceTable:
         self.rows[id_] |= changed
         return self._sent(id_, {"op": "modify", "key": id_, "row": changed})
 
-    def _insert(self) -> Sent:
-        self._born += 1
-        id_, rng = f"{CANARY}-{self._born}", self._rng
+    def _insert(self, shard: int | None = None) -> Sent:
+        id_, rng = self._new_id(), self._rng
+        while shard is not None and shard_of(id_.encode(), self._shards) != shard:
+            id_ = self._new_id()
         self.rows[id_] = {
             "id": id_,
             "ssn": f"{CANARY}-person-{self._born // ROWS_OF_ONE}",
@@ -121,6 +122,10 @@ class SourceTable:
         }
         self._keys.append(id_)
         return self._sent(id_, {"op": "insert", "row": self.rows[id_]})
+
+    def _new_id(self) -> str:
+        self._born += 1
+        return f"{CANARY}-{self._born}"
 
     def _refused(self, id_: str) -> Sent:
         """A message that changes nothing and is a dead letter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,17 @@ from worlds.workers import WorkedTable, inserts, wait_until
 def test_what_an_error_skipped_is_tried_again_in_order_and_repeated_by_a_replay(
     world: WorkedTable, tmp_path: Path
 ) -> None:
-    """Offsets: 3 and 4 break the first worker; the second one applies 3, and 6 after which 4 comes too late."""
+    """Offsets: 3 and 4 break the first worker; the second one applies 3, and 6 after which 4 comes too late.
+
+    Before: a worker ended with such an unexpected error, was started again, read the same message, and so for ever.
+    """
     poisons = inserts(["poison-a", "poison-b"])
     world.send([*inserts(["a", "b", "c"]), *poisons, *inserts("d")])
     fragile = world.start("fragile")
     wait_until(lambda: world.reached()[0] == 6, 40, world.logs)
-    fragile.terminate()
+    assert re.search(r"ERROR.*shard 0 of .*offset 3 is passed over: KeyError in <string>, line \d+", world.logs())
+    assert len(world.rows(0)) == 4
+    assert fragile.terminate()[0] == 0
 
     copy = world.copy_redis()
     (reason,) = world.report("dead-letters", "--export", tmp_path / "letters.csv")["reasons"]

@@ -4,89 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
-import threading
 import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
-from streamer.incremental.events.key_form import shard_of
+from drills.load import SourceLoad
+from drills.source import COLUMNS, SourceTable
 from streamer.incremental.shard.rebuild import how_it_ended
 from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import topic_name
 from worlds.checkout import ROOT
 from worlds.kafka_and_redis import write
-from worlds.patients import PROBLEMS, random_values
 from worlds.workers import SHARDS, WorkedTable, wait_until
-
-
-class People:
-    """People in the input topic, and the table that they are now."""
-
-    def __init__(self, world: WorkedTable) -> None:
-        self.rows: dict[str, dict[str, object]] = {}
-        self._rng = random.Random(7)
-        self._producer = Producer({"bootstrap.servers": world.bootstrap, "linger.ms": 5})
-        self._topic = world.input
-        self._born = 0
-
-    def come(self, count: int, shard: int | None = None) -> None:
-        for _ in range(count):
-            id_ = self._new_id(shard)
-            self.rows[id_] = {"id": id_, **random_values(self._rng)}
-            self._send(id_, {"op": "insert", "row": self.rows[id_]})
-
-    def sent(self) -> None:
-        """Waits until the broker has all of it."""
-        assert not self._producer.flush(20)
-
-    def change(self) -> None:
-        """One of them changes, goes, or is joined by another."""
-        id_ = self._rng.choice(list(self.rows))
-        draw = self._rng.random()
-        if draw < 0.4:
-            changed = {"age": self._rng.randrange(120), "problem": self._rng.choice(PROBLEMS)}
-            self.rows[id_] |= changed
-            self._send(id_, {"op": "modify", "key": id_, "row": changed})
-        elif draw < 0.7:
-            del self.rows[id_]
-            self._send(id_, {"op": "delete", "key": id_})
-        else:
-            self.come(1)
-
-    def _new_id(self, shard: int | None) -> str:
-        while True:
-            self._born += 1
-            id_ = f"p{self._born}"
-            if shard is None or shard_of(id_.encode(), SHARDS) == shard:
-                return id_
-
-    def _send(self, id_: str, value: dict[str, object]) -> None:
-        shard = shard_of(id_.encode(), SHARDS)
-        self._producer.produce(self._topic, json.dumps(value), id_.encode(), partition=shard)
-        self._producer.poll(0)
-
-
-class Traffic(threading.Thread):
-    """Fifty changes a second, until it is stopped: an uncompiled worker is at it for a fifth of the time."""
-
-    def __init__(self, people: People) -> None:
-        super().__init__(daemon=True)
-        self.people = people
-        self._stopped = threading.Event()
-
-    def run(self) -> None:
-        while not self._stopped.wait(0.02):
-            self.people.change()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join()
 
 
 class Rebuilt:
@@ -97,8 +30,13 @@ class Rebuilt:
         settings = "limits: {transaction_rows_max: 100}\nrebuild: {drift: never}\nengine: {repair: off}\n"
         world.table.write_text(f"{world.table.read_text()}\n{settings}")
         world.environment["NUMBA_DISABLE_JIT"] = "1"  # so few rows need no compiler, and no one waits for one here
-        self.people = People(world)
+        self.people = SourceTable(SHARDS, seed=7)
         self.worker = world.start()
+
+    def come(self, count: int, shard: int | None = None) -> None:
+        """So many people come, and are published."""
+        self.world.send(self.people.come(count, shard))
+        self.until_published()
 
     def report(self, *arguments: object, code: int = 0) -> dict[str, Any]:
         return self.world.report("rebuild", *arguments, code=code)
@@ -117,7 +55,6 @@ class Rebuilt:
 
     def until_published(self) -> None:
         """Until all that was sent is read: as many rows as there are people."""
-        self.people.sent()
 
         def published() -> bool:
             total = self.world.status().get("total")  # a busy machine's servers do not always answer in time
@@ -135,7 +72,7 @@ class Rebuilt:
         wait_until(enough, 30, self.world.logs)
 
     def verify(self) -> None:
-        self.world.verify(self.people.rows.values())
+        self.world.verify(self.people.rows.values(), COLUMNS)
 
 
 @pytest.fixture
@@ -145,14 +82,14 @@ def rebuilt(world: WorkedTable) -> Rebuilt:
 
 @pytest.mark.slow
 def test_a_rebuild_under_traffic_loses_nobody_and_breaks_no_law(rebuilt: Rebuilt) -> None:
-    rebuilt.people.come(1_000)
-    rebuilt.until_published()
+    rebuilt.come(1_000)
     trial = rebuilt.trial()
     assert [one["shard"] for one in trial] == list(range(SHARDS))
     assert sum(one["rows"] for one in trial) == 1_000
     assert all(0 < one["ncp_now"] < one["ncp_before"] and one["rows_published_again"] for one in trial)
     assert rebuilt.meta().rebuilds == ()
-    traffic = Traffic(rebuilt.people)
+    # an uncompiled worker is at it for a fifth of the time
+    traffic = SourceLoad(rebuilt.world.bootstrap, rebuilt.world.input, rebuilt.people, events_per_second=50)
     traffic.start()
     try:
         report = rebuilt.report("--wait")
@@ -172,8 +109,7 @@ def test_a_rebuild_under_traffic_loses_nobody_and_breaks_no_law(rebuilt: Rebuilt
 
 @pytest.mark.gate("a stopped rebuild")
 def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebuilt: Rebuilt) -> None:
-    rebuilt.people.come(1_200, shard=0)  # so many regions take longer than all that is asked meanwhile
-    rebuilt.until_published()
+    rebuilt.come(1_200, shard=0)  # so many regions take longer than all that is asked meanwhile
     id_ = rebuilt.report("--shard", 0)["id"]
     rebuilt.until_regions_are_done(1)
     again = FullRebuild(0, id_, int(time.time())).to_json()
@@ -199,8 +135,7 @@ def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebu
 
 @pytest.mark.slow
 def test_a_rebuild_whose_worker_was_killed_is_begun_anew_by_the_next_and_done_once(rebuilt: Rebuilt) -> None:
-    rebuilt.people.come(600, shard=0)
-    rebuilt.until_published()
+    rebuilt.come(600, shard=0)
     id_ = rebuilt.report("--shard", 0)["id"]
     rebuilt.until_regions_are_done(2)
     rebuilt.worker.kill()

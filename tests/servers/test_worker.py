@@ -89,17 +89,6 @@ def letters_of(world: WorkedTable) -> list[tuple[str, int]]:
     return [(letter["reason"], letter["offset"]) for letter in world.letters(0)]
 
 
-def test_a_message_that_breaks_the_engine_does_not_end_its_worker(world: WorkedTable) -> None:
-    """Before: the worker ended with an unexpected error, was started again, read the same message, and so for ever."""
-    world.send(inserts(["a", "b", "c", "poison", "d"]))
-    worker = world.start("fragile")
-    wait_until(lambda: world.reached()[0] == 5, 40, world.logs)
-    assert worker.process.poll() is None
-    assert (letters_of(world), len(world.rows(0))) == ([("internal-error", 3)], 4)
-    assert re.search(r"ERROR.*shard 0 of .*offset 3 is passed over: KeyError in <string>, line \d+", world.logs())
-    assert "poison" not in world.logs()
-
-
 @pytest.mark.gate("a message that ends its worker")
 def test_a_message_that_ends_its_worker_is_passed_over_once_an_operator_says_so(world: WorkedTable) -> None:
     world.send(inserts(["a", "b", "c", "killer", "d"]))

@@ -169,10 +169,6 @@ def boxes(recoding: Recoding) -> list[tuple[tuple[int, ...], tuple[int, ...], in
     return sorted((tuple(lo), tuple(hi), size) for lo, hi, size in parts)
 
 
-def without_individuals(data: Microdata) -> Microdata:
-    return Microdata(replace(data.table, individual=None), data.codes, None, data.values, data.texts)
-
-
 def unlike(tree: Hierarchy, a: int, b: int) -> Fraction:
     """Height of the lowest common ancestor / height of the hierarchy, by climbing."""
     height = len(tree.levels) - 1

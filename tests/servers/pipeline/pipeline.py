@@ -130,6 +130,15 @@ class Pipeline:
 
     # -- its course -------------------------------------------------------------------------------------------------
 
+    def begin(self, rows: int, workers: int = 2, looked_at: bool = True) -> None:
+        """Both connectors and so many workers begin; the source has so many rows, and someone reads the view or not."""
+        self.people.load(rows)
+        if looked_at:
+            self.begin_to_look()
+        self.start_sink()
+        self.start_source()
+        self.start_workers(workers)
+
     def start_workers(self, count: int = 2) -> None:
         """So many workers, each replaced when it ends."""
         servers, access = self.parts.servers.environment(), self.parts.access
