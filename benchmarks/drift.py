@@ -6,7 +6,7 @@ incremental table over that of fresh runs on the same rows, of `ordered`, the de
 and the records that were published per change since the point before. Once without local repair, and once for every
 price (`engine: {repair: ...}`) that is asked for. At every point a worker's default trigger (`rebuild: {drift: 1.2}`)
 is asked as well; where it is due somewhere, the same course is run once more with the rebuilds that it begins, and what
-these publish is told beside what the changes publish. `--plot` draws loss and records along the changes, as SVG.
+these publish is reported beside what the changes publish. `--plot` draws loss and records along the changes, as SVG.
 `--model` takes the census with occupation as the sensitive column, and tables that ask for more than k; fresh runs ask
 for the same.
 

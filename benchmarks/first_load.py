@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 SEED = 1
 CHANGED = 0.2
-"""Share of the values of a person drawn again that are somebody else's."""
+"""Share of the values of a person drawn again that are someone else's."""
 
 
 def main() -> None:

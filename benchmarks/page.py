@@ -1,10 +1,10 @@
-"""What it costs a worker to be looked at: changes with nobody watching, and with pages and Prometheus.
+"""What it costs a worker to be looked at: changes with no one watching, and with pages and Prometheus.
 
 The people are those of `first_load.py`, in four shards, loaded as messages; the table grows from size to size. Then the
 worker gets changes as fast as they come (40 % inserts, 30 % deletes, 30 % modifies), again and again, in turns:
 
 off      without `--web`
-alone    with `--web`, and nobody asks
+alone    with `--web`, and no one asks
 watched  three status pages are open, each asking every five seconds, and Prometheus asks every second, fifteen times as
          often as it does by default
 

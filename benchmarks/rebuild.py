@@ -1,4 +1,4 @@
-"""What a rebuild gains and costs: loss, rows published again, time, how well drift is told, and what changes wait.
+"""What a rebuild gains and costs: loss, rows published again, time, how well drift is estimated, and what changes wait.
 
     python benchmarks/rebuild.py [--rows 30000 100000] [--repair 0 0.02] [--region-rows N] [--seconds 20] [--quick]
                                  [--json]

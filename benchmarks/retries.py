@@ -1,7 +1,7 @@
 """What it costs to try refused messages again: reading what lies behind them once more, over applying it.
 
 The table is Adult in one shard without servers, then changes (40 % inserts, 30 % deletes, 30 % modifies) as plain JSON
-messages. Some of the first are passed over, as `streamer skip` has it, and tried again from behind all others.
+messages. Some of the first are skipped, as `streamer skip` has it, and tried again from behind all others.
 
 reading    Seconds of `Retrial` over those in which the shard's own loop applies as many messages, at three distances,
            for one message and hundreds at once. The loop commits to memory; with Redis and Kafka it takes longer.

@@ -95,7 +95,7 @@ class Positions:
                 "group.id": "benchmark",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
-                "log_level": 0,  # what a stopped server means is not told by its clients
+                "log_level": 0,  # what a stopped server means is not logged by its clients
             }
         )
         self._consumer.assign([TopicPartition(topic_name(name, POSITIONS), shard, 0) for shard in range(SHARDS)])

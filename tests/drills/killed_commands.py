@@ -1,7 +1,7 @@
 """`streamer load` and `streamer reload` killed at random moments, called again, and held to the source.
 
 A command has three phases: until its rows are read, until the first shard has its table, until the last one has. How
-long each takes is measured by a call that nobody kills; the moments are drawn within them, one phase after the other,
+long each takes is measured by a call that no one kills; the moments are drawn within them, one phase after the other,
 so that the short ones get their share.
 """
 
@@ -94,7 +94,7 @@ class Killed:
         assert all(list(self.served.store(shard).outbox()) == [] for shard in range(SHARDS))
 
     def serve(self, until: Callable[[], bool] = lambda: True) -> str:
-        """A worker comes: it takes all shards over and serves them until that holds, or is refused with the mend."""
+        """A worker comes: it takes all shards over and serves them until that holds, or is refused with the remedy."""
         worker = self.served.start()
 
         def ready() -> bool:

@@ -97,7 +97,7 @@ class RebuildDrill:
         self._send([(shard, CancelRebuild(shard, id_, int(time.time()))) for shard in range(SHARDS)])
 
     def talk_nonsense(self) -> None:
-        """Records that nobody can read, one for another shard, one for a shard that does not exist, one twice."""
+        """Records that no one can read, one for another shard, one for a shard that does not exist, one twice."""
         shard, id_, now = self.rng.randrange(SHARDS), f"{self.rng.getrandbits(64):x}", int(time.time())
         astray = [FullRebuild(number, f"{id_}-{number}", now) for number in ((shard + 1) % SHARDS, SHARDS + 5)]
         twice = FullRebuild(shard, id_, now)

@@ -54,7 +54,7 @@ def test_kafka_frozen_past_the_session(drill: Drill) -> None:
 
 
 def test_redis_frozen(drill: Drill) -> None:
-    """Long enough for calls to be given up; when Redis wakes, it still carries out what nobody waits for any more."""
+    """Long enough for calls to be given up; when Redis wakes, it still carries out what no one waits for any more."""
     drill.go_on(8)
     drill.freeze_redis()
     drill.go_on(30)

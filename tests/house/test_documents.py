@@ -142,7 +142,7 @@ def test_the_readmes_python_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
         assert callable(getattr(names["streamer"], name))
 
 
-def test_no_other_document_has_blocks_that_nobody_runs() -> None:
+def test_no_other_document_has_blocks_that_no_one_runs() -> None:
     with_blocks = [name_of(path) for path in BY_HAND if blocks_alone(path.read_text("utf-8"))]
     assert with_blocks == ["README.md", "docs/tutorial.md", "docs/how-to/watching.md"]
 

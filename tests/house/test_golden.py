@@ -1,4 +1,4 @@
-"""No command prints what nobody has looked at: every one has its golden file, with all cases that it can come to."""
+"""No command prints what no one has looked at: every one has its golden file, with all cases that it can come to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages and help tell somebody to call exists: commands and options."""
+"""What messages and help tell someone to call exists: commands and options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HINTS = sorted({hint for text in texts() for hint in hints_in(text)})
 
 
 @pytest.mark.parametrize("hint", HINTS)
-def test_what_a_message_tells_somebody_to_call_exists(hint: str) -> None:
+def test_what_a_message_tells_someone_to_call_exists(hint: str) -> None:
     check_options(hint)
 
 

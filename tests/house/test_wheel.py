@@ -56,7 +56,7 @@ def streamer(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, without the libraries that only extras bring: nobody there can import them."""
+    """The same, without the libraries that only extras bring: no one there can import them."""
     commands = environment(wheel, tmp_path_factory.mktemp("base") / "venv")
     (site,) = commands.parent.glob("lib/python*/site-packages")
     brought = needed_by("streamer")

@@ -81,7 +81,7 @@ class People:
         return said
 
     def must_not_at_redis(self, user: str, command: str, *words: str, at_redis: str) -> str:
-        """What Redis refuses somebody whom Kafka would let."""
+        """What Redis refuses someone whom Kafka would let."""
         return self._refused(user, command, *words, at_redis=at_redis)
 
     def _refused(self, user: str, command: str, *words: str, at_redis: str) -> str:

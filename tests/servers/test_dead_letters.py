@@ -17,7 +17,7 @@ def test_what_an_error_skipped_is_tried_again_in_order_and_repeated_by_a_replay(
 ) -> None:
     """Offsets: 3 and 4 break the first worker; the second one applies 3, and 6 after which 4 comes too late.
 
-    Before: a worker ended with such an unexpected error, was started again, read the same message, and so for ever.
+    Before: a worker ended with such an unexpected error, was started again, read the same message, and so on.
     """
     poisons = inserts(["poison-a", "poison-b"])
     world.send([*inserts(["a", "b", "c"]), *poisons, *inserts("d")])

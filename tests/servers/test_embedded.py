@@ -28,7 +28,7 @@ def test_both_servers_answer_and_every_topic_has_its_partitions() -> None:
         assert (state.topic_ids, state.shards, state.earliest, state.end) == ({}, SHARDS, 0, 0)
 
 
-def test_they_ask_nobody_for_the_password_of_another_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_ask_no_one_for_the_password_of_another_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
     monkeypatch.setenv("KAFKA_CONFIG", "missing.properties")
     with embedded_servers("patients") as servers, open_consumer(servers.kafka) as consumer:

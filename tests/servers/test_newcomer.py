@@ -1,4 +1,4 @@
-"""Somebody who is new here brings three messy tables: each comes to a verified live topic without an edit."""
+"""Someone who is new here brings three messy tables: each comes to a verified live topic without an edit."""
 
 from __future__ import annotations
 

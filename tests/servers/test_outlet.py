@@ -115,7 +115,7 @@ def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, boots
 
 @pytest.mark.parametrize("behind", [[], [live("c")]], ids=["the last one", "one in the middle"])
 def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str, behind: list[Outgoing]) -> None:
-    """Only the broker knows the topic's limit: without a refusal the shard would try for ever."""
+    """Only the broker knows the topic's limit: without a refusal the shard would try forever."""
     name = fresh_name()
     make_topics(bootstrap, name, config={"live": {"max.message.bytes": "5000"}})
     outlet = KafkaOutlet(bootstrap, name, SHARD)
@@ -126,7 +126,7 @@ def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str, behi
 
 
 def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topic(bootstrap: str) -> None:
-    """Before: with several requests on their way one time in six the first ones were missing, and nobody was told."""
+    """Before: with several requests on their way one time in six the first ones were missing, and no one was told."""
     row = row_key(RowKey(10**6, 10**17, 10**17))
     headers = (("release", b"9" * 19), ("part", b"20000000/20000000"), ("through", b"9" * 19))
     rows = [Outgoing("live", row, b"x" * (ROW_BYTES_MAX - len(row)), headers) for _ in range(5)]
@@ -253,7 +253,7 @@ def test_topics_that_do_not_fit_together_are_refused(bootstrap: str, count: int,
         KafkaInput(bootstrap, name, SHARD).state()
 
 
-def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen(
+def test_a_difference_that_a_new_output_takes_is_seen_by_its_offset_and_not_seen(
     bootstrap: str, table_name: str
 ) -> None:
     """No question is asked: the outlet alone tells, of what it has published itself and of what it found."""
@@ -274,7 +274,7 @@ def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen
         outlet.publish([live("whole"), live("table")], position(1))
 
 
-def test_what_is_sent_while_the_output_is_made_anew_is_not_seen_in_the_new_one(bootstrap: str, table_name: str) -> None:
+def test_what_is_sent_while_the_output_is_recreated_is_not_seen_in_the_new_one(bootstrap: str, table_name: str) -> None:
     """The client goes on trying while there is no topic, and would succeed with the new one."""
     shard_input, outlet = KafkaInput(bootstrap, table_name, SHARD), KafkaOutlet(bootstrap, table_name, SHARD)
     outlet.fence()

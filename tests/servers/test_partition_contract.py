@@ -1,4 +1,4 @@
-"""Four real shards, and producers that write keys and values differently: nobody is doubled, or lost in silence."""
+"""Four real shards, and producers that write keys and values differently: no one is doubled, or lost in silence."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def clinic(servers: Servers, tmp_path: Path) -> Clinic:
 
 
 @pytest.mark.parametrize("key_of", [connect_json, connect_json_with_schema])
-def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clinic: Clinic, key_of: KeyOf) -> None:
+def test_a_connector_after_produce_doubles_no_one_and_its_messages_are_reported(clinic: Clinic, key_of: KeyOf) -> None:
     clinic.produce_rows()
     clinic.work()
     assert (clinic.published, clinic.key_forms) == (PEOPLE, {"bare"})
@@ -145,7 +145,7 @@ def test_produce_after_a_connector_meets_the_rows_it_speaks_of(clinic: Clinic, k
     assert (clinic.published, clinic.letters) == (PEOPLE - 41, [])
 
 
-def test_a_connectors_converter_that_is_changed_is_told_and_set_back_loses_nothing(clinic: Clinic) -> None:
+def test_a_connectors_converter_that_is_changed_is_reported_and_set_back_loses_nothing(clinic: Clinic) -> None:
     clinic.connector(connect_json, [(number, envelope("r", number)) for number in range(PEOPLE)])
     clinic.connector(connect_json_with_schema, [(number, envelope("d", number)) for number in range(100)])
     clinic.work()
@@ -164,7 +164,7 @@ def test_an_emptied_table_takes_another_form_of_keys(clinic: Clinic) -> None:
     assert (clinic.published, clinic.letters, clinic.key_forms) == (PEOPLE, [], {'json:{"id":number}'})
 
 
-def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(clinic: Clinic) -> None:
+def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_reported(clinic: Clinic) -> None:
     clinic.produce_rows()
     updates = [(number, envelope("u", number)) for number in range(200)]
     clinic.served.send((number % 4, None, said) for number, said in updates)

@@ -81,7 +81,7 @@ def rebuilt(world: WorkedTable) -> Rebuilt:
 
 
 @pytest.mark.slow
-def test_a_rebuild_under_traffic_loses_nobody_and_breaks_no_law(rebuilt: Rebuilt) -> None:
+def test_a_rebuild_under_traffic_loses_no_one_and_breaks_no_law(rebuilt: Rebuilt) -> None:
     rebuilt.come(1_000)
     trial = rebuilt.trial()
     assert [one["shard"] for one in trial] == list(range(SHARDS))
@@ -134,7 +134,7 @@ def test_a_rebuild_can_be_stopped_and_everything_else_is_answered_meanwhile(rebu
 
 
 @pytest.mark.slow
-def test_a_rebuild_whose_worker_was_killed_is_begun_anew_by_the_next_and_done_once(rebuilt: Rebuilt) -> None:
+def test_a_rebuild_whose_worker_was_killed_is_begun_again_by_the_next_and_done_once(rebuilt: Rebuilt) -> None:
     rebuilt.come(600, shard=0)
     id_ = rebuilt.report("--shard", 0)["id"]
     rebuilt.until_regions_are_done(2)

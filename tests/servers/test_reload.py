@@ -1,4 +1,4 @@
-"""`streamer reload` and `streamer load` on a real Kafka and Redis: what a worker refuses, they mend as it says.
+"""`streamer reload` and `streamer load` on a real Kafka and Redis: what a worker refuses, they repair as it says.
 
 Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load and of what both run by:
 streamer.cli.stream.bootstrap finds, streamer.cli.stream.bootstrap reads and streamer.cli.stream.bootstrap writes.
@@ -121,7 +121,7 @@ def test_a_table_that_has_begun_is_not_loaded(world: WorkedTable, tmp_path: Path
         ({"id": "2"}, "data row 5: an earlier row has the same key"),
     ],
 )
-def test_a_source_that_is_wrong_is_told_with_its_line_and_changes_nothing(
+def test_a_source_that_is_wrong_is_said_with_its_line_and_changes_nothing(
     world: WorkedTable, tmp_path: Path, spoil: dict[str, object], says: str
 ) -> None:
     world.must("load", as_csv(tmp_path / "rows.csv", rows(100)))
@@ -236,7 +236,7 @@ def test_a_grown_input_is_begun_from_a_file_as_the_refusal_says(world: WorkedTab
 
 
 @pytest.mark.slow
-def test_an_input_made_anew_with_fewer_partitions_leaves_no_shard_behind(world: WorkedTable, tmp_path: Path) -> None:
+def test_an_input_recreated_with_fewer_partitions_leaves_no_shard_behind(world: WorkedTable, tmp_path: Path) -> None:
     people = rows(200)
     file = as_csv(tmp_path / "rows.csv", people)
     world.must("load", file)
@@ -313,7 +313,7 @@ def trim(world: WorkedTable) -> list[int]:
     return begins
 
 
-def test_an_input_that_has_lost_its_beginning_is_no_source_unless_somebody_says_so(world: WorkedTable) -> None:
+def test_an_input_that_has_lost_its_beginning_is_no_source_unless_someone_says_so(world: WorkedTable) -> None:
     """Before: a warning among other lines, and a table without the rows that had expired."""
     send(world, *inserted(rows(60)))
     begins = trim(world)

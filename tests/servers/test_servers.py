@@ -125,7 +125,7 @@ def test_the_worker_waits_for_healthy_servers_and_for_its_topics() -> None:
     assert "healthcheck" in SERVICES["kafka"] and "healthcheck" in SERVICES["redis"]
 
 
-def test_programs_in_compose_are_told_of_a_schema_registry() -> None:
+def test_programs_in_compose_hear_of_a_schema_registry() -> None:
     for name in ("topics", "worker"):
         given = SERVICES[name]["environment"]
         for variable in (URL, BASIC_AUTH, BASIC_AUTH_FILE, CA):

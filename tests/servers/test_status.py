@@ -95,7 +95,7 @@ def test_a_shard_at_rest_agrees_with_the_engine_in_every_figure(worked: WorkedTa
         assert shard["rows"] == engine.n_rows
         assert shard["pending"] == engine.n_pending == 0
         assert shard["qi_groups"] == engine.n_qi_groups > 0
-        assert shard["lag"] == 0 <= shard["input_end"] - meta.next  # markers of transactions are nobody's lag
+        assert shard["lag"] == 0 <= shard["input_end"] - meta.next  # markers of transactions are no one's lag
         assert shard["outbox"] == 0
     assert report["problems"] == []
 
@@ -124,7 +124,7 @@ def test_fewer_rows_than_k_are_shown_as_pending(fresh: WorkedTable) -> None:
     assert total["qi_groups"] == 0
 
 
-def test_a_commit_that_is_not_published_yet_is_named_with_what_mends_it(fresh: WorkedTable) -> None:
+def test_a_commit_that_is_not_published_yet_is_named_with_its_remedy(fresh: WorkedTable) -> None:
     fresh.must("produce", fresh.folder / "rows.csv")
     with pytest.raises(ServerUnreachable):
         fresh.work(LostBeforePublishing)

@@ -97,7 +97,7 @@ def test_an_input_that_expires_is_refused(table: WorkedTable) -> None:
     assert f"{table.name}.changes: retention.ms is 604800000, wanted -1" in refused
 
 
-# -- topics that somebody else made first ---------------------------------------------------------------------------
+# -- topics that someone else made first ---------------------------------------------------------------------------
 
 
 def test_what_connect_made_first_is_adopted_and_its_other_settings_stay(table: WorkedTable) -> None:
@@ -144,7 +144,7 @@ def test_partitions_are_never_changed_and_nothing_is_adopted_beside_them(table: 
     assert existing(table) == {f"{name}.changes"}
 
 
-def test_who_did_not_ask_for_it_is_told_of_adopt(table: WorkedTable) -> None:
+def test_who_did_not_ask_for_it_hears_of_adopt(table: WorkedTable) -> None:
     make(table, "changes", 1, retention_ms="604800000")
     refused = table.refused("topics create")
     assert "`streamer topics create --adopt` sets them" in refused

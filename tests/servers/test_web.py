@@ -27,7 +27,7 @@ class Browser:
         world.environment |= {"STREAMER_WEB": f"127.0.0.1:{self.port}"}
 
     def ask(self, path: str, method: str = "GET") -> tuple[int, str]:
-        """Status and body; 0 where nobody answers in time."""
+        """Status and body; 0 where no one answers in time."""
         asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             asked.request(method, path)

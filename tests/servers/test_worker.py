@@ -90,7 +90,7 @@ def letters_of(world: WorkedTable) -> list[tuple[str, int]]:
 
 
 @pytest.mark.gate("a message that ends its worker")
-def test_a_message_that_ends_its_worker_is_passed_over_once_an_operator_says_so(world: WorkedTable) -> None:
+def test_a_message_that_ends_its_worker_is_skipped_once_an_operator_says_so(world: WorkedTable) -> None:
     world.send(inserts(["a", "b", "c", "killer", "d"]))
     for _ in range(2):
         assert world.start("fragile").ended() == 9
@@ -105,7 +105,7 @@ def test_a_message_that_ends_its_worker_is_passed_over_once_an_operator_says_so(
 
 
 def test_a_worker_with_a_changed_table_leaves_the_healthy_one_alone(world: WorkedTable, tmp_path: Path) -> None:
-    """Before: it shut the healthy worker out first, and ended then: nobody served the shards."""
+    """Before: it shut the healthy worker out first, and ended then: no one served the shards."""
     healthy = world.start()
     wait_until(lambda: len(healthy.taken_over()) == SHARDS, 30, world.logs)
     world.send([r for shard in range(SHARDS) for r in inserts("abc", shard)])

@@ -55,7 +55,7 @@ class NoKafka:
 
 
 class AskedKafka(NoKafka):
-    """Its topics are asked for together with those of other shards; some are made anew meanwhile."""
+    """Its topics are asked for together with those of other shards; some are recreated in between."""
 
     def __init__(self, topics: TopicQuestions) -> None:
         super().__init__()

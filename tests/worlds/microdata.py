@@ -83,7 +83,7 @@ def microdata(draw: st.DrawFn, small: Table, max_rows: int = 40) -> Microdata:
 
 
 def holding(algorithm: Algorithm, data: Microdata, model: Model, options: Options = PLAIN) -> Recoding:
-    """The algorithm's answer, checked by `run`; the example is passed over where nothing could hold."""
+    """The algorithm's answer, checked by `run`; the example is skipped where nothing could hold."""
     assume(not objections(algorithm, data.table, model, options))
     assume(model.holds(data.subjects(model.subjects)))
     return run(algorithm, data, model, options)

@@ -50,7 +50,7 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, object]], columns: Sequenc
 
 
 def random_values(rng: random.Random) -> dict[str, object]:
-    """What a row of the example's table says of somebody, beside who it is."""
+    """What a row of the example's table says of someone, beside who it is."""
     return {
         "age": rng.randrange(120),
         "zip": rng.randrange(10000, 20000),

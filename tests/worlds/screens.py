@@ -1,4 +1,4 @@
-"""A command as somebody meets it: on a terminal of 80 columns, or with its two outputs in pipes.
+"""A command as someone meets it: on a terminal of 80 columns, or with its two outputs in pipes.
 
 It runs in this process, on streams of its own. What a terminal gets goes through an emulator, so that bars and cursor
 moves come to what is on the screen at the end.

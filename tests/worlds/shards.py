@@ -149,7 +149,7 @@ class Driven:
 
     @property
     def published_anew(self) -> bool:
-        """Whether the last take-over gave an output that was made anew the whole table."""
+        """Whether the last take-over gave an output that was recreated the whole table."""
         return self.machine.standing is Consistency.EMPTIED
 
 

@@ -49,7 +49,7 @@ class ScannedLists:
         return {n: self.lists.get(n) for n in sorted(owners) if before.get(n) != self.lists.get(n)}
 
     def best(self, owner: int) -> SimilarityList:
-        """A list made anew."""
+        """A list made again."""
         return self.cut({n: self.twin.qgssd(owner, n) for n in self.twin.groups if n != owner}, 0.0, LENGTH)
 
     def cut(self, entries: dict[int, float], floor: float, most: int) -> SimilarityList:

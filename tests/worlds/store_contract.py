@@ -60,7 +60,7 @@ A_GROUP = QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"null",)))
 
 
 class StoreContract:
-    """The suite; `shard` is shard 0 of a table that nobody used before."""
+    """The suite; `shard` is shard 0 of a table that no one used before."""
 
     rows_of_a_large_commit = 100_000
 

@@ -1,4 +1,4 @@
-"""An endpoint that gives tokens, as an identity provider does, and tokens that nobody signed."""
+"""An endpoint that gives tokens, as an identity provider does, and tokens that no one signed."""
 
 from __future__ import annotations
 

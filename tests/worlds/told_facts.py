@@ -1,4 +1,4 @@
-"""What a worker tells of itself at /facts, made up: a calm table, from which a test changes what it is about."""
+"""What a worker reports of itself at /facts, made up: a calm table, from which a test changes what it is about."""
 
 from __future__ import annotations
 

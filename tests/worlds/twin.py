@@ -452,7 +452,7 @@ class Twin:
         return stays, goes
 
     def may_cut(self, lower: list[str], upper: list[str]) -> bool:
-        """Both halves hold the model, and nobody's records in the same cells fall apart."""
+        """Both halves hold the model, and no one's records in the same cells fall apart."""
         if not (self.holds(lower) and self.holds(upper)):
             return False
         return self.table.individual is None or not self.tears(lower[-1], upper[0])

@@ -157,7 +157,7 @@ class Pipeline:
     def until_source_reads(self) -> None:
         """Until Debezium follows the source's log, and Connect has kept that: no kill makes it read the table again.
 
-        What had been deleted before a table is read again, nobody tells.
+        What had been deleted before a table is read again, no one tells.
         """
         self._until(lambda: self.parts.connect.follows_log(self.source), "the connector follows the log")
 
@@ -175,7 +175,7 @@ class Pipeline:
         return f"{self.table.name}-sink"
 
     def begin_to_look(self) -> None:
-        """From now on somebody reads the view."""
+        """From now on someone reads the view."""
         self.reader = Reader(self.parts.postgres.connect(), self.table)
 
     def until_connected(self) -> None:

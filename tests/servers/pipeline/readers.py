@@ -1,4 +1,4 @@
-"""Readers of the changelog that are nobody's of this project: each folds `live` to a table, as its users would.
+"""Readers of the changelog that are no one's of this project: each folds `live` to a table, as its users would.
 
 A row of such a table is what its record said, under QI group and slot. All of them read committed records alone.
 """

@@ -96,5 +96,5 @@ def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(asked:
 
 
 def test_a_connector_that_would_lose_something_is_found_where_it_runs(asked: Pipeline) -> None:
-    """A truncation that it skips is in no topic: nobody behind the connector can tell."""
+    """A truncation that it skips is in no topic: no one behind the connector can tell."""
     assert asked.findings() == {asked.source: {"skipped.operations", "snapshot.mode"}, asked.sink: set()}
