@@ -7,10 +7,8 @@ so that the short ones get their share.
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +19,6 @@ from servers.broker.servers import Servers
 from streamer.incremental import remedies
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import POSITIONS
-from worlds.checkout import ROOT
 from worlds.patients import write_csv
 from worlds.workers import WorkedTable, wait_until
 
@@ -67,11 +64,7 @@ class Killed:
         return f"{command[0]}: {ended} {moment:.2f} s into phase {phase + 1} of {PHASES}, which takes {seconds:.2f} s"
 
     def _begun(self, *command: object) -> subprocess.Popen[bytes]:
-        words, environment = map(str, command), {**os.environ, **self.served.environment}
-        return subprocess.Popen(
-            [sys.executable, "-m", "streamer.cli.main", *words],
-            cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        return self.served.begun(*map(str, command), stderr=subprocess.PIPE)
 
     # -- the input --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from worlds.checkout import PATIENTS, ROOT
+from worlds.checkout import PATIENTS, ROOT, put_streamer
 from worlds.documents import (
     ALL,
     BY_HAND,
@@ -109,11 +108,7 @@ def test_every_make_target_is_a_real_one() -> None:
 @pytest.mark.parametrize(("name", "count"), [("README.md", 1), ("docs/tutorial.md", 3), ("docs/how-to/watching.md", 1)])
 def test_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path, name: str, count: int) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    binaries = tmp_path / ".venv" / "bin"
-    binaries.mkdir(parents=True)
-    streamer = binaries / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
-    streamer.chmod(0o755)
+    binaries = put_streamer(tmp_path / ".venv" / "bin")
     alone = blocks_alone(text_of(name))
     assert len(alone) == count
     unreachable = {"KAFKA_BOOTSTRAP": "127.0.0.1:1", "REDIS_URL": "redis://:1"}

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from servers.broker.servers import Servers
 from streamer.incremental.store.redis_lookups import forget_shard
 from streamer.incremental.topics import LIVE, POSITIONS, topics_of
 from streamer.table.schema import ROWS
-from worlds.checkout import PATIENTS, ROOT
+from worlds.checkout import PATIENTS, ROOT, put_streamer
 from worlds.kafka_and_redis import wait_until_deleted
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
@@ -36,9 +35,7 @@ def block_under(heading: str) -> str:
 @pytest.fixture
 def world(servers: Servers, tmp_path: Path) -> Iterator[WorkedTable]:
     shutil.copy(PATIENTS / "rows.csv", tmp_path / "now.csv")
-    streamer = tmp_path / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
-    streamer.chmod(0o755)
+    put_streamer(tmp_path)
     world = WorkedTable(servers, tmp_path / "mine")
     yield world
     world.kill()

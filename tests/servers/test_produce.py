@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import monotonic
@@ -23,7 +20,7 @@ from streamer.cli.support.signals import StopSign
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.topics import CHANGES
-from worlds.checkout import PATIENTS, ROOT
+from worlds.checkout import PATIENTS
 from worlds.workers import WorkedTable, wait_until
 
 SHARDS = 3
@@ -317,10 +314,7 @@ def test_what_ctrl_c_interrupted_goes_on_after_what_was_sent(
     if form == "jsonl":
         path = table.folder / "messy.jsonl"
         path.write_text("\n".join(insertion(number) for number in range(1, 31)))
-    command = [sys.executable, "-m", "streamer.cli.main", "produce", str(path), *words, "--rate", "5"]
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **table.environment}, stdout=subprocess.PIPE, text=True
-    ) as sending:
+    with table.begun("produce", path, *words, "--rate", "5", text=True) as sending:
         wait_until(lambda: sum(table.ends()) > 2, 40, lambda: "nothing is sent")
         sending.send_signal(signal.SIGINT)
         said = sending.communicate(timeout=60)[0]

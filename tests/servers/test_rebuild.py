@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -17,7 +14,6 @@ from streamer.incremental.shard.rebuild import how_it_ended
 from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import topic_name
-from worlds.checkout import ROOT
 from worlds.kafka_and_redis import write
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
@@ -43,11 +39,9 @@ class Rebuilt:
 
     def trial(self) -> list[dict[str, Any]]:
         """What a rebuild would gain, shard by shard; by a process of its own, which compiles nothing."""
-        command = [sys.executable, "-m", "streamer.cli.main", "rebuild", "--dry-run", "--json"]
-        tried = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, **self.world.environment}, capture_output=True, check=True
-        )
-        shards: list[dict[str, Any]] = json.loads(tried.stdout)["shards"]
+        with self.world.begun("rebuild", "--dry-run", "--json") as tried:
+            shards: list[dict[str, Any]] = json.loads(tried.communicate()[0])["shards"]
+        assert tried.returncode == 0
         return shards
 
     def meta(self, shard: int = 0) -> Meta:

@@ -7,10 +7,8 @@ streamer.cli.stream.bootstrap finds, streamer.cli.stream.bootstrap reads and str
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from time import sleep
@@ -26,7 +24,6 @@ from streamer.kafka.shard_input import KafkaReading
 from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
-from worlds.checkout import ROOT
 from worlds.kafka_and_redis import expire, grow, wait_until_deleted
 from worlds.patients import CANARY, COLUMNS, smallest_group, write_csv
 from worlds.workers import SHARDS, WorkedTable, wait_until
@@ -272,12 +269,8 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
     world.must("load", as_csv(tmp_path / "rows.csv", people))
     for turn in range(5):
         people = rows(1200, 100 * turn)
-        command = [sys.executable, "-m", "streamer.cli.main", "reload", "--from-source"]
-        command.append(str(as_csv(tmp_path / "rows.csv", people)))
-        environment = {**os.environ, **world.environment}
-        with subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
+        file = as_csv(tmp_path / "rows.csv", people)
+        with world.begun("reload", "--from-source", file, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None
             assert process.stdout is not None
             process.stderr.readline()  # the rows are read

@@ -19,6 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from benchmarks.installed import needed_by
 from servers.broker import servers as broker
 from servers.broker import ways
 from servers.broker.servers import NoServers, Ports, Servers, address_of, kafka_answers, redis_answers, settings
@@ -46,22 +47,7 @@ def constraints() -> dict[str, str]:
 
 def closure() -> set[str]:
     """Everything our requirements pull into this environment, by canonical name."""
-    seen: set[tuple[str, frozenset[str]]] = set()
-    open_ends = requirements()
-    while open_ends:
-        wanted = open_ends.pop()
-        known = (canonicalize_name(wanted.name), frozenset(wanted.extras))
-        if known in seen:
-            continue
-        seen.add(known)
-        needs = [Requirement(text) for text in metadata.requires(wanted.name) or []]
-        open_ends += [each for each in needs if applies(each, {"", *wanted.extras})]
-    return {name for name, _ in seen}
-
-
-def applies(requirement: Requirement, extras: set[str]) -> bool:
-    marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
+    return needed_by(*map(str, requirements()))
 
 
 def test_the_pinned_versions_lie_in_the_ranges_we_ask_for() -> None:

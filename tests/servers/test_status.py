@@ -6,11 +6,8 @@ The publisher is the worker's, over real Redis and real Kafka transactions, with
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +23,6 @@ from streamer.incremental.topics import CHANGES
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.table.yaml.loading import load_table
 from worlds.boxes import Twin
-from worlds.checkout import ROOT
 from worlds.kafka_and_redis import grow, write
 from worlds.workers import ENDS_SECONDS_MAX, WorkedTable, wait_until
 
@@ -345,9 +341,7 @@ def test_a_foreign_record_in_the_topic_is_counted_and_not_shown(fresh: WorkedTab
 
 
 def test_following_goes_on_with_letters_that_come_later(worked: WorkedTable) -> None:
-    command = [sys.executable, "-m", "streamer.cli.main", "dead-letters", "--follow", "--json"]
-    environment = {**os.environ, **worked.environment, "PYTHONUNBUFFERED": "1"}
-    following = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment)
+    following = worked.begun("dead-letters", "--follow", "--json")
     assert following.stdout is not None
     try:
         total = json.loads(following.stdout.readline())["total"]

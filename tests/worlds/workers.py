@@ -288,6 +288,12 @@ class WorkedTable:
         """Calls a command of streamer for this table."""
         return CliRunner().invoke(main, [*command.split(), *map(str, words)], input=stdin, env=self.environment)
 
+    def begun(self, command: str, *words: object, **pipes: Any) -> subprocess.Popen[Any]:
+        """Begins the same in a process of its own, with stdout in a pipe."""
+        call = [sys.executable, "-m", "streamer.cli.main", *command.split(), *map(str, words)]
+        environment = {**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"}
+        return subprocess.Popen(call, cwd=ROOT, env=environment, stdout=subprocess.PIPE, **pipes)
+
     def must(self, command: str, *words: object, stdin: str | None = None) -> Result:
         """Calls a command that has to succeed."""
         done = self.call(command, *words, stdin=stdin)
