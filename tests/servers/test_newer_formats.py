@@ -41,9 +41,7 @@ NEWER: list[tuple[Callable[[WorkedTable], None], str]] = [
 def test_a_worker_stops_at_a_newer_format_and_changes_nothing(
     world: WorkedTable, newer: Callable[[WorkedTable], None], says: str
 ) -> None:
-    world.write(60)
-    first = world.start()
-    world.wait_until_published()
+    first = world.serve(60)
     first.terminate()
     newer(world)
     before = world.redis.hget(f"{{{world.name}:0}}:meta", "state")

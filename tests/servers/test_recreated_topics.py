@@ -51,9 +51,7 @@ def assert_output_as_expected(world: WorkedTable) -> None:
 
 @pytest.mark.slow
 def test_an_output_recreated_between_two_workers_holds_the_whole_table_and_no_group_below_k(world: WorkedTable) -> None:
-    world.write(600)
-    world.start()
-    world.wait_until_published()
+    world.serve(600)
     world.stop()
     world.write(300)
     world.recreate_topics(LIVE)
@@ -67,9 +65,7 @@ def test_an_output_recreated_between_two_workers_holds_the_whole_table_and_no_gr
 @pytest.mark.gate("a recreated output")
 @pytest.mark.slow
 def test_an_output_recreated_under_a_busy_worker_gets_the_whole_table_before_anything_else(world: WorkedTable) -> None:
-    worker = world.start()
-    world.write(600)
-    world.wait_until_published()
+    worker = world.serve(600)
     with a_reader(world) as sizes:
         for _ in range(3):
             world.write(400)
@@ -89,9 +85,7 @@ def test_an_output_recreated_under_a_busy_worker_gets_the_whole_table_before_any
 def test_a_reader_that_began_before_the_output_was_recreated_shows_whole_tables_and_then_has_to_begin_again(
     world: WorkedTable,
 ) -> None:
-    world.start()
-    world.write(600)
-    world.wait_until_published()
+    world.serve(600)
     with Subscription(load_table(world.table), world.bootstrap) as people:
         people.catch_up()
         before = people.frame()
@@ -106,9 +100,7 @@ def test_a_reader_that_began_before_the_output_was_recreated_shows_whole_tables_
 
 @pytest.mark.slow
 def test_an_output_recreated_while_nothing_happens_is_filled_within_seconds(world: WorkedTable) -> None:
-    world.start()
-    world.write(600)
-    world.wait_until_published()
+    world.serve(600)
     world.recreate_topics(LIVE)
     wait_until(lambda: all(world.ends(LIVE)), 60, world.logs)
     assert_output_as_expected(world)
@@ -117,9 +109,7 @@ def test_an_output_recreated_while_nothing_happens_is_filled_within_seconds(worl
 @pytest.mark.gate("a recreated input")
 @pytest.mark.slow
 def test_an_input_recreated_under_a_busy_worker_is_not_read_as_the_old_one(world: WorkedTable) -> None:
-    worker = world.start()
-    world.write(2000)
-    world.wait_until_published()
+    worker = world.serve(2000)
     before, published = world.metas(), world.ends(LIVE)
     world.recreate_topics(CHANGES)
     world.write(4000)
@@ -132,9 +122,7 @@ def test_an_input_recreated_under_a_busy_worker_is_not_read_as_the_old_one(world
 
 @pytest.mark.slow
 def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(world: WorkedTable) -> None:
-    world.start()
-    world.write(600)
-    world.wait_until_published()
+    world.serve(600)
     with a_reader(world) as sizes:
         wait_until(lambda: bool(sizes), 60, world.logs)
         world.recreate_topics(CHANGES)
@@ -143,9 +131,7 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
         assert world.workers[0].ended() == 2, world.logs()
         assert remedies.begin_anew(world.name) in world.logs()
         world.must("reload", "--from-source", "topic")
-        world.write(300)
-        world.start()
-        world.wait_until_published()
+        world.serve(300)
     assert min(sizes) >= K
     for shard, (meta, messages) in enumerate(zip(world.metas(), world.changes.messages, strict=True)):
         rows, n_letters = expected(world.table, shard, messages, SHARDS, meta.secret)
@@ -155,9 +141,7 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
 
 @pytest.mark.slow
 def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_works(world: WorkedTable) -> None:
-    world.start()
-    world.write(600)
-    world.wait_until_published()
+    world.serve(600)
     world.stop()
     world.recreate_topics(POSITIONS)
     assert world.start().ended() == 2
@@ -174,9 +158,7 @@ def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_wor
 
 @pytest.mark.slow
 def test_redis_and_positions_cleared_without_the_output_is_refused(world: WorkedTable) -> None:
-    world.start()
-    world.write(600)
-    world.wait_until_published()
+    world.serve(600)
     world.stop()
     world.recreate_topics(POSITIONS)
     world.lose_redis()
@@ -188,9 +170,7 @@ def test_redis_and_positions_cleared_without_the_output_is_refused(world: Worked
 @pytest.mark.slow
 @pytest.mark.parametrize("busy", [False, True])
 def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world: WorkedTable, busy: bool) -> None:
-    worker = world.start()
-    world.write(1000)
-    world.wait_until_published()
+    worker = world.serve(1000)
     letters = world.ends(DEAD_LETTERS)
     grow(world.bootstrap, world.input, 6)
     before = world.metas()
@@ -205,9 +185,7 @@ def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world:
 
 @pytest.mark.slow
 def test_dead_letters_recreated_are_a_new_beginning(world: WorkedTable) -> None:
-    worker = world.start()
-    world.write(300)
-    world.wait_until_published()
+    worker = world.serve(300)
     world.recreate_topics(DEAD_LETTERS)
     world.write(300)
     world.wait_until_published()

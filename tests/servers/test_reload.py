@@ -185,9 +185,7 @@ def assert_holds_since_begun(world: WorkedTable, wanted: set[str]) -> None:
 
 @pytest.mark.slow
 def test_the_input_is_read_again_under_another_table_yaml(world: WorkedTable) -> None:
-    world.start()
-    world.write(800)
-    world.wait_until_published()
+    world.serve(800)
     world.kill()
     before = world.source_keys()
     world.edit_yaml("k: 3", "k: 5")

@@ -26,9 +26,7 @@ def test_a_worker_is_seen_at_work_and_missed_while_it_does_not_answer(
 ) -> None:
     port = free_ports(1)[0]
     world.environment |= {"STREAMER_WEB": f"127.0.0.1:{port}"}
-    worker = world.start()
-    world.write(160)
-    world.wait_until_published()
+    worker = world.serve(160)
     chromium.see()
     chromium.open(f"http://127.0.0.1:{port}/")
     chromium.has(f"Of {SHARDS}: {SHARDS} held.")

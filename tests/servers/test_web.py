@@ -81,9 +81,7 @@ def values(text: str, name: str) -> dict[tuple[str, ...], float]:
 
 
 def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: Browser) -> None:
-    world.write(600)
-    world.start()
-    world.wait_until_published()
+    world.serve(600)
     wait_until(lambda: all(shard["lag"] == 0 for shard in browser.facts()["shards"]), 20, world.logs)
 
     shards = browser.facts()["shards"]

@@ -54,9 +54,7 @@ def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: 
     world.write(500)
     wait_until(lambda: min(world.reached()) > 0, 20, world.logs)
     sleeper.process.send_signal(signal.SIGSTOP)
-    world.write(500)
-    world.start()
-    world.wait_until_published()
+    world.serve(500)
     sleeper.process.send_signal(signal.SIGCONT)
     world.write(500)
     world.wait_until_published()
@@ -67,9 +65,7 @@ def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: 
 @pytest.mark.slow
 def test_shards_whose_redis_keys_are_gone_are_refused_until_a_former_copy_is_restored(world: WorkedTable) -> None:
     """Their secrets went with the keys: the input alone gives another table than the published one."""
-    dropper = world.start()
-    world.write(400)
-    world.wait_until_published()
+    dropper = world.serve(400)
     copy = world.copy_redis()
     world.write(600)
     world.wait_until_published()

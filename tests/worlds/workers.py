@@ -150,6 +150,13 @@ class WorkedTable:
         self.workers.append(worker)
         return worker
 
+    def serve(self, count: int) -> Worker:
+        """A worker that has published so many random changes."""
+        worker = self.start()
+        self.write(count)
+        self.wait_until_published()
+        return worker
+
     def stop(self) -> None:
         """Ends all workers by SIGTERM; each has to end well."""
         for worker in self.workers:
