@@ -1,7 +1,7 @@
-"""`streamer reload` and `streamer load` on a real Kafka and Redis: what a worker refuses, they repair as it says.
+"""`streamer reload` and `streamer load` on a real Kafka and Redis: they repair what a worker refuses, as it says.
 
-Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load and of what both run by:
-streamer.cli.stream.bootstrap finds, streamer.cli.stream.bootstrap reads and streamer.cli.stream.bootstrap writes.
+Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load, and of streamer.cli.stream.bootstrap,
+by which both run.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ NEEDED = {
     "skip": ("--shard", "0", "--offset", "1"),
     "reload": ("--from-source", ROWS),
 }
-"""What a command must be told beside its table."""
+"""What a command needs besides its table."""
 
 ASK_NO_SERVER = {"config", "connect source", "connect view", "demo"}
-"""Commands that name servers and ask none; without them, the demo has its own."""
+"""Commands that have options for servers and ask none; the demo has servers of its own."""
 
 WRONG = {
     "anonymize": (*TABLE, ROWS, "-o", ROWS),

@@ -78,7 +78,7 @@ class AskedKafka(NoKafka):
 
 
 class SlowBroker:
-    """An answer tells the topics as they were when the question was put."""
+    """An answer has the topics as they were when the question came."""
 
     def __init__(self) -> None:
         self.id = "first"

@@ -45,7 +45,7 @@ from worlds.small_tables import CITY, YEARS, table
 
 
 class SaysState(Protocol):
-    """Whoever knows the state of an input."""
+    """What knows the state of an input."""
 
     def state(self) -> InputState: ...
 
@@ -149,7 +149,7 @@ class Driven:
 
     @property
     def published_anew(self) -> bool:
-        """Whether the last take-over gave an output that was recreated the whole table."""
+        """Whether the last take-over published the whole table into a recreated output."""
         return self.machine.standing is Consistency.EMPTIED
 
 

@@ -1,4 +1,4 @@
-"""What every store must do, as one suite: `test_store_memory` and `test_store_redis` run it on each kind of store.
+"""What every store must do, as one suite that is run on each kind of store.
 
 A subclass says with the fixture `open_store` how to reach a server; every call is a client of its own.
 """

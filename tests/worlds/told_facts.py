@@ -1,4 +1,4 @@
-"""What a worker reports of itself at /facts, made up: a calm table, from which a test changes what it is about."""
+"""What a worker reports at /facts, made up: a table at rest, of which a test changes what it is about."""
 
 from __future__ import annotations
 

@@ -475,6 +475,8 @@ class Twin:
         return not self.differ(one, other)
 
 
+# -- local repair: every row of every group is tried against every other group -----------------------------------------
+
 NEAREST, ROWS_AT_MOST, SPENT_PER_K = 8, 64, 16
 NEIGHBOURS, ROWS_TOGETHER = 4, 256
 
@@ -657,6 +659,8 @@ def cut_with_neighbour(twin: Twin, number: int) -> Move | None:
     twin.form(second, smaller)
     return Move(1 + rows, {number, other}, [])
 
+
+# -- the engine beside its twin ---------------------------------------------------------------------------------------
 
 SECRETS = st.binary(min_size=16, max_size=16)
 

@@ -1,4 +1,4 @@
-"""The judge of the pipeline finds what is wrong: each fault put in by hand is told, and nothing where there is none."""
+"""The judge of the pipeline finds each fault that is put in by hand, and nothing if there is none."""
 
 from __future__ import annotations
 
