@@ -70,6 +70,18 @@ def slots_of(s: Shard, g: int) -> list[int]:
     return slots
 
 
+def places_by_number(s: Shard) -> dict[int, int]:
+    """Where each QI group stands, by its number."""
+    used = range(int(s.state.groups_used[0]))
+    return {int(s.groups.group[g].number): g for g in used if s.groups.group[g].alive}
+
+
+def box_of(s: Shard, g: int) -> tuple[int, int]:
+    """First and last cell of a QI group's only column."""
+    lo, hi = s.groups.box[g, (LO, HI), 0].tolist()
+    return lo, hi
+
+
 def _check_rows(s: Shard, alive: list[int]) -> None:
     for g in alive:
         members = members_of(s, g)
@@ -209,21 +221,17 @@ class CoreTable:
 
     def group(self, number: int) -> int:
         """The place of a QI group."""
-        group = self.s.groups.group[: self.held.say("groups_used")]
-        return int(np.flatnonzero((group.number == number) & (group.alive == 1))[0])
+        return places_by_number(self.s)[number]
 
     def numbers(self) -> list[int]:
-        group = self.s.groups.group[: self.held.say("groups_used")]
-        return sorted(group.number[group.alive == 1].tolist())
+        return sorted(places_by_number(self.s))
 
     def members(self, number: int) -> list[int]:
         """Places, in no order."""
-        group = self.s.groups.group[self.group(number)]
-        return [int(place) for place in self.s.groups.pool[0, group.block : group.block + group.members]]
+        return members_of(self.s, self.group(number))
 
     def slots(self, number: int) -> list[str]:
-        group = self.s.groups.group[self.group(number)]
-        numbers = self.s.groups.pool[1, group.block : group.block + group.members].tolist()
+        numbers = slots_of(self.s, self.group(number))
         return [b"".join(self.texts.things[one] or ()).decode() for one in numbers]
 
     def cells(self, number: int) -> list[int]:
@@ -233,8 +241,7 @@ class CoreTable:
         return {number: self.cells(number) for number in self.numbers()}
 
     def box(self, number: int) -> tuple[int, int]:
-        g = self.group(number)
-        return int(self.s.groups.box[g, LO, 0]), int(self.s.groups.box[g, HI, 0])
+        return box_of(self.s, self.group(number))
 
 
 YearOperation = tuple[int, int, int, int, int, int]
@@ -285,24 +292,18 @@ class CoreShard:
 
     def place_of(self, number: int) -> int:
         """Where the QI group of this number stands."""
-        (g,) = [g for g in self.alive() if self.s.groups.group[g].number == number]
-        return g
-
-    def alive(self) -> list[int]:
-        return [g for g in range(int(self.s.state.groups_used[0])) if self.s.groups.group[g].alive]
+        return places_by_number(self.s)[number]
 
     def groups(self) -> dict[int, set[int]]:
         """Members by number."""
-        return {int(self.s.groups.group[g].number): set(members_of(self.s, g)) for g in self.alive()}
+        return {number: set(members_of(self.s, g)) for number, g in places_by_number(self.s).items()}
 
     def box(self, number: int) -> tuple[int, int]:
-        lo, hi = self.s.groups.box[self.place_of(number), (LO, HI), 0].tolist()
-        return lo, hi
+        return box_of(self.s, self.place_of(number))
 
     def slots(self, number: int) -> str:
         """Letters by slot."""
-        group = self.s.groups.group[self.place_of(number)]
-        return "".join(chr(97 + v) for v in self.s.groups.pool[1, group.block : group.block + group.members].tolist())
+        return "".join(chr(97 + v) for v in slots_of(self.s, self.place_of(number)))
 
 
 NUMBER, NEXT = 3, 8
