@@ -34,9 +34,9 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import CONFIG, VARIABLES, servers_of
 from streamer.reader import Subscription
 from worlds.checkout import PATIENTS
+from worlds.http_servers import Endpoint, unsigned_token
 from worlds.kafka_and_redis import write
 from worlds.patients import random_values
-from worlds.token_endpoint import Endpoint, unsigned_token
 from worlds.workers import Worker, wait_until
 
 CANARY = "canary-7Q-secret"

@@ -15,7 +15,8 @@ from agents.web.service import page
 from servers.broker.servers import free_ports
 from servers.browser import CONTRAST_MIN, Browser
 from worlds.patients import CANARY
-from worlds.told_facts import facts, shard
+from worlds.status_facts import facts
+from worlds.status_facts import shard_as_json as shard
 from worlds.workers import SHARDS, WorkedTable
 
 pytestmark = pytest.mark.night

@@ -19,7 +19,7 @@ from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
-from worlds.token_endpoint import Endpoint
+from worlds.http_servers import Endpoint
 
 # A batch of the input is what comes within the table's limits, in the client's order; its errors are told as ours.
 

@@ -19,7 +19,7 @@ from streamer.table.files import read_rows
 from streamer.table.schema import KeptColumn
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
-from worlds.drafting import begun, init, write
+from worlds.people_files import begun, init, write
 
 # -- the whole way --------------------------------------------------------------------------------------------------
 
