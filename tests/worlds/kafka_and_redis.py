@@ -54,16 +54,18 @@ def delete_topics(bootstrap: str, table_name: str, *kinds: str) -> None:
 
 
 def make_topics_again(bootstrap: str, table_name: str, *kinds: str, shards: int = 4, form: str = ROWS) -> None:
-    """Creates deleted topics of a table, as soon as the old ones are gone."""
+    """Creates deleted topics of a table, each as soon as the old one is gone."""
     deadline = monotonic() + DELETED_SECONDS_MAX
-    others = {topic.kind: 0 for topic in topics_of(table_name, form) if topic.kind not in kinds}
-    while True:
-        try:
-            return make_topics(bootstrap, table_name, shards, others, form=form)
-        except KafkaException:
-            if monotonic() > deadline:
-                raise
-            sleep(0.02)
+    for kind in kinds:
+        others = {topic.kind: 0 for topic in topics_of(table_name, form) if topic.kind != kind}
+        while True:
+            try:
+                make_topics(bootstrap, table_name, shards, others, form=form)
+                break
+            except KafkaException:
+                if monotonic() > deadline:
+                    raise
+                sleep(0.02)
 
 
 def recreate_topics(bootstrap: str, table_name: str, *kinds: str, shards: int = 4, form: str = ROWS) -> None:
