@@ -16,8 +16,8 @@ from streamer.incremental.topics import topic_name, topics_of
 from streamer.table.schema import ROWS
 
 SECONDS_MAX = 100.0
-DELETED_SECONDS_MAX = 20.0
-"""How long a deleted topic may stand in the way of a new one."""
+DELETED_SECONDS_MAX, MARKED_SECONDS_MAX = 20.0, 2.0
+"""How long a deleted topic may stand in the way of a new one, and how long markers of transactions may take."""
 
 
 def fresh_name() -> str:
@@ -123,7 +123,10 @@ def write(bootstrap: str, topic: str, records: Iterable[tuple[int, bytes | None,
 
 
 def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str = "read_committed") -> list[Message]:
-    """All records of one partition, from the start to the end that it has now."""
+    """All records of one partition, from the start to the end that it has now.
+
+    A transaction that has ended just now may not be marked yet: it is waited for, and one that stays open is not.
+    """
     topic_partition = TopicPartition(topic_name(table_name, kind), shard, 0)
     consumer = Consumer(
         {
@@ -138,15 +141,20 @@ def read(bootstrap: str, table_name: str, kind: str, shard: int, isolation: str 
     )
     consumer.assign([topic_partition])
     messages: list[Message] = []
+    seconds = SECONDS_MAX
     try:
         while True:
-            message = consumer.poll(SECONDS_MAX)
+            message = consumer.poll(seconds)
             if message is None:
+                if seconds < SECONDS_MAX:
+                    return messages
                 raise TimeoutError(f"the end of {topic_partition.topic} was not reached")
             if message.error() is None:
                 messages.append(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:
-                return messages
+                if message.offset() >= consumer.get_watermark_offsets(topic_partition, cached=True)[1]:
+                    return messages
+                seconds = MARKED_SECONDS_MAX
             else:
                 raise RuntimeError(message.error().name())
     finally:
