@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 from rich.table import Table as RichTable
 
+import ready
 from benchmarks import adult, figures_page, kinds, losses
 from benchmarks.losses import WORKLOADS
 from streamer.privacy.models import Model, k_anonymity, r_k
@@ -77,12 +78,10 @@ BARS = (
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "a few thousand rows, few tables")
     options.add_argument("--only", nargs="+", choices=list(ALGORITHMS), default=list(ALGORITHMS), metavar="NAME")
     options.add_argument("--tables", nargs="+", choices=list(WORKLOADS), metavar="TABLE")
     options.add_argument("--only-losses", action="store_true", help="no times: every table under every model")
-    options.add_argument("--quick", action="store_true", help="a few thousand rows, few tables")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     options.add_argument("--save", action="store_true", help="keep what was found for --page")
     options.add_argument("--page", action="store_true", help="measure nothing; write the page of figures")
     options.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)  # a child: one run, its memory

@@ -1,7 +1,7 @@
 """What it costs to keep a copy of the published table current: a batch of releases at several sizes of the table.
 
 Prints, per kind of copy, the time of following releases of 200 changed records, at 10,000 rows, 300,000 and a million,
-and what the larger ones cost over the smallest. What is written anew with every change costs what the table is; what
+and what the larger ones cost over the smallest. What is written again with every change costs what the table is; what
 follows costs what the release is.
 """
 

@@ -6,7 +6,7 @@ incremental table over that of fresh runs on the same rows, of `ordered`, the de
 and the records that were published per change since the point before. Once without local repair, and once for every
 price (`engine: {repair: ...}`) that is asked for. At every point a worker's default trigger (`rebuild: {drift: 1.2}`)
 is asked as well; where it is due somewhere, the same course is run once more with the rebuilds that it begins, and what
-these publish is told beside what the changes publish. `--plot` draws loss and records along the changes, as SVG.
+these publish is reported beside what the changes publish. `--plot` draws loss and records along the changes, as SVG.
 `--model` takes the census with occupation as the sensitive column, and tables that ask for more than k; fresh runs ask
 for the same.
 
@@ -16,7 +16,6 @@ for the same.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator
@@ -60,7 +59,7 @@ MODELS = [name for asked in adult.MODELS_ASKED.values() for name in asked]
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "a tenth of the events, one setting, two points")
     options.add_argument("--events", type=int, default=75_000)
     options.add_argument("--points", type=int, default=5)
     options.add_argument("--repair", type=float, nargs="*", default=[float(REPAIR)], metavar="PRICE")
@@ -68,8 +67,6 @@ def main() -> None:
     options.add_argument("--grid", type=int, nargs="+", default=[1, 5])
     options.add_argument("--model", nargs="+", default=[PLAIN], choices=[PLAIN, *MODELS], metavar="NAME")
     options.add_argument("--plot", type=Path, metavar="FILE", help="draw loss and records along the changes, as SVG")
-    options.add_argument("--quick", action="store_true", help="a tenth of the events, one setting, two points")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
     ready.compiled()
     grids = [1] if chosen.quick else chosen.grid

@@ -16,11 +16,9 @@ Each worker is one process. The servers are those of the tests, or the ones that
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -35,7 +33,6 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from servers.broker import ways
 from streamer.grouping import first_groups
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.replay import encode_initial
@@ -49,33 +46,26 @@ from streamer.table.files import read_rows
 from streamer.table.yaml.loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
 from worlds import adult_people
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 WARM_UP_SECONDS = 2
 """So many seconds' worth of events go first where latency is measured, and are not counted."""
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "3,000 rows and changes, one round, 3 seconds")
     options.add_argument("--events", type=int, default=60_000, help="changes in the backlog")
     options.add_argument("--rounds", type=int, default=2, help="turns of each worker")
     options.add_argument("--seconds", type=float, default=20.0, help="how long latency is measured")
-    options.add_argument("--quick", action="store_true", help="3,000 rows and changes, one round, 3 seconds")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
     ready.compiled()
     people = adult_people.read_people(adult.folder())
     if chosen.quick:
         people = dict(islice(people.items(), 3000))
         chosen.events, chosen.rounds, chosen.seconds = 3000, 1, 3.0
-    with tempfile.TemporaryDirectory() as directory:
-        servers = ways.find(Path(directory) / "servers")
-        servers.start()
-        try:
-            world = World(servers.kafka_bootstrap, servers.redis_url, Path(directory), people)
-            figures = measure(world, chosen.events, chosen.rounds, chosen.seconds)
-        finally:
-            servers.stop()
+    with ready.servers() as (servers, directory):
+        world = World(servers.kafka_bootstrap, servers.redis_url, directory, people)
+        figures = measure(world, chosen.events, chosen.rounds, chosen.seconds)
     if not chosen.json:
         show(figures)
     print(json.dumps({"benchmark": "end_to_end", **figures}))

@@ -1,8 +1,8 @@
-"""What docs/explanation/figures.md says of whole tables, made from what `batch.py` found and nobody's memory.
+"""What docs/explanation/figures.md says of whole tables, made from what `batch.py` found and no one's memory.
 
 `batch.py --save` keeps what it found in docs/benchmarks/batch.json; `batch.py --page` writes the sentences that
 follow from that file into the page, and a test compares both. A paragraph is known by its first words, a row of the
-table of figures by its first cell; nothing else of the page is touched. What was not measured is not told: without
+table of figures by its first cell; nothing else of the page is touched. What was not measured is not mentioned: without
 times there is no sentence on times, and the row on them stays as it is.
 """
 
@@ -158,7 +158,7 @@ def _units(found: Found) -> dict[str, list[float]]:
 def _times(found: Found) -> Iterator[str]:
     units = _units(found)
     for name in sorted(units, key=lambda name: (name != DEFAULT_ALGORITHM, units[name][0])):
-        ends = [units[name][0], *units[name][2:]]  # the table in the middle is not told
+        ends = [units[name][0], *units[name][2:]]  # the table in the middle is left out
         yield f"`{name}` {' / '.join(_two_digits(one) for one in ends)}"
 
 

@@ -40,7 +40,6 @@ from rich.table import Table as RichTable
 import adult
 import ready
 from end_to_end import passthrough_rate, placed
-from servers.broker import ways
 from streamer.grouping import first_groups
 from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.release.records import outgoing
@@ -58,15 +57,13 @@ T = TypeVar("T")
 
 SEED = 1
 CHANGED = 0.2
-"""Share of the values of a person drawn again that are somebody else's."""
+"""Share of the values of a person drawn again that are someone else's."""
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "5,000 rows and messages")
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--events", type=int, default=60_000, help="messages that are passed through")
-    options.add_argument("--quick", action="store_true", help="5,000 rows and messages")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     options.add_argument("--phases-of", nargs=2, metavar=("TABLE", "ROWS"), help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.phases_of:
@@ -75,14 +72,9 @@ def main() -> None:
     rows, events = (5_000, 5_000) if chosen.quick else (chosen.rows, chosen.events)
     ready.compiled()
     people = adult_people.read_people(adult.folder())
-    with tempfile.TemporaryDirectory() as directory:
-        servers = ways.find(Path(directory) / "servers")
-        servers.start()
-        try:
-            world = World(servers.kafka_bootstrap, servers.redis_url, Path(directory), people)
-            figures = measure(world, rows, events)
-        finally:
-            servers.stop()
+    with ready.servers() as (servers, directory):
+        world = World(servers.kafka_bootstrap, servers.redis_url, directory, people)
+        figures = measure(world, rows, events)
     if not chosen.json:
         show(figures)
     print(json.dumps({"benchmark": "first_load", **figures}))

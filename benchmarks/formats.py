@@ -10,7 +10,6 @@ key and value.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 from rich.table import Table as RichTable
 
+import ready
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.formats.live_format import LiveFormat, live_format
 from streamer.incremental.release.changelog import Changelog
@@ -51,9 +51,7 @@ class Ids:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--quick", action="store_true", help="a thousand records")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options = ready.options(__doc__, "a thousand records")
     chosen = options.parse_args()
     records = QUICK_RECORDS if chosen.quick else RECORDS
     found = {str(batch): measured(batch, records) for batch in BATCHES}

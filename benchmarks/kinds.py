@@ -131,7 +131,7 @@ def stroke() -> Microdata:
 def cmc(drafted: bool = False) -> Microdata:
     """1,473 rows, 9 quasi-identifiers, three sensitive values.
 
-    drafted: with the wider domains of a table.yaml that nobody has looked over, and so NODES_OF_DRAFTED_CMC nodes in
+    drafted: with the wider domains of a table.yaml that no one has looked over, and so NODES_OF_DRAFTED_CMC nodes in
     the lattice of its levels.
     """
     n, rng = 1_473, np.random.default_rng(2)

@@ -10,10 +10,8 @@ and trims its outbox.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+import ready
 from streamer.table.row import Row
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -28,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from servers.broker import ways
 from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store.base import Commit, Meta
@@ -43,18 +41,11 @@ STEP_ROWS, STEP_ENTRIES = 100_000, 20_000
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "20,000 rows")
     options.add_argument("--rows", type=int, default=1_000_000)
-    options.add_argument("--quick", action="store_true", help="20,000 rows")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        servers = ways.find(Path(directory))
-        servers.start_redis()
-        try:
-            figures = measure(servers.redis_url, 20_000 if chosen.quick else chosen.rows)
-        finally:
-            servers.stop()
+    with ready.servers(kafka=False) as (servers, _):
+        figures = measure(servers.redis_url, 20_000 if chosen.quick else chosen.rows)
     if not chosen.json:
         show(figures)
     print(json.dumps(figures))

@@ -1,10 +1,10 @@
-"""What it costs a worker to be looked at: changes with nobody watching, and with pages and Prometheus.
+"""What it costs a worker to be looked at: changes with no one watching, and with pages and Prometheus.
 
 The people are those of `first_load.py`, in four shards, loaded as messages; the table grows from size to size. Then the
 worker gets changes as fast as they come (40 % inserts, 30 % deletes, 30 % modifies), again and again, in turns:
 
 off      without `--web`
-alone    with `--web`, and nobody asks
+alone    with `--web`, and no one asks
 watched  three status pages are open, each asking every five seconds, and Prometheus asks every second, fifteen times as
          often as it does by default
 
@@ -16,11 +16,9 @@ the same time, both as ratios to `off`; and the most milliseconds that /metrics 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -39,7 +37,6 @@ import adult
 import ready
 from end_to_end import loaded, placed, rate, streamer_worker
 from first_load import drawn
-from servers.broker import ways
 from servers.broker.servers import free_ports
 from workers import SHARDS, Input, Placed, Positions, Worker, World
 from worlds import adult_people
@@ -54,28 +51,21 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "2,000 rows and changes, one round")
     options.add_argument("--rows", type=int, nargs="+", default=[10_000, 300_000, 1_000_000])
     options.add_argument("--events", type=int, default=60_000, help="changes in each turn")
     options.add_argument("--rounds", type=int, default=2, help="turns of each way")
-    options.add_argument("--quick", action="store_true", help="2,000 rows and changes, one round")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
     if chosen.quick:
         chosen.rows, chosen.events, chosen.rounds = [2_000], 2_000, 1
     ready.compiled()
     people = list(adult_people.read_people(adult.folder()).values())
-    with tempfile.TemporaryDirectory() as directory:
-        servers = ways.find(Path(directory) / "servers")
-        servers.start()
-        try:
-            world = World(servers.kafka_bootstrap, servers.redis_url, Path(directory), {})
-            sizes = []
-            for rows in chosen.rows:
-                world.people = {person["id"]: person for person in drawn(people, rows)}
-                sizes.append(measure(world, chosen.events, chosen.rounds))
-        finally:
-            servers.stop()
+    with ready.servers() as (servers, directory):
+        world = World(servers.kafka_bootstrap, servers.redis_url, directory, {})
+        sizes = []
+        for rows in chosen.rows:
+            world.people = {person["id"]: person for person in drawn(people, rows)}
+            sizes.append(measure(world, chosen.events, chosen.rounds))
     if not chosen.json:
         show(sizes)
     print(json.dumps({"benchmark": "page", "events": chosen.events, "sizes": sizes}))

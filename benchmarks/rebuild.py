@@ -1,4 +1,4 @@
-"""What a rebuild gains and costs: loss, rows published again, time, how well drift is told, and what changes wait.
+"""What a rebuild gains and costs: loss, rows published again, time, how well drift is estimated, and what changes wait.
 
     python benchmarks/rebuild.py [--rows 30000 100000] [--repair 0 0.02] [--region-rows N] [--seconds 20] [--quick]
                                  [--json]
@@ -12,10 +12,8 @@ request to rebuild all shards; and once more while it works off a backlog of cha
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -35,7 +33,6 @@ from rich.table import Table as RichTable
 import adult
 import ready
 from end_to_end import WARM_UP_SECONDS, loaded, placed, streamer_worker
-from servers.broker import ways
 from streamer.grouping import groups_anew, groups_by
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.replacing import Region
@@ -50,7 +47,7 @@ from streamer.table.schema import REPAIR, Table
 from worker_rebuilds import ALGORITHM, estimated, replaced
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, World
 from worlds import adult_people
-from worlds.kafka_side import write
+from worlds.kafka_and_redis import write
 
 TURNS = 5
 TURNS_OF_MANY_ROWS, MANY_ROWS = 2, 500_000
@@ -59,15 +56,13 @@ K = 5
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "3,000 rows, 3 seconds")
     options.add_argument("--rows", type=int, nargs="*", default=[30_000, 100_000], help="rows of a shard")
     options.add_argument("--repair", type=float, nargs="+", default=[0.0, float(REPAIR)], help="prices of local repair")
     options.add_argument(
         "--seconds", type=float, default=20.0, help="how long changes come before the rebuild; 0: none"
     )
     options.add_argument("--region-rows", type=int, help="of a region, rebuilt or sampled [default: as a worker does]")
-    options.add_argument("--quick", action="store_true", help="3,000 rows, 3 seconds")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
     ready.compiled()
     if chosen.quick:
@@ -174,14 +169,9 @@ def replaced_rows(engine: Engine, region: Region, groups: Sequence[np.ndarray[An
 def behind_a_stream(seconds: float, quick: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """What changes wait for a rebuild of all shards, and how fast they go on meanwhile."""
     people = dict(islice(adult_people.read_people(adult.folder()).items(), 3_000 if quick else None))
-    with tempfile.TemporaryDirectory() as directory:
-        servers = ways.find(Path(directory) / "servers")
-        servers.start()
-        try:
-            world = World(servers.kafka_bootstrap, servers.redis_url, Path(directory), people)
-            return waited(world, seconds), worked(world, 6_000 if quick else BACKLOG)
-        finally:
-            servers.stop()
+    with ready.servers() as (servers, directory):
+        world = World(servers.kafka_bootstrap, servers.redis_url, directory, people)
+        return waited(world, seconds), worked(world, 6_000 if quick else BACKLOG)
 
 
 def worked(world: World, backlog: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ meanwhile.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -34,10 +33,8 @@ ROWS_MAX = (20_000, 5_000, 2_500, 1_000)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, "a tenth of the events, two sizes, one rebuild")
     options.add_argument("--events", type=int, default=15_000)
-    options.add_argument("--quick", action="store_true", help="a tenth of the events, two sizes, one rebuild")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     chosen = options.parse_args()
     ready.compiled()
     sizes, turns = (ROWS_MAX[:2], 1) if chosen.quick else (ROWS_MAX, TURNS)

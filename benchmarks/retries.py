@@ -1,7 +1,7 @@
 """What it costs to try refused messages again: reading what lies behind them once more, over applying it.
 
 The table is Adult in one shard without servers, then changes (40 % inserts, 30 % deletes, 30 % modifies) as plain JSON
-messages. Some of the first are passed over, as `streamer skip` has it, and tried again from behind all others.
+messages. Some of the first are skipped, as `streamer skip` has it, and tried again from behind all others.
 
 reading    Seconds of `Retrial` over those in which the shard's own loop applies as many messages, at three distances,
            for one message and hundreds at once. The loop commits to memory; with Redis and Kafka it takes longer.
@@ -14,7 +14,6 @@ Seconds are those of the processor, so that neighbours disturb them less.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -46,7 +45,7 @@ from streamer.table.files import read_rows
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 from worlds import adult_people
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,7 @@ class Nowhere:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--quick", action="store_true", help="2,000 people and 3,000 changes")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
+    options = ready.options(__doc__, "2,000 people and 3,000 changes")
     chosen = options.parse_args()
     ready.compiled()
     figures = measure(QUICK if chosen.quick else Sizes())

@@ -30,7 +30,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -51,7 +50,6 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from servers.broker import ways
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.events.changes import Change, DeleteWhere, Insert, ModifyWhere
@@ -117,12 +115,10 @@ class Options:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = ready.options(__doc__, f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     options.add_argument("--rows-max", type=int, default=1_000_000)
     options.add_argument("--repair", type=float, default=0.0, help="price of local repair, for the part `engine`")
-    options.add_argument("--quick", action="store_true", help=f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
-    options.add_argument("--json", action="store_true", help="print the JSON object alone")
     options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     ready.compiled()
@@ -345,16 +341,11 @@ def place_of(row: Row, table: Table) -> dict[str, str]:
 
 def takeover_part(options: Options) -> Figures:
     rows = options.bounded(TAKEOVER_ROWS, "takeover")
-    with tempfile.TemporaryDirectory() as directory:
-        servers = ways.find(Path(directory))
-        servers.start_redis()
-        try:
-            write_shard(servers.redis_url, people(rows))
-            gc.collect()
-            command = [sys.executable, __file__, "--take-over", servers.redis_url]
-            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        finally:
-            servers.stop()
+    with ready.servers(kafka=False) as (servers, _):
+        write_shard(servers.redis_url, people(rows))
+        gc.collect()
+        command = [sys.executable, __file__, "--take-over", servers.redis_url]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figures: Figures = json.loads(told)
     return figures
 

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import adult
 from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
 from worlds import adult_people
-from worlds.kafka_side import fresh_name, make_topics, write
+from worlds.kafka_and_redis import fresh_name, make_topics, write
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARDS = 4
@@ -95,7 +95,7 @@ class Positions:
                 "group.id": "benchmark",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
-                "log_level": 0,  # what a stopped server means is not told by its clients
+                "log_level": 0,  # what a stopped server means is not logged by its clients
             }
         )
         self._consumer.assign([TopicPartition(topic_name(name, POSITIONS), shard, 0) for shard in range(SHARDS)])

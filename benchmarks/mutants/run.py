@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text(encoding="utf-8"))
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
-os.environ["NUMBA_CACHE_DIR"] = "/nonexistent"  # so that nobody looks for machine code
+os.environ["NUMBA_CACHE_DIR"] = "/nonexistent"  # so that no one looks for machine code
 sys.path.append(str(Path(sys.prefix) / "cosmic-ray"))  # after the project's own libraries, where they share some
 
 import hypothesis  # noqa: E402

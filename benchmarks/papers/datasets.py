@@ -76,11 +76,6 @@ def heights(microdata: Microdata) -> list[Height]:
     return found
 
 
-def full_height(microdata: Microdata) -> int:
-    """Sum of the heights of all hierarchies."""
-    return sum(height.our_height for height in heights(microdata))
-
-
 def largest_share(microdata: Microdata, level: int) -> tuple[int, int]:
     """Rows of the most frequent ancestor of the sensitive values at a level, and all rows."""
     return int(np.bincount(microdata.subject(Subject(0, level))).max()), len(microdata)

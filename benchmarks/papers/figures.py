@@ -2,7 +2,7 @@
 
 A claim of a paper is taken apart into sentences (`Check`), the heart of it first. Each is held against every point of
 the curves that it speaks of, and what is written down is at how many of them it is true. The verdict follows from
-these counts alone (`verdict`), so nobody writes it by hand. Figures are rounded to six digits when they are made: the
+these counts alone (`verdict`), so no one writes it by hand. Figures are rounded to six digits when they are made: the
 texts, the plots and results.json show the same ones.
 """
 

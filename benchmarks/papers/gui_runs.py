@@ -1,6 +1,6 @@
 """Gui et al. 2020: which runs are made, and what is kept of each.
 
-Mondrian holds k alone, as in the paper. Beside it stands Mondrian under GDPPR's own model, (r, k): without it nobody
+Mondrian holds k alone, as in the paper. Beside it stands Mondrian under GDPPR's own model, (r, k): without it no one
 could tell the algorithm's part from the model's. The paper's hierarchy of occupations is not known. ARX's has few
 parents, so the paper's r = 0.25 cannot hold at its level 1 whatever is published: no r below the largest parent's
 share of all rows can. Level 1 is run with R_PARENTS, and r = 0.25 is run at level 0, where every occupation stands for

@@ -1,4 +1,4 @@
-"""Song et al. 2009: what keeping a table current costs and keeps, beside making it anew. The paper has no experiments.
+"""Song et al. 2009: what keeping a table current costs and keeps, beside making it again. The paper has no experiments.
 
 Three questions for its claims: does the table stay k-anonymous and in step with its source, and at what information
 loss; what do n changes cost beside one full run; how much of the published table do n changes touch.
@@ -241,7 +241,7 @@ def _fewer(kept: list[float], name: str, shares: list[float], at: tuple[int, ...
 
 
 def _tables(live: Live) -> dict[str, dict[str, tuple[int, ...]]]:
-    """What is published of every source row: kept current, and made anew by every full run."""
+    """What is published of every source row: kept current, and made again by every full run."""
     keys, rows = live.microdata()
     tables = {CURRENT: live.boxes()}
     for algorithm in FULL_RUNS:

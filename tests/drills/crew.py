@@ -45,7 +45,7 @@ class Crew:
         self._supervisor.start()
 
     def stop(self, seconds_max: float = END_SECONDS_MAX) -> list[int]:
-        """Ends all workers by SIGTERM, and the supervision; returns their exit codes. `start` begins anew."""
+        """Ends all workers by SIGTERM, and the supervision; returns their exit codes. `start` begins again."""
         self._end_supervision()
         for worker in self._workers:
             worker.send_signal(signal.SIGTERM)

@@ -15,9 +15,8 @@ from streamer.errors import ServerUnreachable
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import fresh_name, make_topics
+from worlds.kafka_and_redis import copy_of, fresh_name, make_topics
 from worlds.patients import CANARY, write_table
-from worlds.redis_copies import copy_of
 
 SHARDS, WORKERS = 4, 2
 START_SECONDS_MAX, STALL_SECONDS_MAX, DRAIN_SECONDS_MAX = 180.0, 120.0, 180.0
@@ -45,7 +44,7 @@ class Drill:
         """The drill in numbers, as a line of the table under `COLUMNS`."""
         self.table_name = table_name
         self._name = name
-        self._servers = servers
+        self.servers = servers
         self._faults = 0
         self._load = Load(servers.kafka_bootstrap, f"{table_name}.changes", SHARDS, self.rng.randrange(1000))
         self._crew = Crew(environment, directory / "workers.log", WORKERS)
@@ -108,7 +107,7 @@ class Drill:
     # -- faults ---------------------------------------------------------------------------------------------------
 
     def strike(self, fault: Callable[[], object]) -> None:
-        """Any other fault; returns with it."""
+        """Any other fault, as one of `servers`; returns with it."""
         self._faults += 1
         fault()
 
@@ -128,37 +127,9 @@ class Drill:
         self._faults += 1
         self._crew.freeze_one(self.rng, seconds)
 
-    def kill_kafka(self) -> None:
-        self._faults += 1
-        self._servers.kill_kafka()
-
-    def start_kafka(self) -> None:
-        self._servers.start_kafka()
-
-    def freeze_kafka(self) -> None:
-        self._faults += 1
-        self._servers.freeze_kafka()
-
-    def thaw_kafka(self) -> None:
-        self._servers.thaw_kafka()
-
-    def kill_redis(self) -> None:
-        self._faults += 1
-        self._servers.kill_redis()
-
-    def start_redis(self) -> None:
-        self._servers.start_redis()
-
-    def freeze_redis(self) -> None:
-        self._faults += 1
-        self._servers.freeze_redis()
-
-    def thaw_redis(self) -> None:
-        self._servers.thaw_redis()
-
     def set_redis_back(self, seconds_min: float, seconds_max: float | None = None) -> None:
         """Redis loses what it confirmed meanwhile, and the workers are started again."""
-        copy = copy_of(self._servers.redis_url)
+        copy = copy_of(self.servers.redis_url)
         self.go_on(seconds_min, seconds_max)
         self.end_workers()
         copy.restore()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worlds.patients import write_table
-
 REGION_ROWS = 200
 
 MODELS = {
@@ -20,9 +18,7 @@ MODELS = {
 """What is written into table.yaml, by the name of the model."""
 
 
-def write_model_table(directory: Path, table_name: str, model: str, form: str = "rows") -> Path:
-    """The example's table.yaml with another model and form, in small regions, rebuilt when an operator asks."""
-    path = write_table(directory, table_name)
-    text = path.read_text().replace("privacy: {k: 3}", MODELS[model]).replace("form: rows", f"form: {form}")
-    path.write_text(f"{text}\nlimits: {{transaction_rows_max: {REGION_ROWS}}}\nrebuild: {{drift: never}}\n")
-    return path
+def ask_for_model(table: Path, model: str) -> None:
+    """Writes another model into the example's table.yaml, in small regions, rebuilt when an operator asks."""
+    text = table.read_text().replace("privacy: {k: 3}", MODELS[model])
+    table.write_text(f"{text}\nlimits: {{transaction_rows_max: {REGION_ROWS}}}\nrebuild: {{drift: never}}\n")

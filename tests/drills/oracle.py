@@ -29,8 +29,8 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
-from worlds.driven import Driven
-from worlds.kafka_side import read
+from worlds.kafka_and_redis import read
+from worlds.shards import Driven
 
 Sent = tuple[bytes, bytes | None, dict[str, bytes]]
 """Key, value and headers of a record."""

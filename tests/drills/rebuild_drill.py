@@ -16,23 +16,22 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from drills.commands import Commands
 from drills.crew import Crew
 from drills.drill import DRAIN_SECONDS_MAX, EXITS_ALLOWED, KILLED, SHARDS, START_SECONDS_MAX, WORKERS
 from drills.load import EVENTS_PER_SECOND, SourceLoad
-from drills.models import write_model_table
+from drills.models import ask_for_model
+from drills.source import COLUMNS as SOURCE_COLUMNS
 from drills.source import SourceTable
 from drills.witness import Witness
 from servers.broker.servers import Servers
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.rebuild import how_it_ended
 from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
-from streamer.incremental.store.base import Meta, Progress
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.base import Progress
 from streamer.incremental.topics import CONTROL, DEAD_LETTERS, POSITIONS, topic_name
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import write
 from worlds.patients import CANARY
+from worlds.workers import WorkedTable
 
 FIRST_ROWS = 1_600
 ANSWER_SECONDS_MAX = 240.0
@@ -54,19 +53,15 @@ class RebuildDrill:
     def __init__(
         self, name: str, servers: Servers, directory: Path, model: str, form: str, events: int = EVENTS_PER_SECOND
     ) -> None:
-        self.name, self._directory = name, directory
-        self._table_name = fresh_name()
-        table = write_model_table(directory, self._table_name, model, form)
-        make_topics(servers.kafka_bootstrap, self._table_name, SHARDS, form=form)
+        self.name, self.served = name, WorkedTable(servers, directory, SHARDS, form)
+        ask_for_model(self.served.table, model)
         self.rng = random.Random(name)
         self.source = SourceTable(SHARDS, self.rng.randrange(1_000))
-        self.commands = Commands(table, servers)
         self.figures = ""
         self._kafka = servers.kafka_bootstrap
-        self._redis = connect(servers.redis_url)
-        self._crew = Crew({**servers.environment(), "STREAMER_TABLE": str(table)}, directory / "workers.log", WORKERS)
-        self._load = SourceLoad(self._kafka, f"{self._table_name}.changes", self.source, events)
-        self._witness = Witness(table, self._kafka)
+        self._crew = Crew(self.served.environment, directory / "workers.log", WORKERS)
+        self._load = SourceLoad(self._kafka, self.served.input, self.source, events)
+        self._witness = Witness(self.served.table, self._kafka)
         self._asked: list[tuple[int, str]] = []
         self._ends: dict[tuple[int, str], Progress] = {}
         self.kills = 0
@@ -102,12 +97,12 @@ class RebuildDrill:
         self._send([(shard, CancelRebuild(shard, id_, int(time.time()))) for shard in range(SHARDS)])
 
     def talk_nonsense(self) -> None:
-        """Records that nobody can read, one for another shard, one for a shard that does not exist, one twice."""
+        """Records that no one can read, one for another shard, one for a shard that does not exist, one twice."""
         shard, id_, now = self.rng.randrange(SHARDS), f"{self.rng.getrandbits(64):x}", int(time.time())
         astray = [FullRebuild(number, f"{id_}-{number}", now) for number in ((shard + 1) % SHARDS, SHARDS + 5)]
         twice = FullRebuild(shard, id_, now)
         unreadable = [b"nonsense", b'{"command":"rebuild","shard":0}', b"", CANARY.encode()]
-        write(self._kafka, topic_name(self._table_name, CONTROL), [(shard, None, value) for value in unreadable])
+        write(self._kafka, topic_name(self.served.name, CONTROL), [(shard, None, value) for value in unreadable])
         self._send([(shard, request) for request in (*astray, twice, twice)])
 
     def until_all_are_answered(self) -> None:
@@ -134,7 +129,7 @@ class RebuildDrill:
         self.until_all_are_answered()
         codes = self._crew.stop()
         assert set(codes) <= ENDED, f"{codes}: {self._crew.last_words()}"
-        verified = self.commands.verify(self.source, self._directory)
+        verified = self.served.verify(self.source.rows.values(), SOURCE_COLUMNS)
         assert verified["rows"] == len(self.source.rows)
         self._witness.stop(verified["releases"])
         assert self._witness.outside, "no region was replaced: nothing is said about rebuilds"
@@ -153,13 +148,13 @@ class RebuildDrill:
 
     def _judge_shard(self, shard: int) -> None:
         """Nothing was applied, published or answered twice, or not at all."""
-        positions = [Position.from_json(one.value()) for one in read(self._kafka, self._table_name, POSITIONS, shard)]
+        positions = [Position.from_json(one.value()) for one in self.served.read(POSITIONS, shard)]
         assert all(a.commit < b.commit and a.next <= b.next for a, b in pairwise(positions))
-        store, meta = self._store(shard), self._meta(shard)
+        store, meta = self.served.store(shard), self.served.meta(shard)
         assert (meta.commit, meta.digest) == (positions[-1].commit, positions[-1].digest)
         assert list(store.outbox()) == []
         assert (meta.counts.messages, meta.next) == (self.source.messages[shard],) * 2
-        letters = [one.key() for one in read(self._kafka, self._table_name, DEAD_LETTERS, shard)]
+        letters = [one.key() for one in self.served.read(DEAD_LETTERS, shard)]
         assert len(set(letters)) == len(letters) == self.source.letters[shard]
         assert meta.rebuild is None
 
@@ -176,11 +171,11 @@ class RebuildDrill:
 
     def _send(self, requests: Sequence[tuple[int, FullRebuild | CancelRebuild]]) -> None:
         records = [(shard, b"rebuild", request.to_json()) for shard, request in requests]
-        write(self._kafka, topic_name(self._table_name, CONTROL), records)
+        write(self._kafka, topic_name(self.served.name, CONTROL), records)
         self._asked += dict.fromkeys((shard, request.id) for shard, request in requests)
 
     def _waiting(self) -> list[tuple[int, str]]:
-        metas = {shard: self._meta(shard) for shard in range(SHARDS)}
+        metas = self.served.metas()
         for shard, id_ in self._asked:
             ended = how_it_ended(metas[shard], id_)
             if ended is not None:
@@ -196,10 +191,4 @@ class RebuildDrill:
             time.sleep(LOOK_SECONDS)
 
     def _reached(self) -> list[int]:
-        return [self._meta(shard).next for shard in range(SHARDS)]
-
-    def _store(self, shard: int) -> RedisStore:
-        return RedisStore(self._redis, self._table_name, shard)
-
-    def _meta(self, shard: int) -> Meta:
-        return self._store(shard).meta() or Meta()
+        return [meta.next for meta in self.served.metas()]

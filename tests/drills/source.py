@@ -6,11 +6,9 @@ are refused, is said here once more, in plain Python. Primary keys and individua
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamer.incremental.events.key_form import shard_of
@@ -79,9 +77,9 @@ class SourceTable:
         self._born = 0
         self._keys: list[str] = []
 
-    def come(self, count: int) -> list[Sent]:
-        """New rows."""
-        return [self._counted(self._insert()) for _ in range(count)]
+    def come(self, count: int, shard: int | None = None) -> list[Sent]:
+        """New rows, in one shard or in all."""
+        return [self._counted(self._insert(shard)) for _ in range(count)]
 
     def more(self) -> Iterator[Sent]:
         """The next change: one message, or a statement to every shard, some of them twice."""
@@ -91,14 +89,6 @@ class SourceTable:
             yield self._refused(self._rng.choice(self._keys))
         else:
             yield self._counted(self._change())
-
-    def written(self, path: Path) -> Path:
-        """All rows as CSV."""
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(self.rows.values())
-        return path
 
     # -- single rows ------------------------------------------------------------------------------------------------
 
@@ -117,9 +107,10 @@ class SourceTable:
         self.rows[id_] |= changed
         return self._sent(id_, {"op": "modify", "key": id_, "row": changed})
 
-    def _insert(self) -> Sent:
-        self._born += 1
-        id_, rng = f"{CANARY}-{self._born}", self._rng
+    def _insert(self, shard: int | None = None) -> Sent:
+        id_, rng = self._new_id(), self._rng
+        while shard is not None and shard_of(id_.encode(), self._shards) != shard:
+            id_ = self._new_id()
         self.rows[id_] = {
             "id": id_,
             "ssn": f"{CANARY}-person-{self._born // ROWS_OF_ONE}",
@@ -131,6 +122,10 @@ class SourceTable:
         }
         self._keys.append(id_)
         return self._sent(id_, {"op": "insert", "row": self.rows[id_]})
+
+    def _new_id(self) -> str:
+        self._born += 1
+        return f"{CANARY}-{self._born}"
 
     def _refused(self, id_: str) -> Sent:
         """A message that changes nothing and is a dead letter."""

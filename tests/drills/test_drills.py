@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
 import pytest
 
 from drills.drill import Drill
+from servers.broker.servers import Servers
 from streamer.worker.settings import SESSION_SECONDS
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(420)]
+
+
+class Outage(NamedTuple):
+    """A server that is away for so many seconds, and the seconds until what is left is judged."""
+
+    begin: Callable[[Servers], None]
+    seconds: float
+    end: Callable[[Servers], None]
+    then_seconds: float
+
+
+OUTAGES = {
+    "kafka frozen past the session": Outage(Servers.freeze_kafka, SESSION_SECONDS + 5, Servers.thaw_kafka, 10),
+    # long enough for calls to be given up; when Redis wakes, it still carries out what no one waits for any more
+    "redis frozen": Outage(Servers.freeze_redis, 30, Servers.thaw_redis, 10),
+    "kafka killed": Outage(Servers.kill_kafka, 4, Servers.start_kafka, 25),
+    "redis killed": Outage(Servers.kill_redis, 5, Servers.start_redis, 10),
+}
 
 
 def test_ten_workers_killed(drill: Drill) -> None:
@@ -26,40 +49,13 @@ def test_a_worker_frozen_past_its_session(drill: Drill) -> None:
     drill.finish()
 
 
-def test_kafka_killed(drill: Drill) -> None:
+@pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES)
+def test_away(drill: Drill, outage: Outage) -> None:
     drill.go_on(8)
-    drill.kill_kafka()
-    drill.go_on(4)
-    drill.start_kafka()
-    drill.go_on(25)
-    drill.finish()
-
-
-def test_redis_killed(drill: Drill) -> None:
-    drill.go_on(8)
-    drill.kill_redis()
-    drill.go_on(5)
-    drill.start_redis()
-    drill.go_on(10)
-    drill.finish()
-
-
-def test_kafka_frozen_past_the_session(drill: Drill) -> None:
-    drill.go_on(8)
-    drill.freeze_kafka()
-    drill.go_on(SESSION_SECONDS + 5)
-    drill.thaw_kafka()
-    drill.go_on(10)
-    drill.finish()
-
-
-def test_redis_frozen(drill: Drill) -> None:
-    """Long enough for calls to be given up; when Redis wakes, it still carries out what nobody waits for any more."""
-    drill.go_on(8)
-    drill.freeze_redis()
-    drill.go_on(30)
-    drill.thaw_redis()
-    drill.go_on(10)
+    drill.strike(partial(outage.begin, drill.servers))
+    drill.go_on(outage.seconds)
+    outage.end(drill.servers)
+    drill.go_on(outage.then_seconds)
     drill.finish()
 
 
@@ -73,18 +69,12 @@ def test_redis_set_back(drill: Drill) -> None:
 
 def test_workers_ended_while_a_server_is_away(drill: Drill) -> None:
     """They end in time, and those that come after them find what they left unfinished."""
-    outages = [
-        (drill.freeze_kafka, drill.thaw_kafka),
-        (drill.freeze_redis, drill.thaw_redis),
-        (drill.kill_kafka, drill.start_kafka),
-        (drill.kill_redis, drill.start_redis),
-    ]
-    for begin, end in outages:
+    for outage in OUTAGES.values():
         drill.until_all_publish()
-        begin()
+        drill.strike(partial(outage.begin, drill.servers))
         drill.go_on(1, 3)
         drill.end_workers()
-        end()
+        outage.end(drill.servers)
         drill.start_workers()
     drill.finish()
 
@@ -93,28 +83,28 @@ def test_everything_at_once(drill: Drill) -> None:
     drill.go_on(4, 8)
     drill.kill_worker()
     drill.go_on(0, 4)
-    drill.kill_redis()
+    drill.strike(drill.servers.kill_redis)
     drill.go_on(0, 2)
     drill.kill_worker()
     drill.go_on(0, 2)
-    drill.start_redis()
+    drill.servers.start_redis()
     drill.go_on(4, 8)
-    drill.kill_kafka()
+    drill.strike(drill.servers.kill_kafka)
     drill.go_on(0, 3)
     drill.kill_worker()
     drill.go_on(0, 3)
-    drill.start_kafka()
+    drill.servers.start_kafka()
     drill.freeze_worker(SESSION_SECONDS + 4)
     drill.go_on(4, 8)
     drill.set_redis_back(4, 8)
     drill.go_on(0, 6)
     drill.kill_worker()
     drill.go_on(0, 6)
-    drill.kill_kafka()
-    drill.kill_redis()
+    drill.strike(drill.servers.kill_kafka)
+    drill.strike(drill.servers.kill_redis)
     drill.go_on(0, 2)
-    drill.start_redis()
-    drill.start_kafka()
+    drill.servers.start_redis()
+    drill.servers.start_kafka()
     drill.kill_worker()
     drill.go_on(10)
     drill.finish()

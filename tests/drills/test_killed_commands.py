@@ -25,7 +25,7 @@ def test_reload_killed(servers: Servers, tmp_path: Path, source: str) -> None:
     rng = random.Random(f"reload from {source}")
     table = Killed(servers, tmp_path, rng, ROWS)
     if source == "topic":
-        table.write(table.first)
+        table.served.send(table.first)
 
     def command() -> tuple[object, ...]:
         return "reload", "--from-source", "topic" if source == "topic" else table.rows()
@@ -36,7 +36,7 @@ def test_reload_killed(servers: Servers, tmp_path: Path, source: str) -> None:
         said = table.kill(kill % PHASES, seconds[kill % PHASES], *command())
         table.assert_lawful()
         between = table.serve() if rng.random() < 0.25 else "nobody came"
-        table.commands.report(*map(str, command()))
+        table.served.must(*map(str, command()))
         table.assert_holds()
         table.assert_lawful()
         print(f"{said}; {between}", flush=True)

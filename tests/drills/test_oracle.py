@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,7 +13,7 @@ from drills.oracle import Found, Oracle, reference
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.store.memory import MemoryStore
+from streamer.incremental.store.base import State
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
@@ -27,6 +30,8 @@ class Remains:
         changes.more(N_MESSAGES)
         (messages,) = changes.messages
         cuts = [Position(0, end, 0, 0, 0, 0) for end in range(BATCH, N_MESSAGES + 1, BATCH)]
+        self.kept: State | None = None
+        self.outbox: list[tuple[int, OutboxEntry]] = []
         transcript, self.memory = reference(
             table, 0, InputState({"live": "made once"}, 1, 0, len(messages)), messages, cuts, b"of a quiet run"
         )
@@ -39,8 +44,12 @@ class Remains:
     def records(self, kind: str, shard: int) -> list[Found]:
         return self.topics[kind]
 
-    def store(self, shard: int) -> MemoryStore:
-        return self.memory
+    def store(self, shard: int) -> Any:
+        return SimpleNamespace(
+            meta=self.memory.meta,
+            load=lambda: self.kept or self.memory.load(),
+            outbox=lambda: self.outbox or self.memory.outbox(),
+        )
 
 
 def _found(offset: int, key: bytes | None, value: bytes | None, headers: dict[str, bytes]) -> Found:
@@ -94,14 +103,13 @@ def leave_a_message_unread(remains: Remains) -> None:
 
 
 def forget_a_row(remains: Remains) -> None:
-    remains.memory._shard.records.popitem()
+    state = remains.memory.load()
+    assert state is not None
+    remains.kept = replace(state, kept=replace(state.kept, records=list(state.kept.records)[1:]))
 
 
 def keep_something_unpublished(remains: Remains) -> None:
-    meta = remains.memory.meta()
-    assert meta is not None
-    entry = OutboxEntry(LIVE, b"key", b"value")
-    remains.memory._shard.outbox.append((meta.commit, entry))
+    remains.outbox = [(1, OutboxEntry(LIVE, b"key", b"value"))]
 
 
 DAMAGES: dict[str, Callable[[Remains], None]] = {

@@ -11,8 +11,8 @@ from docs.generate.commands import all_commands
 from servers.broker.servers import Servers
 from streamer.cli.operate import rebuild
 from streamer.cli.stream import bootstrap
+from worlds.golden_cases import SECRET, ServedTable, served_cases
 from worlds.golden_files import Case, check
-from worlds.golden_served import SECRET, ServedTable, served_cases
 
 TAKES_JSON = {name for name, command in all_commands() if any(one.name == "as_json" for one in command.params)}
 

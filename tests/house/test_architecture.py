@@ -1,4 +1,4 @@
-"""streamer/ARCHITECTURE.md tells what is: its files exist, its numbers are the code's."""
+"""streamer/ARCHITECTURE.md says what is: its files exist, its numbers are the code's."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,20 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from worlds.checkout import PATIENTS, ROOT
-from worlds.command_lines import calls_in, check_options, check_whole
-from worlds.documents import ALL, BY_HAND, blocks, blocks_alone, hints_in, name_of, shown, without_blocks
+from worlds.checkout import PATIENTS, ROOT, put_streamer
+from worlds.documents import (
+    ALL,
+    BY_HAND,
+    blocks,
+    blocks_alone,
+    calls_in,
+    check_options,
+    check_whole,
+    hints_in,
+    name_of,
+    shown,
+    without_blocks,
+)
 
 README_LINES_MAX = 250
 COMPILING_SECONDS_MAX = 400
@@ -98,11 +108,7 @@ def test_every_make_target_is_a_real_one() -> None:
 @pytest.mark.parametrize(("name", "count"), [("README.md", 1), ("docs/tutorial.md", 3), ("docs/how-to/watching.md", 1)])
 def test_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path, name: str, count: int) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    binaries = tmp_path / ".venv" / "bin"
-    binaries.mkdir(parents=True)
-    streamer = binaries / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
-    streamer.chmod(0o755)
+    binaries = put_streamer(tmp_path / ".venv" / "bin")
     alone = blocks_alone(text_of(name))
     assert len(alone) == count
     unreachable = {"KAFKA_BOOTSTRAP": "127.0.0.1:1", "REDIS_URL": "redis://:1"}
@@ -131,7 +137,7 @@ def test_the_readmes_python_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
         assert callable(getattr(names["streamer"], name))
 
 
-def test_no_other_document_has_blocks_that_nobody_runs() -> None:
+def test_no_other_document_has_blocks_that_no_one_runs() -> None:
     with_blocks = [name_of(path) for path in BY_HAND if blocks_alone(path.read_text("utf-8"))]
     assert with_blocks == ["README.md", "docs/tutorial.md", "docs/how-to/watching.md"]
 

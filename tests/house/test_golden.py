@@ -1,4 +1,4 @@
-"""No command prints what nobody has looked at: every one has its golden file, with all cases that it can come to."""
+"""No command prints what no one has looked at: every one has its golden file, with all cases that it can come to."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from docs.generate.commands import all_commands
 from streamer.cli.main import main
-from worlds.golden_cases import ASK_NO_SERVER, cases
+from worlds.golden_cases import ASK_NO_SERVER, cases, served_cases
 from worlds.golden_files import FOLDER, cases_in, file_of
-from worlds.golden_served import served_cases
 
 COMMANDS = dict(all_commands())
 

@@ -1,4 +1,4 @@
-"""What messages and help tell somebody to call exists: commands and options."""
+"""What messages and help tell someone to call exists: commands and options."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from docs.generate.commands import all_commands
 from worlds.checkout import ROOT
-from worlds.command_lines import calls_in, check_options, check_whole
-from worlds.documents import hints_in
+from worlds.documents import calls_in, check_options, check_whole, hints_in
 
 EXAMPLES_MAX = 3
 
@@ -33,7 +32,7 @@ HINTS = sorted({hint for text in texts() for hint in hints_in(text)})
 
 
 @pytest.mark.parametrize("hint", HINTS)
-def test_what_a_message_tells_somebody_to_call_exists(hint: str) -> None:
+def test_what_a_message_tells_someone_to_call_exists(hint: str) -> None:
     check_options(hint)
 
 

@@ -9,7 +9,7 @@ import ast
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -24,11 +24,14 @@ from worlds.source_code import (
     lines_of,
     module_of,
     modules,
+    must_be_empty,
     name_of,
     nodes,
     of_one_neighbour,
     sources,
 )
+
+ALL = sources("streamer", "agents")
 
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing;
 # the commands stand on both wings, and so do the agents, which import nothing of the commands.
@@ -124,53 +127,57 @@ def rooms_of(line: tuple[str, ...], module: str) -> int | None:
     return next(inside, None)
 
 
-def must_be_empty(broken: list[str], rule: str) -> None:
-    assert not broken, "\n".join([rule, *(f"  {line}" for line in broken)])
+def wrong_imports(paths: Iterable[Path], is_wrong: Callable[[Path, str], object]) -> list[str]:
+    return [
+        f"{name_of(path)}:{line} imports {module}"
+        for path in paths
+        for line, module in imports(path)
+        if is_wrong(path, module)
+    ]
+
+
+def wrong_nodes(paths: Iterable[Path], is_wrong: Callable[[ast.AST], bool]) -> list[str]:
+    return [
+        f"{name_of(path)}:{getattr(node, 'lineno', 0)} {ast.unparse(node)}"
+        for path in paths
+        for node in nodes(path)
+        if is_wrong(node)
+    ]
+
+
+def top(module: str) -> str:
+    return module.split(".")[0]
 
 
 def test_pure_rooms_import_no_clock_no_io_no_logging_no_chance() -> None:
-    broken = [
-        f"{name_of(path)}:{line} imports {module}"
-        for path in pure_sources()
-        for line, module in imports(path)
-        if module.split(".")[0] in IMPURE_MODULES and module not in VALUES_OF_IMPURE_MODULES
-    ]
+    broken = wrong_imports(
+        pure_sources(),
+        lambda _, module: top(module) in IMPURE_MODULES and module not in VALUES_OF_IMPURE_MODULES,
+    )
     must_be_empty(broken, "pure rooms hold values and functions of values only:")
 
 
 def test_pure_rooms_call_no_clock_no_io() -> None:
-    broken = [
-        f"{name_of(path)}:{node.lineno} calls {called_name(node)}"
-        for path in pure_sources()
-        for node in nodes(path)
-        if isinstance(node, ast.Call) and is_impure_call(node)
-    ]
+    broken = wrong_nodes(pure_sources(), is_impure_call)
     must_be_empty(broken, "time enters a pure room as an event, files as text, results as values:")
 
 
-def called_name(call: ast.Call) -> str:
-    return ast.unparse(call.func)
-
-
-def is_impure_call(call: ast.Call) -> bool:
-    if isinstance(call.func, ast.Name):
-        return call.func.id in IMPURE_CALLS
-    return isinstance(call.func, ast.Attribute) and call.func.attr in IMPURE_METHODS
+def is_impure_call(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id in IMPURE_CALLS
+    return isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS
 
 
 def test_chance_in_pure_rooms_is_seeded_and_handed_in() -> None:
     """Allowed: `default_rng(seed)` and the types `Generator` and `SeedSequence`; not numpy's global generator."""
-    broken = [
-        f"{name_of(path)}:{getattr(node, 'lineno', 0)} {ast.unparse(node)}"
-        for path in pure_sources()
-        for node in nodes(path)
-        if draws_unseeded(node)
-    ]
+    broken = wrong_nodes(pure_sources(), draws_unseeded)
     must_be_empty(broken, "the same events must give the same table, so chance needs a seed:")
 
 
 def draws_unseeded(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call) and called_name(node).split(".")[-1] == "default_rng":
+    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "default_rng":
         return not (node.args or node.keywords)
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"np.random", "numpy.random"}:
         return node.attr not in {"default_rng", "Generator", "SeedSequence"}
@@ -178,23 +185,13 @@ def draws_unseeded(node: ast.AST) -> bool:
 
 
 def test_every_library_is_imported_in_its_own_home_alone() -> None:
-    broken = [
-        f"{name_of(path)}:{line} imports {module}, which belongs to {' and '.join(HOMES[module.split('.')[0]])}"
-        for path in sources("streamer", "agents")
-        for line, module in imports(path)
-        if module.split(".")[0] in HOMES and not is_within(path, HOMES[module.split(".")[0]])
-    ]
-    must_be_empty(broken, "servers are reached from one place each:")
+    broken = wrong_imports(ALL, lambda path, module: top(module) in HOMES and not is_within(path, HOMES[top(module)]))
+    must_be_empty(broken, f"servers are reached from one place each ({HOMES}):")
 
 
 @pytest.mark.parametrize(("wing", "other"), [("incremental", "recoding"), ("recoding", "incremental")])
 def test_the_wings_do_not_know_each_other(wing: str, other: str) -> None:
-    broken = [
-        f"{name_of(path)}:{line} imports {module}"
-        for path in sources(f"streamer/{wing}")
-        for line, module in imports(path)
-        if module.startswith(f"streamer.{other}")
-    ]
+    broken = wrong_imports(sources(f"streamer/{wing}"), lambda _, module: module.startswith(f"streamer.{other}"))
     must_be_empty(broken, "where the wings meet, one is handed to the other as a function:")
 
 
@@ -203,56 +200,38 @@ def test_the_wings_do_not_know_each_other(wing: str, other: str) -> None:
 )
 def test_no_arrow_of_the_house_runs_up(line: tuple[str, ...]) -> None:
     """So there is no circle either."""
-    broken = [
-        f"{name_of(path)}:{number} imports {module}"
-        for path in sources("streamer", "agents")
-        if (room := rooms_of(line, module_of(path))) is not None
-        for number, module in imports(path)
-        if (other := rooms_of(line, module)) is not None and other > room
-    ]
-    must_be_empty(broken, f"a room stands on those before it ({', '.join(line)}):")
+
+    def runs_up(path: Path, module: str) -> bool:
+        room, other = rooms_of(line, module_of(path)), rooms_of(line, module)
+        return room is not None and other is not None and other > room
+
+    must_be_empty(wrong_imports(ALL, runs_up), f"a room stands on those before it ({', '.join(line)}):")
 
 
 def test_the_core_knows_nothing_that_may_not_decide() -> None:
     """Cells, numbers of values and of individuals, lots: no codes, no source keys, no names, no texts of events."""
     tables = ("streamer.table.arrays", "streamer.table.space", "streamer.table.hierarchy")
     allowed = ("streamer.incremental.core", *tables, "streamer.errors", "streamer.numba_support")
-    broken = [
-        f"{name_of(path)}:{line} imports {module}"
-        for path in sources("streamer/incremental/core")
-        for line, module in imports(path)
-        if module.startswith("streamer.") and not any(f"{module}.".startswith(f"{one}.") for one in allowed)
-    ]
+    broken = wrong_imports(
+        sources("streamer/incremental/core"),
+        lambda _, module: top(module) == "streamer" and rooms_of(allowed, module) is None,
+    )
     must_be_empty(broken, "what the core cannot see cannot decide what is published:")
 
 
 def test_every_module_stands_in_a_room() -> None:
     line = (*GROUND, *INCREMENTAL, *RECODING, *ABOVE)
-    lost = [
-        name_of(path)
-        for path in sources("streamer", "agents")
-        if path.name != "__init__.py" and rooms_of(line, module_of(path)) is None
-    ]
+    lost = [name_of(path) for path in ALL if path.name != "__init__.py" and rooms_of(line, module_of(path)) is None]
     must_be_empty(lost, "the line of the rooms does not name where these stand:")
 
 
 def test_streamer_never_imports_agents() -> None:
-    broken = [
-        f"{name_of(path)}:{line} imports {module}"
-        for path in sources("streamer")
-        for line, module in imports(path)
-        if module.split(".")[0] == "agents"
-    ]
+    broken = wrong_imports(sources("streamer"), lambda _, module: top(module) == "agents")
     must_be_empty(broken, "agents/ stands on streamer/, never the other way round:")
 
 
 def test_agents_import_nothing_of_the_commands() -> None:
-    broken = [
-        f"{name_of(path)}:{line} imports {module}"
-        for path in sources("agents")
-        for line, module in imports(path)
-        if f"{module}.".startswith("streamer.cli.")
-    ]
+    broken = wrong_imports(sources("agents"), lambda _, module: f"{module}.".startswith("streamer.cli."))
     must_be_empty(broken, "what both need stands below both:")
 
 
@@ -277,19 +256,14 @@ def part_of_agents(name: str) -> str:
 
 
 def test_laws_are_raised_not_asserted() -> None:
-    broken = [
-        f"{name_of(path)}:{node.lineno} assert"
-        for path in sources("streamer", "agents")
-        for node in nodes(path)
-        if isinstance(node, ast.Assert)
-    ]
+    broken = wrong_nodes(ALL, lambda node: isinstance(node, ast.Assert))
     must_be_empty(broken, "`python -O` drops assertions, and with them the laws: use raise")
 
 
 def test_functions_fit_on_a_screen() -> None:
     broken = [
         f"{name_of(path)}:{function.lineno} {function.name} has {length} lines"
-        for path in sources("streamer", "agents")
+        for path in ALL
         for function in functions(path)
         if (length := (function.end_lineno or function.lineno) - function.lineno + 1) > FUNCTION_LINES_MAX
     ]
@@ -297,23 +271,16 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 def test_modules_are_as_long_as_their_idea() -> None:
-    lengths = {name_of(path): lines_of(path) for path in sources("streamer", "agents")}
-    broken = [f"{name} has {lines} lines" for name, lines in lengths.items() if lines > MODULE_LINES_MAX]
+    broken = [f"{name_of(path)} has {lines} lines" for path in ALL if (lines := lines_of(path)) > MODULE_LINES_MAX]
     must_be_empty(broken, f"a module has at most {MODULE_LINES_MAX} lines:")
 
 
 def test_what_only_one_neighbour_imports_is_part_of_it() -> None:
-    broken = [
-        f"{module} is imported by {importer} alone"
-        for module, importer in of_one_neighbour().items()
-        if module not in STANDS_ALONE
-    ]
+    found = of_one_neighbour()
+    broken = [f"{module} is imported by {one} alone" for module, one in found.items() if module not in STANDS_ALONE]
     must_be_empty(broken, "an idea is one module; exceptions are named with their reason:")
-
-
-def test_few_modules_stand_alone_and_each_still_has_to() -> None:
     assert len(STANDS_ALONE) <= STAND_ALONE_MAX
-    must_be_empty([*(STANDS_ALONE.keys() - of_one_neighbour().keys())], "these need no exception any more:")
+    must_be_empty([*(STANDS_ALONE.keys() - found.keys())], "these need no exception any more:")
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
@@ -331,7 +298,7 @@ def test_a_constant_has_one_value_everywhere() -> None:
 
 
 def test_files_say_what_they_hold() -> None:
-    broken = [name_of(path) for path in sources("streamer", "agents") if path.stem in VAGUE_NAMES]
+    broken = [name_of(path) for path in ALL if path.stem in VAGUE_NAMES]
     must_be_empty(broken, f"these file names say nothing: {', '.join(sorted(VAGUE_NAMES))}:")
 
 
@@ -381,5 +348,4 @@ def test_the_rule_on_chance_tells_seeded_from_unseeded(line: str, breaks: bool) 
 
 @pytest.mark.parametrize(("line", "breaks"), [("datetime.now()", True), ("open(path)", True), ("node.open", False)])
 def test_the_rule_on_calls_tells_io_from_values(line: str, breaks: bool) -> None:
-    calls = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]
-    assert any(map(is_impure_call, calls)) is breaks
+    assert any(map(is_impure_call, ast.walk(ast.parse(line)))) is breaks

@@ -1,4 +1,4 @@
-"""examples/monitoring rests on names that a worker tells, and Prometheus takes its files."""
+"""examples/monitoring rests on names that a worker reports, and Prometheus takes its files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import DONE, Progress, Rebuild
 from worlds.checkout import ROOT
-from worlds.worker_facts import WELL, worker
+from worlds.status_facts import WELL, worker
 
 MONITORING = ROOT / "examples" / "monitoring"
 
@@ -43,7 +43,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 def everything_told() -> bytes:
-    """What a worker tells that has seen everything once."""
+    """What a worker reports that has seen everything once."""
     diary = ShardMetrics()
     diary.step(StepReport(Counts(dead_letters=1, unlisted={"job": 1}), commits=1))
     diary.done.reasons["key-exists"] += 1
@@ -53,7 +53,7 @@ def everything_told() -> bytes:
 
 
 def told() -> dict[str, set[str]]:
-    """The labels of every sample that a worker tells, by name."""
+    """The labels of every sample that a worker reports, by name."""
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(everything_told().decode()):
         for sample in family.samples:
@@ -62,7 +62,7 @@ def told() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(("where", "expression"), list(expressions()), ids=lambda text: text[:40])
-def test_every_metric_that_is_asked_for_is_told_with_these_labels(where: str, expression: str) -> None:
+def test_every_metric_that_is_asked_for_is_said_with_these_labels(where: str, expression: str) -> None:
     known = told()
     names = set(re.findall(r"\bstreamer_\w+", expression))
     assert names <= set(known), where
@@ -125,11 +125,11 @@ CHANGES = {
     "two shards are with nobody": (told_by("a", before="0123", since="01", first=9), True),
     "the worker that is left holds none": (told_by("a", before="0123", since="", first=9), True),
 }
-"""What two workers tell, and whether somebody is called."""
+"""What two workers tell, and whether someone is called."""
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_somebody_is_called_where_nobody_holds_a_shard_and_not_where_it_changes_hands(
+def test_someone_is_called_where_no_one_holds_a_shard_and_not_where_it_changes_hands(
     change: str, promtool: str, tmp_path: Any
 ) -> None:
     series, called = CHANGES[change]

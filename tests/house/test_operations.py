@@ -1,4 +1,4 @@
-"""docs/operations.md tells what is: every message an operator may meet has its line, and every line its message."""
+"""docs/operations.md says what is: every message an operator may meet has its line, and every line its message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worlds.checkout import ROOT
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
 
 OF_NO_OPERATION = ("streamer/cli/demo/", "streamer/kafka/embedded.py")
-"""What is run for a first look has nobody to look after it."""
+"""What is run for a first look has no one to look after it."""
 
 ERRORS = {
     "A shard is refused": ("ShardRefused",),
@@ -61,7 +61,7 @@ def test_every_line_is_of_a_message_that_the_code_can_say(heading: str, errors: 
     assert [told for told in told_under(heading) if not any(told in text for text in said)] == []
 
 
-def test_every_reason_of_a_dead_letter_has_its_mend() -> None:
+def test_every_reason_of_a_dead_letter_has_its_remedy() -> None:
     section = OPERATIONS.partition("\n## Dead letters by reason\n")[2]
     told = {
         reason for line in re.findall(r"^\| .* \| (`.*) \|$", section, re.M) for reason in re.findall(r"`(.+?)`", line)

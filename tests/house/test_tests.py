@@ -23,7 +23,7 @@ from streamer.cli.main import COMMANDS
 from worlds.checkout import ROOT
 from worlds.durations import ALONE, longest_first
 from worlds.golden_cases import ASK_NO_SERVER
-from worlds.source_code import modules, name_of, nodes, sources
+from worlds.source_code import modules, must_be_empty, name_of, nodes, sources
 
 FAULTS = {
     "a killed worker", "a frozen worker", "a message that ends its worker", "refused messages",
@@ -31,10 +31,6 @@ FAULTS = {
     "lost topics", "a recreated input", "a recreated output", "a secured Kafka", "a secured Redis",
 }  # fmt: skip
 """What goes wrong around a worker, each on real servers once in `make test`."""
-
-
-def must_be_empty(broken: list[str], rule: str) -> None:
-    assert not broken, "\n".join([rule, *(f"  {line}" for line in broken)])
 
 
 def at_the_gate() -> set[str]:

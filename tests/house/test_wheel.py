@@ -15,6 +15,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from benchmarks.installed import megabytes, needed_by
 from worlds.checkout import PATIENTS, ROOT
@@ -56,11 +58,13 @@ def streamer(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, without the libraries that only extras bring: nobody there can import them."""
+    """The same, without the libraries that only extras bring: no one there can import them."""
     commands = environment(wheel, tmp_path_factory.mktemp("base") / "venv")
     (site,) = commands.parent.glob("lib/python*/site-packages")
     brought = needed_by("streamer")
-    missing = [name for name, homes in packages_distributions().items() if not brought & set(map(canonical, homes))]
+    missing = [
+        name for name, homes in packages_distributions().items() if not brought & set(map(canonicalize_name, homes))
+    ]
     (site / "sitecustomize.py").write_text(BASE_ONLY.format(missing=missing))
     return commands
 
@@ -101,23 +105,15 @@ def test_every_library_that_is_imported_is_asked_for() -> None:
     homes = packages_distributions()
     for path in (path for name in PACKAGES for path in (ROOT / name).rglob("*.py")):
         for library in imported(path) - sys.stdlib_module_names - set(PACKAGES):
-            assert {canonical(home) for home in homes.get(library, ())} & brought, (path, library)
+            assert {canonicalize_name(home) for home in homes.get(library, ())} & brought, (path, library)
 
 
 def asked_for(library: str) -> set[str]:
     """The names of what an installed library asks for; none of one that is not installed."""
     try:
-        lines = requires(library) or ()
+        return {str(canonicalize_name(Requirement(line).name)) for line in requires(library) or ()}
     except PackageNotFoundError:
         return set()
-    return {canonical(line) for line in lines}
-
-
-def canonical(requirement: str) -> str:
-    """The name in a line that asks for a library, written one way."""
-    found = re.match(r"[A-Za-z0-9._-]+", requirement)
-    assert found is not None
-    return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
 def imported(path: Path) -> set[str]:

@@ -20,13 +20,11 @@ from streamer.incremental.engine.engine import Engine
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.frame import anonymize
 from streamer.table.scalars import TIMESTAMP
-from worlds.beside_twin import SECRETS, assert_same, refusal
-from worlds.calendars import temporal
-from worlds.dated_people import Person, Registry, counted, write_messages, write_table
-from worlds.folded_table import FoldedTable
+from worlds.dates import Person, Registry, counted, temporal, write_messages, write_table
+from worlds.engine_tables import FoldedTable
 from worlds.microdata import MODELS, assert_laws, microdata, people
 from worlds.small_tables import CITY, changes, table
-from worlds.twin import Twin
+from worlds.twin import SECRETS, Twin, assert_same, refusal
 
 BORN = temporal("born", "1990-01-01", "1999-05-15", "1 year")
 SEEN = temporal("seen", "2024-01-01", "2024-01-02", "6 hours", TIMESTAMP)

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from streamer.incremental.engine.engine import Engine
 from streamer.table.schema import Diversity, Table
-from worlds.beside_twin import SECRETS, assert_batches_leave_no_trace, assert_same, refusal
-from worlds.checked_arrays import check_arrays
-from worlds.folded_table import FoldedTable
-from worlds.model_tables import MODEL_TABLES, REPAIRED_MODELS
-from worlds.small_tables import TABLES, changes, coming_and_going
-from worlds.twin import Twin
+from worlds.core_arrays import check_arrays
+from worlds.engine_tables import FoldedTable
+from worlds.small_tables import MODEL_TABLES, REPAIRED_MODELS, TABLES, changes, coming_and_going
+from worlds.twin import SECRETS, Twin, assert_batches_leave_no_trace, assert_same, refusal
 
 ALL_TABLES = {**TABLES, **REPAIRED_MODELS}
 

@@ -15,8 +15,8 @@ from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.metrics.measures import measure
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from worlds.arx_files import CRAFTS, Lines, arx_files
 from worlds.microdata import MODELS, TEXTS, assert_laws, people
+from worlds.people_files import CRAFTS, Lines, arx_files
 from worlds.small_tables import CITY, YEARS
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)

@@ -24,7 +24,7 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
-from worlds.cut_groups import halves, shard_of
+from worlds.core_arrays import halves, shard_of
 from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, Shifted, changes, last_code, table
 
 SECRET = b"of these tables."

@@ -25,7 +25,7 @@ from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.scalars import LOCAL_TIMESTAMP, TIMESTAMP
 from streamer.table.schema import KeptColumn, SourceText, Table
-from worlds.calendars import temporal
+from worlds.dates import temporal
 from worlds.small_tables import BMI, CITY
 
 D = Decimal

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change
 from streamer.table.schema import Table
-from worlds.beside_twin import SECRETS, assert_batches_leave_no_trace, assert_same, refusal
-from worlds.folded_table import FoldedTable
-from worlds.replacements import drawn_groups
+from worlds.engine_tables import FoldedTable, drawn_groups
 from worlds.small_tables import TABLES, changes
-from worlds.twin import Twin, TwinGroup
+from worlds.twin import SECRETS, Twin, TwinGroup, assert_batches_leave_no_trace, assert_same, refusal
 
 REPLACE = "replace a region"
 

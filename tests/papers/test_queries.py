@@ -14,8 +14,7 @@ from streamer.errors import UsageError
 from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.table.microdata import Microdata
-from worlds.measured_tables import DISEASES, TABLE_5, TONG, ZIPS
-from worlds.microdata import TABLES, TEXTS, microdata, people
+from worlds.microdata import DISEASES, TABLE_5, TABLES, TEXTS, TONG, ZIPS, microdata, people
 from worlds.small_tables import CITY, YEARS
 
 

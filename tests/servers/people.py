@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from servers.acl_recipe import commands_of, grant
 from servers.broker.secured import SecuredKafka
 from servers.secured_redis import USERS, SecuredRedis
 from streamer.cli.main import main
 from streamer.kafka.access import read_properties
 from streamer.kafka.settings import CONFIG, settings_of
-from worlds.acl_recipe import commands_of, grant
 from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name
+from worlds.kafka_and_redis import fresh_name
 from worlds.patients import write_table
 
 SECURITY = ROOT / "examples" / "security"
@@ -81,7 +81,7 @@ class People:
         return said
 
     def must_not_at_redis(self, user: str, command: str, *words: str, at_redis: str) -> str:
-        """What Redis refuses somebody whom Kafka would let."""
+        """What Redis refuses someone whom Kafka would let."""
         return self._refused(user, command, *words, at_redis=at_redis)
 
     def _refused(self, user: str, command: str, *words: str, at_redis: str) -> str:

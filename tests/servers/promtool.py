@@ -1,4 +1,4 @@
-"""promtool, which parses alerts, expressions and what a worker tells as Prometheus itself would.
+"""promtool, which parses alerts, expressions and what a worker reports as Prometheus itself would.
 
 It comes in Debian's package prometheus, which starts a server of its own where it is installed. So the package is
 unpacked only, into a folder of the cache, where there is no promtool and apt-get can fetch one.

@@ -6,7 +6,8 @@ import os
 
 from servers.broker import containers, processes
 from servers.broker.servers import say
-from servers.pipeline import avro, connect, postgres, readers
+from servers.pipeline import avro, postgres, readers
+from servers.test_produce import connect
 
 
 def main() -> None:

@@ -6,8 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from click.testing import CliRunner
 
 from servers.broker.servers import Servers
 from streamer.cli.batch.verify import EngineBeside
+from streamer.cli.demo import command
 from streamer.cli.main import main
 from streamer.errors import LawViolated
 from streamer.incremental.checks.changelog import ChangelogLaws
@@ -27,7 +26,8 @@ from streamer.incremental.topics import CHANGES
 from streamer.incremental.verification import follow
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import ROOT
-from worlds.kafka_side import read
+from worlds.kafka_and_redis import read
+from worlds.workers import wait_until
 
 DEMO = [sys.executable, "-m", "streamer.cli.main", "demo"]
 SECONDS_MAX = 300
@@ -41,7 +41,7 @@ def test_a_broken_law_ends_the_demo_with_1(monkeypatch: pytest.MonkeyPatch) -> N
     def break_law(*_: object) -> None:
         raise LawViolated("law 'size' is broken")
 
-    monkeypatch.setattr("streamer.cli.demo.command.stage_in", break_law)
+    monkeypatch.setattr(command, "stage_in", break_law)
     result = CliRunner().invoke(main, ["demo"])
     assert (result.exit_code, "law 'size' is broken" in result.output) == (1, True)
 
@@ -68,28 +68,16 @@ def play(out: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], Path
 
 
 @pytest.mark.slow
-def test_the_embedded_demo_ends_with_a_verdict_and_says_what_it_did_not_show(
+def test_the_embedded_demo_ends_with_a_verdict_and_files_that_verify_again(
     embedded: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
-    run, _ = embedded
+    run, out = embedded
     assert run.returncode == 0, run.stdout + run.stderr
     assert "every law holds at every release" in run.stdout
     assert "nothing of crashes" in " ".join(run.stdout.split())
     assert "messages in: 7,189 = applied 7,186 + ignored 0 + dead letters 3: ok" in run.stdout
-
-
-@pytest.mark.slow
-def test_without_a_terminal_it_writes_no_control_characters(
-    embedded: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", embedded[0].stdout)
-
-
-@pytest.mark.slow
-def test_its_files_are_kept_where_it_is_told_and_verify_again(
-    embedded: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    verify_again(embedded[1])
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", run.stdout), "without a terminal"
+    verify_again(out)
 
 
 def verify_again(out: Path) -> None:
@@ -116,7 +104,7 @@ def test_ctrl_c_ends_it_and_its_worker(tmp_path: Path) -> None:
     out = tmp_path / "out"
     demo = subprocess.Popen([*DEMO, "--out", str(out)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        wait_until(lambda: bool(processes_of(out / "table.yaml")))
+        wait_until(lambda: bool(processes_of(out / "table.yaml")), 10, lambda: "no worker is started")
         demo.send_signal(signal.SIGINT)
         output, _ = demo.communicate(timeout=SECONDS_MAX)
         assert demo.returncode == 130, output
@@ -139,13 +127,6 @@ def processes_of(table: Path) -> list[str]:
         if named in words and b"worker" in words:
             found.append(entry.parent.name)
     return found
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 @pytest.mark.slow

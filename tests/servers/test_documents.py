@@ -27,9 +27,9 @@ from docs.generate.commands import all_commands
 from servers.broker.servers import Servers, free_ports
 from streamer.cli.main import INTERRUPTED
 from worlds.checkout import PATIENTS, ROOT
-from worlds.connect_worker import ConnectWorker, connect_worker
 from worlds.documents import Shown, shown
-from worlds.kafka_side import fresh_name
+from worlds.http_servers import ConnectWorker, connect_worker
+from worlds.kafka_and_redis import fresh_name
 from worlds.quick_streamer import quick_streamer
 from worlds.workers import ENDS_SECONDS_MAX, wait_until
 

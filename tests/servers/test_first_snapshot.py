@@ -1,224 +1,125 @@
 """Debezium's first snapshot on workers, a real Kafka and Redis: held back, killed in the middle, released, and ended.
 
-Messages are as Debezium 3 writes them, with the schemas of Connect's converter and without; keys and partitions too.
-Here are the tests of streamer.cli.operate.end_snapshot, too.
+The messages have the schemas of Connect's converter or none. Here are the tests of streamer.cli.operate.end_snapshot,
+too.
 """
 
 from __future__ import annotations
 
-import csv
-import json
-import random
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
-from click.testing import CliRunner, Result
 
-from streamer.cli.main import main
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.store.base import CHANGE, ELSEWHERE, LAST, OPERATOR, Meta
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import read, write
-from worlds.patients import random_values
+from streamer.incremental.store.base import CHANGE, ELSEWHERE, LAST, OPERATOR
+from worlds.debezium import NAME, Source
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
-COLUMNS = ("id", "age", "zip", "bmi", "sex", "problem")
 N_ROWS = 400
-NAME = "Canary-7316"
-"""Stands in a column that table.yaml does not name."""
-
-_KEY_SCHEMA = {"type": "struct", "fields": [{"type": "string", "optional": False, "field": "id"}], "name": "pg.Key"}
-_SOURCE = {
-    "version": "3.3.1.Final",
-    "connector": "postgresql",
-    "name": "pg",
-    "ts_ms": 1764000000000,
-    "db": "clinic",
-    "sequence": '[null,"26713864"]',
-    "ts_us": 1764000000000000,
-    "ts_ns": 1764000000000000000,
-    "schema": "public",
-    "table": "patients",
-    "txId": 761,
-    "lsn": 26713864,
-    "xmin": None,
-}
-
-
-class Connector:
-    """A table of people as a connector reads and follows it."""
-
-    def __init__(self, world: WorkedTable, schemas: bool) -> None:
-        self.world, self.schemas = world, schemas
-        self.rows: dict[str, dict[str, object]] = {}
-        self._rng = random.Random(5)
-
-    def read(self, first: int, end: int) -> None:
-        """Rows of the snapshot by their numbers: `first` for the very first one, `last` for the very last."""
-        names = {0: "first", N_ROWS - 1: "last"}
-        self._write([self._event("r", f"p{i}", names.get(i, "true")) for i in range(first, end)])
-
-    def change(self, count: int) -> None:
-        """Changes as the log says them: rows come, change and go, with the tombstones of those that go."""
-        events = []
-        for n in range(count):
-            op = self._rng.choice("cudu")
-            key = f"c{len(self.rows)}-{n}" if op == "c" else self._rng.choice(sorted(self.rows))
-            events.append(self._event(op, key, "false"))
-            if op == "d":
-                events.append((*events[-1][:2], None))
-        self._write(events)
-
-    def change_one_of(self, shard: int) -> None:
-        """One row of a shard changes."""
-        key = next(key for key in self.rows if shard_of(self._message_key(key), SHARDS) == shard)
-        self._write([self._event("u", key, "false")])
-
-    def written(self, path: Path) -> Path:
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(self.rows.values())
-        return path
-
-    def _event(self, op: str, key: str, snapshot: str) -> tuple[int, bytes, bytes | None]:
-        before = self.rows.get(key) if op in "ud" else None
-        after = None if op == "d" else self._row(key)
-        if after is None:
-            del self.rows[key]
-        else:
-            self.rows[key] = after
-        source = {**_SOURCE, "snapshot": snapshot}
-        moment = {"ts_ms": 1764000000123, "ts_us": 1764000000123456, "ts_ns": 1764000000123456789}
-        payload = {"before": before, "after": after, "source": source, "transaction": None, "op": op, **moment}
-        message_key = self._message_key(key)
-        return shard_of(message_key, SHARDS), message_key, self._wrapped(payload, {"type": "struct", "fields": []})
-
-    def _message_key(self, key: str) -> bytes:
-        return self._wrapped({"id": key}, _KEY_SCHEMA)
-
-    def _wrapped(self, payload: dict[str, Any], schema: dict[str, Any]) -> bytes:
-        said = {"schema": schema, "payload": payload} if self.schemas else payload
-        return json.dumps(said, separators=(",", ":")).encode()
-
-    def _row(self, key: str) -> dict[str, object]:
-        return {"id": key, "name": NAME, **random_values(self._rng)}
-
-    def _write(self, records: list[tuple[int, bytes, bytes | None]]) -> None:
-        write(self.world.bootstrap, f"{self.world.name}.changes", records)
-
-
-class Operator:
-    """What an operator sees and does."""
-
-    def __init__(self, world: WorkedTable, folder: Path) -> None:
-        self.world, self.folder = world, folder
-
-    def run(self, command: str, *arguments: object) -> Result:
-        kafka, redis = ["--kafka", self.world.bootstrap], ["--redis", self.world.environment["REDIS_URL"]]
-        servers = {"index": redis, "verify": [], "subscribe": kafka}.get(command, [*kafka, *redis])
-        return CliRunner().invoke(main, [command, "--table", str(self.world.table), *servers, *map(str, arguments)])
-
-    def metas(self) -> list[Meta]:
-        client = connect(self.world.environment["REDIS_URL"])
-        return [RedisStore(client, self.world.name, shard).meta() or Meta() for shard in range(SHARDS)]
-
-    def held(self) -> list[int]:
-        """Rows of the snapshot that each shard has read and holds back."""
-        return [m.snapshot.reads if m.snapshot and m.snapshot.holds else 0 for m in self.metas()]
-
-    def ends(self) -> list[str]:
-        """Why the snapshot of each shard ended, as far as it was released."""
-        return [m.snapshot.ended for m in self.metas() if m.snapshot is not None and not m.snapshot.holds]
-
-    def published(self) -> int:
-        return sum(len(read(self.world.bootstrap, self.world.name, "live", shard)) for shard in range(SHARDS))
-
-    def verify(self, connector: Connector) -> None:
-        live, index = self.folder / "live.jsonl", self.folder / "index.csv"
-        assert self.run("subscribe", "--live", live).exit_code == 0
-        assert self.run("index", "--out", index).exit_code == 0
-        source = connector.written(self.folder / "people.csv")
-        verified = self.run("verify", live, "--source", source, "--index", index)
-        assert verified.exit_code == 0, verified.output
 
 
 @pytest.fixture
-def operator(world: WorkedTable, tmp_path: Path) -> Iterator[Operator]:
-    world.environment["NUMBA_DISABLE_JIT"] = "1"  # so few rows need no compiler, and nobody waits for one here
-    yield Operator(world, tmp_path)
+def connector(world: WorkedTable) -> Iterator[Source]:
+    world.environment["NUMBA_DISABLE_JIT"] = "1"  # so few rows need no compiler, and no one waits for one here
+    yield Source(world, schemas=False)
     assert NAME not in world.logs()
 
 
-def until_applied(operator: Operator) -> None:
-    """Until every message that was written is applied and published."""
+def read(connector: Source, first: int, end: int) -> None:
+    """Rows of the snapshot by their numbers: `first` marks the very first one, `last` the very last."""
+    marks = {0: "first", N_ROWS - 1: "last"}
+    for number in range(first, end):
+        connector.change("r", f"p{number}", marks.get(number, "true"))
+    connector.write()
+
+
+def change(connector: Source, count: int) -> None:
+    """Changes as the log says them: rows come, change and go."""
+    for number in range(count):
+        op = connector.rng.choice("cudu")
+        new = f"c{len(connector.rows)}-{number}"
+        connector.change(op, new if op == "c" else connector.rng.choice(sorted(connector.rows)))
+    connector.write()
+
+
+def until_held(world: WorkedTable, enough: Callable[[int], bool]) -> None:
+    """Until all shards together hold back enough rows of the snapshot."""
+
+    def held() -> int:
+        snapshots = [meta.snapshot for meta in world.metas()]
+        return sum(one.reads for one in snapshots if one is not None and one.holds)
+
+    wait_until(lambda: enough(held()), 60, world.logs)
+
+
+def ends(world: WorkedTable) -> list[str]:
+    """Why the snapshot of each shard ended, for those that have released it."""
+    return [m.snapshot.ended for m in world.metas() if m.snapshot is not None and not m.snapshot.holds]
+
+
+def assert_all_is_applied(world: WorkedTable, connector: Source) -> None:
+    """Every message that was written is applied and published, and the table is what the source holds."""
 
     def done() -> bool:
-        shown = json.loads(operator.run("status", "--json").stdout)
+        shown = world.status()
         return shown["total"]["lag"] == 0 and not shown["problems"]
 
-    wait_until(done, 60, operator.world.logs)
+    wait_until(done, 60, world.logs)
+    world.verify(connector.rows.values())
 
 
 @pytest.mark.parametrize("schemas", [False, True], ids=["flat", "with schemas"])
-def test_a_snapshot_is_published_whole_although_its_worker_is_killed_twice(operator: Operator, schemas: bool) -> None:
-    world, connector = operator.world, Connector(operator.world, schemas)
+def test_a_snapshot_is_published_whole_although_its_worker_is_killed_twice(
+    world: WorkedTable, connector: Source, schemas: bool
+) -> None:
+    connector.schemas = schemas
     worker = world.start()
-    connector.read(0, 250)
-    wait_until(lambda: sum(operator.held()) > 100, 60, world.logs)
+    read(connector, 0, 250)
+    until_held(world, lambda rows: rows > 100)
     worker.kill()
     worker = world.start()
-    wait_until(lambda: sum(operator.held()) == 250, 60, world.logs)
-    assert operator.published() == 0
-    shown = operator.run("status")
+    until_held(world, lambda rows: rows == 250)
+    assert sum(world.ends("live")) == 0
+    shown = world.call("status")
     assert "holds back" in shown.output.replace("\n", " "), shown.output
-    connector.read(0, 120)  # the connector was started again: its snapshot begins anew, and rows have changed
-    connector.read(120, N_ROWS)
+    read(connector, 0, 120)  # the connector was started again: its snapshot begins again, and rows have changed
+    read(connector, 120, N_ROWS)
     wait_until(lambda: "the snapshot is over" in world.logs(), 60, world.logs)
     worker.kill()
     world.start()
-    wait_until(lambda: len(operator.ends()) == SHARDS, 90, world.logs)
-    assert sorted(set(operator.ends())) == [ELSEWHERE, LAST]
-    assert [meta.release for meta in operator.metas()] == [0] * SHARDS
-    assert operator.published() == N_ROWS
-    connector.change(150)
-    until_applied(operator)
-    operator.verify(connector)
-    assert all(meta.counts.dead_letters == 0 for meta in operator.metas())
-    assert operator.run("status").exit_code == 0
+    wait_until(lambda: len(ends(world)) == SHARDS, 90, world.logs)
+    assert sorted(set(ends(world))) == [ELSEWHERE, LAST]
+    assert [meta.release for meta in world.metas()] == [0] * SHARDS
+    assert sum(world.ends("live")) == N_ROWS
+    change(connector, 150)
+    assert_all_is_applied(world, connector)
+    assert all(meta.counts.dead_letters == 0 for meta in world.metas())
+    world.must("status")
 
 
-def test_a_change_in_one_shard_ends_a_snapshot_whose_last_row_nobody_sees_in_all(operator: Operator) -> None:
-    world, connector = operator.world, Connector(operator.world, schemas=False)
+def test_a_change_in_one_shard_ends_a_snapshot_whose_last_row_was_seen_by_no_one_in_all(
+    world: WorkedTable, connector: Source
+) -> None:
     world.start()
-    connector.read(0, N_ROWS - 1)
-    wait_until(lambda: sum(operator.held()) == N_ROWS - 1, 60, world.logs)
-    connector.change_one_of(shard=2)
-    wait_until(lambda: CHANGE in operator.ends(), 60, world.logs)
-    wait_until(lambda: len(operator.ends()) == SHARDS, 60, world.logs)
-    assert sorted(operator.ends()) == [CHANGE, *[ELSEWHERE] * (SHARDS - 1)]
-    until_applied(operator)
-    operator.verify(connector)
+    read(connector, 0, N_ROWS - 1)
+    until_held(world, lambda rows: rows == N_ROWS - 1)
+    connector.change("u", next(key for key in connector.rows if shard_of(connector.message_key(key), SHARDS) == 2))
+    connector.write()
+    wait_until(lambda: len(ends(world)) == SHARDS, 60, world.logs)
+    assert sorted(ends(world)) == [CHANGE, *[ELSEWHERE] * (SHARDS - 1)]
+    assert_all_is_applied(world, connector)
 
 
 @pytest.mark.gate("end-snapshot")
-def test_an_operator_ends_a_snapshot_that_nobody_else_will(operator: Operator) -> None:
-    world, connector = operator.world, Connector(operator.world, schemas=False)
-    refused = operator.run("end-snapshot")
-    assert refused.exit_code == 2
-    assert "no shard holds back rows" in refused.output
+def test_an_operator_ends_a_snapshot_that_nothing_else_ends(world: WorkedTable, connector: Source) -> None:
+    assert "no shard holds back rows" in world.refused("end-snapshot")
     world.start()
-    connector.read(0, 120)
-    wait_until(lambda: sum(operator.held()) == 120, 60, world.logs)
-    assert operator.run("end-snapshot", "--shard", SHARDS).exit_code == 2
-    asked = operator.run("end-snapshot", "--shard", 1, "--json")
-    assert (asked.exit_code, json.loads(asked.stdout)["shards"]) == (0, [1]), asked.output
-    wait_until(lambda: operator.ends() == [OPERATOR], 60, world.logs)
-    assert operator.run("end-snapshot").exit_code == 0
-    wait_until(lambda: operator.ends() == [OPERATOR] * SHARDS, 60, world.logs)
-    connector.read(120, 150)
-    until_applied(operator)
-    operator.verify(connector)
+    read(connector, 0, 120)
+    until_held(world, lambda rows: rows == 120)
+    world.refused("end-snapshot", "--shard", SHARDS)
+    assert world.report("end-snapshot", "--shard", 1)["shards"] == [1]
+    wait_until(lambda: ends(world) == [OPERATOR], 60, world.logs)
+    world.must("end-snapshot")
+    wait_until(lambda: ends(world) == [OPERATOR] * SHARDS, 60, world.logs)
+    read(connector, 120, 150)
+    assert_all_is_applied(world, connector)

@@ -11,25 +11,16 @@ from typing import Any
 
 import fastavro
 import pytest
-from click.testing import CliRunner
-from confluent_kafka.admin import AdminClient
 
 from servers.broker.servers import Servers
 from servers.registry import StubRegistry
-from streamer.cli.main import main
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import connect
-from streamer.kafka.outlet import KafkaOutlet
 from streamer.reader import Subscription
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, ROWS, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, ROWS
 from streamer.table.yaml.loading import load_table
-from worlds.checkout import PATIENTS
-from worlds.kafka_side import SECONDS_MAX, fresh_name, make_topics, read, write
-from worlds.patients import write_table
-from worlds.workers import Worker, wait_until
+from worlds.workers import WorkedTable, wait_until
 
 USER_AND_PASSWORD = "writer:Canary-4711"
 
@@ -38,64 +29,43 @@ class FormattedTable:
     """The example's table in one shard, published in a format."""
 
     def __init__(self, servers: Servers, folder: Path) -> None:
-        self.servers, self.folder, self.name = servers, folder, fresh_name()
-        self._yaml = write_table(folder, self.name)
-        self._plain = self._yaml.read_text()
+        self.served = WorkedTable(servers, folder, 1)
+        self._plain = self.served.table.read_text()
         self.registry = StubRegistry(USER_AND_PASSWORD)
-        self.workers: list[Worker] = []
-        self.messages = list(read_messages(str(PATIENTS / "events.jsonl")))
-        make_topics(servers.kafka_bootstrap, self.name, 1)
+        self.served.environment |= {
+            "SCHEMA_REGISTRY_URL": self.registry.url,
+            "SCHEMA_REGISTRY_BASIC_AUTH": USER_AND_PASSWORD,
+        }
+        self.messages = list(read_messages(str(folder / "events.jsonl")))
 
     def write_yaml(self, form: str, format_: str) -> None:
         said = "" if format_ == JSON else f", format: {format_}"
-        self._yaml.write_text(self._plain.replace("{form: rows}", f"{{form: {form}{said}}}"))
+        self.served.table.write_text(self._plain.replace("{form: rows}", f"{{form: {form}{said}}}"))
 
-    @property
-    def table(self) -> Table:
-        return load_table(self.folder)
+    def send(self, first: int = 0, last: int | None = None) -> None:
+        self.served.send((0, message.key, message.value) for message in self.messages[first:last])
 
-    @property
-    def environment(self) -> dict[str, str]:
-        registry = {"SCHEMA_REGISTRY_URL": self.registry.url, "SCHEMA_REGISTRY_BASIC_AUTH": USER_AND_PASSWORD}
-        return {"STREAMER_TABLE": str(self.folder), **self.servers.environment(), **registry}
-
-    def send(self, first: int, last: int) -> None:
-        records = [(0, message.key, message.value) for message in self.messages[first:last]]
-        write(self.servers.kafka_bootstrap, f"{self.name}.changes", records)
-
-    def work(self) -> Worker:
-        self.workers.append(Worker(self.folder / f"worker-{len(self.workers)}.log", self.environment))
-        return self.workers[-1]
-
-    def until_published(self, through: int) -> None:
-        outlet = KafkaOutlet(self.servers.kafka_bootstrap, self.name, 0)
-        wait_until(lambda: (at := outlet.position()) is not None and at.next >= through, 60, self.logs)
-
-    def logs(self) -> str:
-        return "\n".join(worker.log.read_text() for worker in self.workers)
-
-    def run(self, *command: str) -> Any:
-        servers = ["--kafka", self.servers.kafka_bootstrap, "--redis", self.servers.redis_url]
-        options = {"status": servers, "reload": servers, "subscribe": servers[:2]}.get(command[0], [])
-        words = [*command, "--table", str(self.folder), *options, "--json"]
-        return CliRunner().invoke(main, words, env=self.environment)
+    def until_published(self, through: int | None = None) -> None:
+        self.served.wait_until_published(60, [len(self.messages) if through is None else through])
 
     def problems(self) -> str:
-        return " ".join(json.loads(self.run("status").stdout)["problems"])
+        return " ".join(self.served.status()["problems"])
 
     def folded_by_bytes(self) -> dict[bytes, bytes]:
         """What any tool keeps of the topic: the last record of every key, by its bytes."""
-        rows: dict[bytes, bytes] = {}
-        for record in read(self.servers.kafka_bootstrap, self.name, "live", 0):
-            rows[record.key() or b""] = record.value() or b""
+        rows = {record.key() or b"": record.value() or b"" for record in self.served.read("live", 0)}
         return {key: value for key, value in rows.items() if value}
+
+    def as_read(self) -> dict[bytes, bytes]:
+        """The table as our own reader folds it."""
+        with Subscription(load_table(self.served.table), self.served.bootstrap) as reader:
+            reader.catch_up()
+            return dict(reader.stored())
 
     def as_json(self) -> dict[bytes, bytes]:
         """The table that Redis keeps, as plain records of it are written."""
-        state = RedisStore(connect(self.servers.redis_url), self.name, 0).load()
-        assert state is not None
-        changelog = Changelog(self.table, 0)
-        groups = {number: PublishedGroup(g.lo, g.hi, g.slots) for number, g in dict(state.kept.qi_groups).items()}
+        changelog = Changelog(load_table(self.served.table), 0)
+        groups = {n: PublishedGroup(g.lo, g.hi, g.slots) for n, g in self.served.state(0).kept.qi_groups}
         records = [record for n, group in groups.items() for record in changelog.diff(n, None, group)[0]]
         return {record.key: record.value for record in records if record.value is not None}
 
@@ -106,22 +76,14 @@ class FormattedTable:
         text = str(self.registry.schemas[int.from_bytes(data[1:5], "big")]["schema"])
         return fastavro.schemaless_reader(BytesIO(data[5:]), json.loads(text), None)
 
-    def make_live_anew(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.servers.kafka_bootstrap})
-        for answer in admin.delete_topics([f"{self.name}.live"]).values():
-            answer.result(SECONDS_MAX)
-        others = dict.fromkeys(("changes", "positions", "dead-letters", "control"), 0)
-        make_topics(self.servers.kafka_bootstrap, self.name, 1, others)
-
 
 @pytest.fixture
 def world(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FormattedTable]:
     world = FormattedTable(servers, tmp_path)
-    for name, text in world.environment.items():
+    for name, text in world.served.environment.items():
         monkeypatch.setenv(name, text)
     yield world
-    for worker in world.workers:
-        worker.kill()
+    world.served.kill()
     world.registry.shut()
 
 
@@ -129,78 +91,69 @@ def world(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_reader_folds_to_the_table_that_plain_json_would_give(
     world: FormattedTable, form: str, format_: str
 ) -> None:
-    """Through a worker that is killed and its successor; the laws are held to as ever."""
+    """Through a worker that is killed and its successor; the laws hold as ever."""
     world.registry.open()
     world.write_yaml(form, format_)
-    half, end = len(world.messages) // 2, len(world.messages)
+    half = len(world.messages) // 2
     world.send(0, half)
-    world.work()
+    world.served.start()
     world.until_published(half)
-    world.workers[0].kill()
-    world.send(half, end)
-    world.work()
-    world.until_published(end)
+    world.served.kill()
+    world.send(half)
+    world.served.start()
+    world.until_published()
     expected = world.as_json()
-    with Subscription(world.table, world.servers.kafka_bootstrap) as reader:
-        reader.catch_up()
-        assert dict(reader.stored()) == expected
+    assert world.as_read() == expected
     others = [
         (world.as_others_read(key, format_), world.as_others_read(value, format_))
         for key, value in world.folded_by_bytes().items()
     ]
     plain = [(json.loads(key), json.loads(value, parse_float=Decimal)) for key, value in expected.items()]
     assert sorted(others, key=str) == sorted(plain, key=str)
-    changelog = world.folder / "live.jsonl"
-    assert world.run("subscribe", "--live", str(changelog)).exit_code == 0
-    verified = world.run("verify", str(changelog))
-    assert verified.exit_code == 0, verified.output
-    assert json.loads(verified.stdout)["rows"] > 5
-    assert "Canary" not in world.logs()
+    changelog = world.served.folder / "live.jsonl"
+    world.served.must("subscribe", "--live", changelog)
+    assert world.served.report("verify", changelog)["rows"] > 5
+    assert "Canary" not in world.served.logs()
     if format_ == AVRO:
-        assert set(world.registry.subjects) == {f"{world.name}.live-key", f"{world.name}.live-value"}
+        assert set(world.registry.subjects) == {f"{world.served.name}.live-{side}" for side in ("key", "value")}
 
 
 def test_nothing_is_published_before_the_registry_answers_and_later_none_is_needed(world: FormattedTable) -> None:
     world.write_yaml(ROWS, AVRO)
     world.send(0, 6)
-    world.work()
-    wait_until(lambda: "schema registry" in world.problems(), 30, world.logs)
+    world.served.start()
+    wait_until(lambda: "schema registry" in world.problems(), 30, world.served.logs)
     assert world.registry.url in world.problems()
-    assert read(world.servers.kafka_bootstrap, world.name, "live", 0) == []
+    assert world.served.ends("live") == [0]
     world.registry.open()
     world.until_published(6)
     wait_until(lambda: "schema registry" not in world.problems(), 10, world.problems)
     world.registry.shut()
-    world.send(6, len(world.messages))
-    world.until_published(len(world.messages))
+    world.send(6)
+    world.until_published()
     assert "schema registry" not in world.problems()
 
 
-def test_another_format_is_another_topic_and_begins_anew(world: FormattedTable) -> None:
+def test_another_format_needs_another_topic_and_a_reload(world: FormattedTable) -> None:
+    served = world.served
     world.write_yaml(ROWS, JSON)
-    world.send(0, len(world.messages))
-    worker = world.work()
-    world.until_published(len(world.messages))
-    worker.terminate()
+    world.send()
+    served.start()
+    world.until_published()
+    served.stop()
     plain = world.as_json()
     assert world.folded_by_bytes() == plain  # to the byte
     world.write_yaml(ROWS, AVRO)
     world.registry.open()
-    assert world.work().ended() == 2
-    assert "reload" in world.logs()
-    refused = world.run("reload", "--from-source", "topic")
-    assert refused.exit_code == 2
-    assert f"{world.name}.live holds records of another format" in refused.output
+    assert "reload" in served.refusal()
+    reload = ("reload", "--from-source", "topic")
+    assert f"{served.name}.live holds records of another format" in served.refused(*reload)
     assert world.folded_by_bytes() == plain
-    world.make_live_anew()
-    begun = world.run("reload", "--from-source", "topic")
-    assert begun.exit_code == 0, begun.output
-    again = world.run("reload", "--from-source", "topic")  # which removes what it finds, in the same format
-    assert again.exit_code == 0, again.output
-    world.work()
-    with Subscription(world.table, world.servers.kafka_bootstrap) as reader:
-        reader.catch_up()
-        assert dict(reader.stored()) == world.as_json()
+    served.recreate_topics("live")
+    served.must(*reload)
+    served.must(*reload)  # which removes what it finds, in the same format
+    served.start()
+    assert world.as_read() == world.as_json()
     assert len(world.folded_by_bytes()) == len(world.as_json()) == len(plain)
 
 
@@ -208,21 +161,20 @@ def test_a_schema_that_the_registry_refuses_ends_the_worker_and_says_what_to_do(
     world.registry.open()
     world.registry.refuses = 409
     world.write_yaml(ROWS, AVRO)
-    assert world.work().ended() == 2
-    assert f"does not take the schema of {world.name}.live-key (409)" in world.logs()
-    assert "Canary" not in world.logs()
+    said = world.served.refusal()
+    assert f"does not take the schema of {world.served.name}.live-key (409)" in said
+    assert "Canary" not in said
 
 
 def test_another_id_of_the_same_schema_is_refused_before_anything_is_written(world: FormattedTable) -> None:
     world.registry.open()
     world.write_yaml(ROWS, AVRO)
     world.send(0, 6)
-    world.work()
+    world.served.start()
     world.until_published(6)
-    world.workers[0].terminate()
+    world.served.stop()
     before = world.folded_by_bytes()
     world.registry.schemas = {number + 100: schema for number, schema in world.registry.schemas.items()}
-    world.send(6, len(world.messages))
-    assert world.work().ended() == 2
-    assert f"{world.name}.live has other keys than would be written now" in world.logs()
+    world.send(6)
+    assert f"{world.served.name}.live has other keys than would be written now" in world.served.refusal()
     assert world.folded_by_bytes() == before

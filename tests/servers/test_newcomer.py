@@ -1,19 +1,18 @@
-"""Somebody who is new here brings three messy tables: each comes to a verified live topic without an edit."""
+"""Someone who is new here brings three messy tables: each comes to a verified live topic without an edit."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from servers.broker.servers import Servers
 from streamer.table.files import read_rows
-from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name
+from worlds.checkout import ROOT, put_streamer
+from worlds.kafka_and_redis import fresh_name
 
 MESSY = ROOT / "examples" / "messy"
 SECONDS_MAX = 400
@@ -23,12 +22,7 @@ SECONDS_MAX = 400
 @pytest.fixture
 def environment(servers: Servers, tmp_path: Path) -> dict[str, str]:
     """Where `streamer` is this one, and the servers are those of the tests."""
-    binaries = tmp_path / "bin"
-    binaries.mkdir()
-    streamer = binaries / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
-    streamer.chmod(0o755)
-    path = {"PATH": f"{binaries}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    path = {"PATH": f"{put_streamer(tmp_path / 'bin')}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     return {**os.environ, **servers.environment(), **path}
 
 

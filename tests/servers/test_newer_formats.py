@@ -8,21 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import CONTROL, POSITIONS
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import write
 from worlds.workers import WorkedTable
 
 
 def in_redis(world: WorkedTable) -> None:
-    client: Any = connect(world.environment["REDIS_URL"])
     meta = f"{{{world.name}:0}}:meta"
-    version, *rest = msgspec.msgpack.decode(client.hget(meta, "state"), type=list[Any])
-    client.hset(meta, "state", msgspec.msgpack.encode([version + 1, *rest, "more"]))
+    version, *rest = msgspec.msgpack.decode(world.redis.hget(meta, "state"), type=list[Any])
+    world.redis.hset(meta, "state", msgspec.msgpack.encode([version + 1, *rest, "more"]))
 
 
 def in_positions(world: WorkedTable) -> None:
-    last = read(world.bootstrap, world.name, POSITIONS, 0)[-1]
+    last = world.read(POSITIONS, 0)[-1]
     newer = (last.value() or b"").replace(b'"format":1', b'"format":2,"more":7')
     write(world.bootstrap, f"{world.name}.positions", [(0, last.key() or b"", newer)])
 
@@ -43,15 +41,10 @@ NEWER: list[tuple[Callable[[WorkedTable], None], str]] = [
 def test_a_worker_stops_at_a_newer_format_and_changes_nothing(
     world: WorkedTable, newer: Callable[[WorkedTable], None], says: str
 ) -> None:
-    world.write(60)
-    first = world.start()
-    world.wait_until_published()
+    first = world.serve(60)
     first.terminate()
     newer(world)
-    client: Any = connect(world.environment["REDIS_URL"])
-    before = client.hget(f"{{{world.name}:0}}:meta", "state")
+    before = world.redis.hget(f"{{{world.name}:0}}:meta", "state")
     world.write(20)
-    second = world.start()
-    assert second.ended() == 2
-    assert says in second.log.read_text()
-    assert client.hget(f"{{{world.name}:0}}:meta", "state") == before
+    assert says in world.refusal()
+    assert world.redis.hget(f"{{{world.name}:0}}:meta", "state") == before

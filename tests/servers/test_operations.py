@@ -6,22 +6,18 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from servers.broker.servers import Servers
-from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import forget_shard
-from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import LIVE, POSITIONS, topic_name, topics_of
+from streamer.incremental.topics import LIVE, POSITIONS, topics_of
 from streamer.table.schema import ROWS
-from worlds.checkout import PATIENTS, ROOT
-from worlds.kafka_side import read
-from worlds.workers import SHARDS, WorkedTable, rows_of, wait_until
+from worlds.checkout import PATIENTS, ROOT, put_streamer
+from worlds.kafka_and_redis import wait_until_deleted
+from worlds.workers import SHARDS, WorkedTable, wait_until
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
 COMMAND_SECONDS_MAX = 300
@@ -38,15 +34,11 @@ def block_under(heading: str) -> str:
 
 @pytest.fixture
 def world(servers: Servers, tmp_path: Path) -> Iterator[WorkedTable]:
-    (tmp_path / "mine").mkdir()
     shutil.copy(PATIENTS / "rows.csv", tmp_path / "now.csv")
-    streamer = tmp_path / "streamer"
-    streamer.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streamer.cli.main "$@"\n', "utf-8")
-    streamer.chmod(0o755)
+    put_streamer(tmp_path)
     world = WorkedTable(servers, tmp_path / "mine")
     yield world
-    for worker in world.workers:
-        worker.kill()
+    world.kill()
 
 
 def shell(world: WorkedTable, folder: Path, block: str) -> str:
@@ -65,23 +57,16 @@ def shell(world: WorkedTable, folder: Path, block: str) -> str:
 
 
 def wait_until_read(world: WorkedTable) -> None:
-    ends = [len(read(world.bootstrap, world.name, "changes", shard)) for shard in range(SHARDS)]
-    wait_until(lambda: world.reached() == ends, 40, world.logs)
+    world.wait_until_published(to=world.ends())
 
 
 def people_kept(world: WorkedTable) -> set[str]:
-    """Source keys that Redis has."""
-    client = connect(world.environment["REDIS_URL"])
-    states = [RedisStore(client, world.name, shard).load() for shard in range(SHARDS)]
-    return {key for state in states if state is not None for key, _ in state.kept.records}
+    return set().union(*world.source_keys())
 
 
 def delete_topics(world: WorkedTable, *kinds: str) -> None:
-    names = [topic_name(world.name, kind) for kind in kinds]
-    admin = AdminClient({"bootstrap.servers": world.bootstrap})
-    for answer in admin.delete_topics(names).values():
-        answer.result(20)
-    wait_until(lambda: not set(names) & set(admin.list_topics(timeout=20).topics), 20, lambda: "not deleted")
+    world.delete_topics(*kinds)
+    wait_until_deleted(world.bootstrap, world.name, *kinds)
 
 
 @pytest.mark.slow
@@ -107,11 +92,11 @@ def test_a_tables_life_goes_by_the_document(world: WorkedTable, tmp_path: Path) 
     delete_topics(world, LIVE, POSITIONS)
     shell(world, tmp_path, block_under("Publish again"))
     worker = world.start()
-    wait_until(lambda: sum(rows_of(world, shard) for shard in range(SHARDS)) == PEOPLE, 40, world.logs)
+    wait_until(lambda: world.n_rows() == PEOPLE, 40, world.logs)
 
     worker.terminate()
     delete_topics(world, *(topic.kind for topic in topics_of(world.name, ROWS)))
     for shard in range(SHARDS):
-        forget_shard(connect(world.environment["REDIS_URL"]), world.name, shard)
+        forget_shard(world.redis, world.name, shard)
     shell(world, tmp_path, block_under("Send again"))
     shell(world, tmp_path, "streamer load now.csv --table mine && streamer topics check --table mine --shards 8")

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import threading
-from time import sleep
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from servers.broker.servers import Servers
 from streamer.errors import Conflict, Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
+from streamer.kafka import clients, reading
+from streamer.kafka import outlet as module
 from streamer.kafka.outlet import KafkaOutlet
+from streamer.kafka.reading import FIRST_WINDOW_OFFSETS, WINDOW_GROWTH
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.published.rows import RowKey, row_key
 from streamer.table.schema import ROW_BYTES_MAX
-from worlds.kafka_side import fresh_name, make_topics, read, write
+from worlds.kafka_and_redis import (
+    delete_topics,
+    fresh_name,
+    make_topics,
+    make_topics_again,
+    read,
+    recreate_topics,
+    transactional,
+    write,
+)
 from worlds.workers import wait_until
 
-KAFKA_ROOMS = ("reading", "clients", "topics")
+QUEUE_RECORDS = 100_000
+"""What the client's queue holds by default."""
+
 SHARD = 2
 
 
@@ -93,6 +105,8 @@ def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, boots
     with pytest.raises(ShardRefused, match=r"MSG_SIZE_TOO_LARGE.*max\.message\.bytes"):
         outlet.publish([live("b"), too_large], position(2))
     assert keys(bootstrap, table_name) == [b"a"]
+    with pytest.raises(ServerUnreachable, match="fence"):
+        outlet.publish([live("b")], position(2))
     outlet.fence()
     assert outlet.position() == position(1)
     outlet.publish([live("c")], position(2))
@@ -101,7 +115,7 @@ def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, boots
 
 @pytest.mark.parametrize("behind", [[], [live("c")]], ids=["the last one", "one in the middle"])
 def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str, behind: list[Outgoing]) -> None:
-    """Only the broker knows the topic's limit: without a refusal the shard would try for ever."""
+    """Only the broker knows the topic's limit: without a refusal the shard would try forever."""
     name = fresh_name()
     make_topics(bootstrap, name, config={"live": {"max.message.bytes": "5000"}})
     outlet = KafkaOutlet(bootstrap, name, SHARD)
@@ -112,7 +126,7 @@ def test_a_record_larger_than_its_topic_allows_is_no_outage(bootstrap: str, behi
 
 
 def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topic(bootstrap: str) -> None:
-    """Before: with several requests on their way one time in six the first ones were missing, and nobody was told."""
+    """Before: with several requests on their way one time in six the first ones were missing, and no one was told."""
     row = row_key(RowKey(10**6, 10**17, 10**17))
     headers = (("release", b"9" * 19), ("part", b"20000000/20000000"), ("through", b"9" * 19))
     rows = [Outgoing("live", row, b"x" * (ROW_BYTES_MAX - len(row)), headers) for _ in range(5)]
@@ -126,18 +140,11 @@ def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topi
 
 
 def test_a_topic_that_is_missing_is_no_outage(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.kafka.reading.SETTLING_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(reading, "SETTLING_SECONDS_MAX", 0.5)
     name = fresh_name()
     make_topics(bootstrap, name, but={"positions": 0})
     with pytest.raises(ShardRefused, match="topics check"):
         KafkaOutlet(bootstrap, name, SHARD).position()
-
-
-def test_after_an_error_nothing_goes_out_before_the_next_fence(outlet: KafkaOutlet) -> None:
-    with pytest.raises(ShardRefused):
-        outlet.publish([Outgoing("live", b"b", b"x" * 2_000_000, ())], position(1))
-    with pytest.raises(ServerUnreachable, match="fence"):
-        outlet.publish([live("a")], position(1))
 
 
 @pytest.mark.gate("a writer that was shut out")
@@ -156,8 +163,7 @@ def test_a_transaction_left_open_is_resolved_by_the_new_owner(
     outlet: KafkaOutlet, bootstrap: str, table_name: str
 ) -> None:
     outlet.publish([live("a")], position(1))
-    dead = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{table_name}-shard-{SHARD}"})
-    dead.init_transactions(20)
+    dead = transactional(bootstrap, f"{table_name}-shard-{SHARD}")
     dead.begin_transaction()
     for kind in ("live", "positions"):
         dead.produce(f"{table_name}.{kind}", position(2).to_json(), b"half", partition=SHARD)
@@ -170,17 +176,15 @@ def test_a_transaction_left_open_is_resolved_by_the_new_owner(
 
 
 def test_the_position_is_found_behind_many_aborted_transactions(
-    outlet: KafkaOutlet, bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
+    outlet: KafkaOutlet, bootstrap: str, table_name: str
 ) -> None:
-    """As behind offsets that compaction emptied: the window has to grow several times."""
-    monkeypatch.setattr("streamer.kafka.reading.FIRST_WINDOW_OFFSETS", 2)
-    monkeypatch.setattr("streamer.kafka.reading.WINDOW_GROWTH", 2)
+    """As behind offsets that compaction emptied: so many that the window has to grow more than once."""
     outlet.publish([live("a")], position(1))
-    aborted = Producer({"bootstrap.servers": bootstrap, "transactional.id": "another", "retry.backoff.ms": 2})
-    aborted.init_transactions(20)
-    for _ in range(12):
+    aborted = transactional(bootstrap, f"{table_name}-another")
+    for _ in range(3):
         aborted.begin_transaction()
-        aborted.produce(f"{table_name}.positions", position(9).to_json(), b"2", partition=SHARD)
+        for _ in range(FIRST_WINDOW_OFFSETS * WINDOW_GROWTH // 2):
+            aborted.produce(f"{table_name}.positions", position(9).to_json(), b"2", partition=SHARD)
         assert aborted.flush(20) == 0
         aborted.abort_transaction(20)
     assert outlet.position() == position(1)
@@ -190,48 +194,24 @@ def test_the_position_is_found_behind_many_aborted_transactions(
 def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_it(
     outlet: KafkaOutlet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class AnswerLost:
-        """A producer whose commit happens, but is answered by a timeout."""
+    class AnswerLost(Producer):
+        """Commits, and gets a timeout for an answer."""
 
-        def __init__(self, producer: Producer) -> None:
-            self._producer = producer
-
-        def commit_transaction(self, timeout: float) -> None:
-            self._producer.commit_transaction(timeout)
+        def commit_transaction(self, *limits: float) -> None:
+            super().commit_transaction(*limits)
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._producer, name)
-
-    monkeypatch.setattr(outlet, "_producer", AnswerLost(outlet._producer))
+    monkeypatch.setattr(module, "Producer", AnswerLost)
+    outlet.fence()
     with pytest.raises(ServerUnreachable):
         outlet.publish([live("a")], position(1))
     outlet.fence()
     assert outlet.position() == position(1)
 
 
-def test_more_records_than_the_clients_queue_holds(
-    bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outlet = KafkaOutlet(bootstrap, table_name, SHARD)
-    settings = outlet._producer_settings()
-    monkeypatch.setattr(outlet, "_producer_settings", lambda: {**settings, "queue.buffering.max.messages": 100})
-    outlet.fence()
-    outlet.publish([live(str(i)) for i in range(1000)], position(1))
-    assert keys(bootstrap, table_name) == [str(i).encode() for i in range(1000)]
-
-
-def test_a_broker_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (
-        "streamer.kafka.outlet",
-        "streamer.kafka.shard_input",
-        *(f"streamer.kafka.{room}" for room in KAFKA_ROOMS),
-    ):
-        monkeypatch.setattr(f"{module}.CALL_SECONDS_MAX", 1.0)
-    outlet = KafkaOutlet("127.0.0.1:1", "t", 0)
-    for call in (outlet.fence, outlet.position, KafkaInput("127.0.0.1:1", "t", 0).state):
-        with pytest.raises(ServerUnreachable):
-            call()
+def test_more_records_than_the_clients_queue_holds(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
+    outlet.publish([live(str(i)) for i in range(QUEUE_RECORDS + 1_000)], position(1))
+    assert keys(bootstrap, table_name) == [str(i).encode() for i in range(QUEUE_RECORDS + 1_000)]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +232,7 @@ def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
                 raise KafkaException(KafkaError(code))
             return ask(self, place, **limits)
 
-    monkeypatch.setattr("streamer.kafka.clients.Consumer", UnsettledConsumer)
+    monkeypatch.setattr(clients, "Consumer", UnsettledConsumer)
     assert outlet.position() == position(1)
     assert len(asked) == 3
 
@@ -273,15 +253,7 @@ def test_topics_that_do_not_fit_together_are_refused(bootstrap: str, count: int,
         KafkaInput(bootstrap, name, SHARD).state()
 
 
-def make_live_anew(bootstrap: str, table_name: str, seconds: float) -> None:
-    """Deletes the output and makes it again after a moment."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([f"{table_name}.live"])[f"{table_name}.live"].result(20)
-    sleep(seconds)
-    make_topics(bootstrap, table_name, but=dict.fromkeys(("changes", "positions", "dead-letters", "control"), 0))
-
-
-def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen(
+def test_a_difference_that_a_new_output_takes_is_seen_by_its_offset_and_not_seen(
     bootstrap: str, table_name: str
 ) -> None:
     """No question is asked: the outlet alone tells, of what it has published itself and of what it found."""
@@ -290,7 +262,7 @@ def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen
         outlet.fence()
         if before:
             outlet.publish(before, position(1))
-        make_live_anew(bootstrap, table_name, 0.0)
+        recreate_topics(bootstrap, table_name, "live")
         wait_until(
             lambda: read(bootstrap, table_name, "live", SHARD) == [], 20, lambda: "the former output is still read"
         )
@@ -302,18 +274,18 @@ def test_a_difference_that_a_new_output_takes_is_told_by_its_offset_and_not_seen
         outlet.publish([live("whole"), live("table")], position(1))
 
 
-def test_what_is_sent_while_the_output_is_made_anew_is_not_seen_in_the_new_one(bootstrap: str, table_name: str) -> None:
+def test_what_is_sent_while_the_output_is_recreated_is_not_seen_in_the_new_one(bootstrap: str, table_name: str) -> None:
     """The client goes on trying while there is no topic, and would succeed with the new one."""
     shard_input, outlet = KafkaInput(bootstrap, table_name, SHARD), KafkaOutlet(bootstrap, table_name, SHARD)
     outlet.fence()
     shard_input.state()
     outlet.publish([live("first")], position(1))
-    anew = threading.Thread(target=make_live_anew, args=(bootstrap, table_name, 1.0))
-    anew.start()
-    sleep(0.5)
+    delete_topics(bootstrap, table_name, "live")
+    again = threading.Timer(0.5, make_topics_again, (bootstrap, table_name, "live"))
+    again.start()
     with pytest.raises(Conflict):  # by its offset, or because there was no topic for a while
         outlet.publish([live("difference")], position(2))
-    anew.join()
+    again.join()
     assert read(bootstrap, table_name, "live", SHARD) == []
     assert not shard_input.state().live_begun, "what was given up is no record that a reader finds"
     outlet.fence()

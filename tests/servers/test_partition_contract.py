@@ -1,4 +1,4 @@
-"""Four real shards, and producers that write keys and values differently: nobody is doubled, or lost in silence."""
+"""Four real shards, and producers that write keys and values differently: no one is doubled, or lost in silence."""
 
 from __future__ import annotations
 
@@ -10,22 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from servers.broker.servers import Servers
-from streamer.cli.main import main
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.shard.input import Message
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import connect
-from streamer.kafka.outlet import KafkaOutlet
-from streamer.kafka.shard_input import KafkaInput
-from streamer.table.yaml.loading import load_table
 from worlds.connect_json import CONNECT, struct, unscaled_base64, with_schema
-from worlds.driven import Driven
-from worlds.kafka_side import fresh_name, make_topics, read, write
-from worlds.patients import folded, write_table
+from worlds.patients import write_csv
+from worlds.shards import Driven
+from worlds.workers import WorkedTable
 
 SHARDS, PEOPLE = 4, 1000
 KeyOf = Callable[[int], bytes]
@@ -77,52 +69,34 @@ def flattened(number: int) -> bytes:
 class Clinic:
     """A table of patients on the servers: its producers, its workers, what was published."""
 
-    servers: Servers
-    name: str
-    table: Path
+    served: WorkedTable
     publishers: list[Driven] = field(default_factory=list)
 
-    def produce(self, *arguments: str) -> None:
-        options = ["--table", str(self.table), "--kafka", self.servers.kafka_bootstrap]
-        result = CliRunner().invoke(main, ["produce", *arguments, *options])
-        assert result.exit_code == 0, result.output
+    def produce(self, *messages: object) -> None:
+        """Messages through `streamer produce`."""
+        self.served.must("produce", "-", stdin="\n".join(map(json.dumps, messages)))
 
     def produce_rows(self) -> None:
         """All people through `streamer produce`."""
-        path = self.table.parent / "rows.csv"
-        lines = [",".join(map(str, row(number, number % 90).values())) for number in range(PEOPLE)]
-        path.write_text("\n".join(["id,age,zip,bmi,sex,problem", *lines]))
-        self.produce(str(path))
+        rows = write_csv(self.served.folder / "people.csv", (row(number, number % 90) for number in range(PEOPLE)))
+        self.served.must("produce", rows)
 
     def connector(self, key_of: KeyOf, values: Iterable[tuple[int, bytes | None]]) -> None:
         """Messages as Kafka Connect sends them: by murmur2 of the serialized key."""
-        keyed = [(key_of(number), value) for number, value in values]
-        records = [(shard_of(message_key, SHARDS), message_key, value) for message_key, value in keyed]
-        write(self.servers.kafka_bootstrap, f"{self.name}.changes", records)
+        keyed = ((key_of(number), value) for number, value in values)
+        self.served.send((shard_of(message_key, SHARDS), message_key, value) for message_key, value in keyed)
 
     def work(self) -> None:
         """New workers take every shard over and read to the end."""
-        self.publishers, client = [], connect(self.servers.redis_url)
-        for shard in range(SHARDS):
-            outlet = KafkaOutlet(self.servers.kafka_bootstrap, self.name, shard)
-            publisher = Driven(load_table(self.table), shard, RedisStore(client, self.name, shard), outlet)
-            start = publisher.take_over(KafkaInput(self.servers.kafka_bootstrap, self.name, shard).state())
-            records = read(self.servers.kafka_bootstrap, self.name, "changes", shard)
-            publisher.step([Message(r.offset(), r.key(), r.value()) for r in records if r.offset() >= start])
-            self.publishers.append(publisher)
+        self.publishers = self.served.work()
 
     @property
     def published(self) -> int:
-        """Rows of the folded changelog."""
-        bootstrap = self.servers.kafka_bootstrap
-        shards = [read(bootstrap, self.name, "live", shard) for shard in range(SHARDS)]
-        return sum(len(folded([(record.key(), record.value()) for record in records])) for records in shards)
+        return self.served.n_rows()
 
     @property
     def letters(self) -> list[dict[str, str]]:
-        bootstrap = self.servers.kafka_bootstrap
-        shards = [read(bootstrap, self.name, "dead-letters", shard) for shard in range(SHARDS)]
-        return [json.loads(letter.value()) for letters in shards for letter in letters]
+        return self.served.letters()
 
     @property
     def refused(self) -> Counter[str]:
@@ -131,10 +105,7 @@ class Clinic:
     @property
     def told(self) -> int:
         """In how many shards `streamer status` says that too much was refused."""
-        servers = ["--kafka", self.servers.kafka_bootstrap, "--redis", self.servers.redis_url]
-        result = CliRunner().invoke(main, ["status", "--table", str(self.table), *servers, "--json"])
-        assert result.exit_code == 1, result.output
-        return sum("are dead letters" in problem for problem in json.loads(result.stdout)["problems"])
+        return sum("are dead letters" in problem for problem in self.served.report("status", code=1)["problems"])
 
     @property
     def key_forms(self) -> set[str]:
@@ -143,13 +114,11 @@ class Clinic:
 
 @pytest.fixture
 def clinic(servers: Servers, tmp_path: Path) -> Clinic:
-    name = fresh_name()
-    make_topics(servers.kafka_bootstrap, name, SHARDS)
-    return Clinic(servers, name, write_table(tmp_path, name))
+    return Clinic(WorkedTable(servers, tmp_path, SHARDS))
 
 
 @pytest.mark.parametrize("key_of", [connect_json, connect_json_with_schema])
-def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clinic: Clinic, key_of: KeyOf) -> None:
+def test_a_connector_after_produce_doubles_no_one_and_its_messages_are_reported(clinic: Clinic, key_of: KeyOf) -> None:
     clinic.produce_rows()
     clinic.work()
     assert (clinic.published, clinic.key_forms) == (PEOPLE, {"bare"})
@@ -170,16 +139,13 @@ def test_a_connector_after_produce_doubles_nobody_and_its_messages_are_told(clin
 def test_produce_after_a_connector_meets_the_rows_it_speaks_of(clinic: Clinic, key_of: KeyOf) -> None:
     clinic.connector(key_of, [(number, envelope("r", number)) for number in range(PEOPLE)])
     clinic.work()
-    events = clinic.table.parent / "events.jsonl"
-    lines = [json.dumps({"op": "modify", "key": number, "row": {"age": 50}}) for number in range(100)]
-    lines += [json.dumps({"op": "delete", "key": number}) for number in range(40)]
-    events.write_text("\n".join([*lines, '{"key": 99, "value": null}']))
-    clinic.produce(str(events))
+    changed = [{"op": "modify", "key": number, "row": {"age": 50}} for number in range(100)]
+    clinic.produce(*changed, *({"op": "delete", "key": number} for number in range(40)), {"key": 99, "value": None})
     clinic.work()
     assert (clinic.published, clinic.letters) == (PEOPLE - 41, [])
 
 
-def test_a_connectors_converter_that_is_changed_is_told_and_set_back_loses_nothing(clinic: Clinic) -> None:
+def test_a_connectors_converter_that_is_changed_is_reported_and_set_back_loses_nothing(clinic: Clinic) -> None:
     clinic.connector(connect_json, [(number, envelope("r", number)) for number in range(PEOPLE)])
     clinic.connector(connect_json_with_schema, [(number, envelope("d", number)) for number in range(100)])
     clinic.work()
@@ -192,21 +158,19 @@ def test_a_connectors_converter_that_is_changed_is_told_and_set_back_loses_nothi
 
 def test_an_emptied_table_takes_another_form_of_keys(clinic: Clinic) -> None:
     clinic.produce_rows()
-    clinic.produce("--truncate")
+    clinic.served.must("produce", "--truncate")
     clinic.connector(connect_json, [(number, envelope("r", number)) for number in range(PEOPLE)])
     clinic.work()
     assert (clinic.published, clinic.letters, clinic.key_forms) == (PEOPLE, [], {'json:{"id":number}'})
 
 
-def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(clinic: Clinic) -> None:
+def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_reported(clinic: Clinic) -> None:
     clinic.produce_rows()
     updates = [(number, envelope("u", number)) for number in range(200)]
-    write(
-        clinic.servers.kafka_bootstrap, f"{clinic.name}.changes", [(number % 4, None, said) for number, said in updates]
-    )
-    librdkafka = Producer({"bootstrap.servers": clinic.servers.kafka_bootstrap})  # consistent_random: crc32
+    clinic.served.send((number % 4, None, said) for number, said in updates)
+    librdkafka = Producer({"bootstrap.servers": clinic.served.bootstrap})  # consistent_random: crc32
     for number, said in updates:
-        librdkafka.produce(f"{clinic.name}.changes", said, bare(number))
+        librdkafka.produce(clinic.served.input, said, bare(number))
     assert librdkafka.flush(20) == 0
     clinic.work()
     assert clinic.published == PEOPLE
@@ -219,12 +183,10 @@ def test_a_table_without_primary_key_and_a_producer_without_murmur2_are_told(cli
 
 
 def test_rows_without_a_mark_under_keys_of_decimals_come_and_go_in_their_shards(clinic: Clinic) -> None:
-    clinic.table.write_text(clinic.table.read_text() + "\ninput: {form: rows}\n")
+    clinic.served.edit_yaml("publish:", "input: {form: rows}\npublish:")
     clinic.connector(connect_decimal, [(number, flattened(number)) for number in range(200)])
     clinic.connector(connect_decimal, [(number, None) for number in range(0, 200, 2)])
-    events = clinic.table.parent / "events.jsonl"
-    events.write_text("\n".join(json.dumps({"op": "delete", "key": number}) for number in range(1, 80, 2)))
-    clinic.produce(str(events))
+    clinic.produce(*({"op": "delete", "key": number} for number in range(1, 80, 2)))
     clinic.work()
     assert (clinic.published, clinic.letters) == (60, [])
     (form,) = clinic.key_forms

@@ -1,5 +1,5 @@
 """A Kafka with TLS, passwords, client certificates and ACLs: the whole way with least privilege, by the files and the
-recipe in examples/security; and every way to be shut out, told with its mend and without a secret."""
+recipe in examples/security; and every way to be shut out, told with its remedy and without a secret."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import CONFIG, VARIABLES, servers_of
 from streamer.reader import Subscription
 from worlds.checkout import PATIENTS
-from worlds.kafka_side import write
+from worlds.http_servers import Endpoint, unsigned_token
+from worlds.kafka_and_redis import write
 from worlds.patients import random_values
-from worlds.token_endpoint import Endpoint, unsigned_token
 from worlds.workers import Worker, wait_until
 
 CANARY = "canary-7Q-secret"
@@ -167,7 +167,7 @@ def n_held(people: People) -> int:
 
 
 @pytest.mark.timeout(600)
-def test_nobody_does_what_the_recipes_leave_to_others(people: People, tmp_path: Path) -> None:
+def test_no_one_does_what_the_recipes_leave_to_others(people: People, tmp_path: Path) -> None:
     name, events, rows = people.name, str(PATIENTS / "events.jsonl"), str(PATIENTS / "rows.csv")
     people.must("operator", "topics create", "--shards", str(SHARDS))
     people.must("producer", "produce", events)
@@ -310,7 +310,7 @@ def test_every_client_says_why_it_is_shut_out_and_no_secret(
     server = kafka.by_address if case == "other name" else server
     for name, value in (variables | changed).items():
         monkeypatch.setenv(name, str(tmp_path / value) if value.endswith(".pem") and "/" not in value else value)
-    monkeypatch.setattr(reading, "CALL_SECONDS_MAX", 0.2)  # nobody answers, and the cause is asked for then
+    monkeypatch.setattr(reading, "CALL_SECONDS_MAX", 0.2)  # no one answers, and the cause is asked for then
     told = [refused(lambda: require_access(servers_of(server)), says)]
     told.append(refused(lambda: open_and_close(server), says))
     told.append(refused(lambda: KafkaOutlet(server, "mine", 0).position(), says))

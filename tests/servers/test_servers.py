@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,6 +19,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from benchmarks.installed import needed_by
+from servers.broker import servers as broker
 from servers.broker import ways
 from servers.broker.servers import NoServers, Ports, Servers, address_of, kafka_answers, redis_answers, settings
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
@@ -44,22 +47,7 @@ def constraints() -> dict[str, str]:
 
 def closure() -> set[str]:
     """Everything our requirements pull into this environment, by canonical name."""
-    seen: set[tuple[str, frozenset[str]]] = set()
-    open_ends = requirements()
-    while open_ends:
-        wanted = open_ends.pop()
-        known = (canonicalize_name(wanted.name), frozenset(wanted.extras))
-        if known in seen:
-            continue
-        seen.add(known)
-        needs = [Requirement(text) for text in metadata.requires(wanted.name) or []]
-        open_ends += [each for each in needs if applies(each, {"", *wanted.extras})]
-    return {name for name, _ in seen}
-
-
-def applies(requirement: Requirement, extras: set[str]) -> bool:
-    marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
+    return needed_by(*map(str, requirements()))
 
 
 def test_the_pinned_versions_lie_in_the_ranges_we_ask_for() -> None:
@@ -93,26 +81,7 @@ def make(*words: str) -> list[str]:
 
 def test_make_alone_lists_every_target() -> None:
     targets = {line.split()[1] for line in make()}
-    assert targets == {
-        "help",
-        "venv",
-        "demo",
-        "quick",
-        "test",
-        "fuzz",
-        "night",
-        "drill",
-        "pipeline",
-        "bench",
-        "papers",
-        "reference",
-        "golden",
-        "mutants",
-        "house",
-        "lint",
-        "types",
-        "clean",
-    }
+    assert targets == {*re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)}
 
 
 @pytest.mark.parametrize(("flag", "beside_servers"), [("REAL=", False), ("REAL=1", True)])
@@ -142,7 +111,7 @@ def test_the_worker_waits_for_healthy_servers_and_for_its_topics() -> None:
     assert "healthcheck" in SERVICES["kafka"] and "healthcheck" in SERVICES["redis"]
 
 
-def test_programs_in_compose_are_told_of_a_schema_registry() -> None:
+def test_programs_in_compose_hear_of_a_schema_registry() -> None:
     for name in ("topics", "worker"):
         given = SERVICES[name]["environment"]
         for variable in (URL, BASIC_AUTH, BASIC_AUTH_FILE, CA):
@@ -216,7 +185,7 @@ def test_the_broker_gets_its_ports_and_creates_no_topic_by_itself(tmp_path: Path
 
 
 def test_a_port_that_is_open_but_silent_is_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servers.broker.servers.PROBE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(broker, "PROBE_SECONDS_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = silent.getsockname()
         assert not kafka_answers(*address)

@@ -6,68 +6,49 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
 from servers.broker.servers import Servers
-from streamer.cli.main import main
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.topics import CHANGES
+from streamer.incremental.topics import CHANGES, CONTROL
+from streamer.kafka import reading
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
-from worlds.kafka_side import fresh_name, make_topics, write
-from worlds.patients import write_table
+from worlds.kafka_and_redis import write
+from worlds.workers import WorkedTable
 
-SHARDS, SHARD = 3, 2
-
-
-class Input:
-    """A table whose shard 2 holds the offsets 0 to 9, published up to 3."""
-
-    def __init__(self, bootstrap: str, directory: Path) -> None:
-        self.name, self.bootstrap = fresh_name(), bootstrap
-        self.table = write_table(directory, self.name)
-        make_topics(bootstrap, self.name, SHARDS)
-        write(bootstrap, f"{self.name}.changes", [(SHARD, b"%d" % i, b"{}") for i in range(10)])
-        outlet = KafkaOutlet(bootstrap, self.name, SHARD)
-        outlet.fence()
-        outlet.publish([], Position(1, 4, 0, 1, 0, 0))
-
-    def skip(self, offset: int, shard: int = SHARD) -> Result:
-        options = [
-            "--table",
-            str(self.table),
-            "--kafka",
-            self.bootstrap,
-            "--shard",
-            f"{shard}",
-            "--offset",
-            f"{offset}",
-        ]
-        return CliRunner().invoke(main, ["skip", *options])
-
-    def skips(self, shard: int = SHARD) -> set[int]:
-        ids = KafkaInput(self.bootstrap, self.name, shard).state().topic_ids
-        return set(KafkaControl(self.bootstrap, self.name, shard).skips(ids[CHANGES]))
+SHARD = 2
 
 
 @pytest.fixture
-def shard(servers: Servers, tmp_path: Path) -> Input:
-    return Input(servers.kafka_bootstrap, tmp_path)
+def table(servers: Servers, tmp_path: Path) -> WorkedTable:
+    """Shard 2 holds the offsets 0 to 9, published up to 3."""
+    table = WorkedTable(servers, tmp_path, shards=3)
+    table.send((SHARD, b"%d" % i, b"{}") for i in range(10))
+    outlet = KafkaOutlet(table.bootstrap, table.name, SHARD)
+    outlet.fence()
+    outlet.publish([], Position(1, 4, 0, 1, 0, 0))
+    return table
 
 
-def test_what_is_asked_for_is_found_by_the_shard_and_by_no_other(shard: Input) -> None:
-    assert shard.skips() == set()
+def skips(table: WorkedTable, shard: int = SHARD) -> set[int]:
+    """The offsets that a shard finds asked for."""
+    ids = KafkaInput(table.bootstrap, table.name, shard).state().topic_ids
+    return set(KafkaControl(table.bootstrap, table.name, shard).skips(ids[CHANGES]))
+
+
+def test_what_is_asked_for_is_found_by_the_shard_and_by_no_other(table: WorkedTable) -> None:
+    assert skips(table) == set()
     for offset in (4, 9, 9):
-        done = shard.skip(offset)
-        assert (done.exit_code, f"offset {offset} of shard 2 will be skipped" in done.output) == (0, True)
-    assert shard.skips() == {4, 9}
-    assert shard.skips(0) == set()
+        done = table.must("skip", "--shard", SHARD, "--offset", offset)
+        assert f"offset {offset} of shard 2 will be skipped" in done.output
+    assert skips(table) == {4, 9}
+    assert skips(table, 0) == set()
 
 
 @pytest.mark.parametrize(
-    ("offset", "number", "says"),
+    ("offset", "shard", "says"),
     [
         (4, 3, "has the shards 0 to 2"),
         (10, SHARD, "holds the offsets 0 to 9"),
@@ -76,22 +57,20 @@ def test_what_is_asked_for_is_found_by_the_shard_and_by_no_other(shard: Input) -
     ],
 )
 def test_what_cannot_be_right_is_refused_and_nothing_is_written(
-    shard: Input, offset: int, number: int, says: str
+    table: WorkedTable, offset: int, shard: int, says: str
 ) -> None:
-    refused = shard.skip(offset, number)
-    assert (refused.exit_code, says in refused.output) == (2, True), refused.output
-    assert shard.skips() == set()
+    assert says in table.refused("skip", "--shard", shard, "--offset", offset)
+    assert skips(table) == set()
 
 
-def test_what_somebody_else_wrote_into_the_topic_is_nobodys_request(shard: Input) -> None:
+def test_what_others_wrote_into_the_topic_is_no_request(table: WorkedTable) -> None:
     values = [b"", b"null", b"{}", msgspec.json.encode({"command": "skip", "shard": 1, "offset": 5})]
-    write(shard.bootstrap, f"{shard.name}.control", [(SHARD, None, value) for value in [*values, None]])
-    assert shard.skips() == set()
+    write(table.bootstrap, f"{table.name}.{CONTROL}", [(SHARD, None, value) for value in [*values, None]])
+    assert skips(table) == set()
 
 
-def test_a_control_topic_that_is_missing_is_named(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.kafka.reading.SETTLING_SECONDS_MAX", 0.5)
-    name = fresh_name()
-    make_topics(servers.kafka_bootstrap, name, SHARDS, but={"control": 0})
+def test_a_control_topic_that_is_missing_is_named(table: WorkedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SETTLING_SECONDS_MAX", 0.5)
+    table.delete_topics(CONTROL)
     with pytest.raises(ShardRefused, match=r"reading the control topic.*topics check"):
-        KafkaControl(servers.kafka_bootstrap, name, SHARD).skips("")
+        KafkaControl(table.bootstrap, table.name, SHARD).skips("")

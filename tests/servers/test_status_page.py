@@ -15,7 +15,8 @@ from agents.web.service import page
 from servers.broker.servers import free_ports
 from servers.browser import CONTRAST_MIN, Browser
 from worlds.patients import CANARY
-from worlds.told_facts import facts, shard
+from worlds.status_facts import facts
+from worlds.status_facts import shard_as_json as shard
 from worlds.workers import SHARDS, WorkedTable
 
 pytestmark = pytest.mark.night
@@ -26,9 +27,7 @@ def test_a_worker_is_seen_at_work_and_missed_while_it_does_not_answer(
 ) -> None:
     port = free_ports(1)[0]
     world.environment |= {"STREAMER_WEB": f"127.0.0.1:{port}"}
-    worker = world.start()
-    world.write(160)
-    world.wait_until_published()
+    worker = world.serve(160)
     chromium.see()
     chromium.open(f"http://127.0.0.1:{port}/")
     chromium.has(f"Of {SHARDS}: {SHARDS} held.")

@@ -7,7 +7,7 @@ from streamer.kafka.clients import open_admin
 from streamer.kafka.embedded import embedded_servers
 from streamer.kafka.shard_input import KafkaInput
 from streamer.kafka.topics import topic_id, topic_ids
-from worlds.kafka_side import fresh_name, make_topics
+from worlds.kafka_and_redis import fresh_name, make_topics
 
 
 def test_commands_see_the_ids_that_workers_see(servers: Servers) -> None:

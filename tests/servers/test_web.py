@@ -10,15 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from servers.broker.servers import Servers, free_ports
-from streamer.cli.main import main
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import write
+from worlds.kafka_and_redis import transactional
 from worlds.patients import CANARY
 from worlds.workers import SHARDS, WorkedTable, inserts, wait_until
 
@@ -32,7 +27,7 @@ class Browser:
         world.environment |= {"STREAMER_WEB": f"127.0.0.1:{self.port}"}
 
     def ask(self, path: str, method: str = "GET") -> tuple[int, str]:
-        """Status and body; 0 where nobody answers in time."""
+        """Status and body; 0 where no one answers in time."""
         asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             asked.request(method, path)
@@ -86,9 +81,7 @@ def values(text: str, name: str) -> dict[tuple[str, ...], float]:
 
 
 def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: Browser) -> None:
-    world.write(600)
-    world.start()
-    world.wait_until_published()
+    world.serve(600)
     wait_until(lambda: all(shard["lag"] == 0 for shard in browser.facts()["shards"]), 20, world.logs)
 
     shards = browser.facts()["shards"]
@@ -109,8 +102,7 @@ def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: 
     assert all(count > 0 for count in values(metrics, "streamer_commit_seconds_count").values())
 
     assert browser.ask("/rebuild", "POST")[0] == browser.ask("/events")[0] == 404
-    done = CliRunner().invoke(main, ["rebuild", "--shard", "1"], env=world.environment)
-    assert done.exit_code == 0, done.output
+    world.must("rebuild", "--shard", "1")
     wait_until(lambda: bool(browser.facts()["shards"][1]["rebuilds"]), 40, world.logs)
     (rebuild,) = browser.facts()["shards"][1]["rebuilds"]
     assert (rebuild["why"], rebuild["ended"]) == ("operator", "done")
@@ -118,9 +110,7 @@ def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: 
     wait_until(lambda: f"Of {SHARDS}: {SHARDS} held." in browser.ask("/")[1], 20, world.logs)
     said = [browser.ask(path)[1] for path in ("/", "/facts", "/metrics", "/health", "/ready")]
     assert not any(CANARY in text for text in said)
-    meta = RedisStore(connect(world.environment["REDIS_URL"]), world.name, 0).meta()
-    assert meta is not None
-    assert not any(meta.secret.hex() in text for text in said)
+    assert not any(world.meta().secret.hex() in text for text in said)
 
 
 @pytest.mark.gate("a frozen worker", "a killed Redis", "a killed Kafka")
@@ -129,22 +119,21 @@ def test_health_is_red_where_the_worker_is_not_well_and_green_again(
     world: WorkedTable, browser: Browser, servers: Servers, seen: Callable[[str, Callable[[], bool]], None]
 ) -> None:
     servers.require_own()
-    write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c"]))
+    world.send(inserts(["a", "b", "c"]))
     worker = world.start("fragile")
     wait_until(lambda: world.reached()[0] == 3 and browser.is_green(), 40, world.logs)
 
-    write(world.bootstrap, f"{world.name}.changes", inserts(["poison"]))
+    world.send(inserts(["poison"]))
     seen("red after a message that breaks the engine", lambda: browser.says("shard 0: a message could not be applied"))
 
     worker.process.send_signal(signal.SIGSTOP)
     seen("red while the worker is frozen", lambda: browser.ask("/health")[0] == 0)
     worker.process.send_signal(signal.SIGCONT)
 
-    writer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": world.name})
-    writer.init_transactions(30)
+    writer = transactional(world.bootstrap, world.name)
     writer.begin_transaction()
     for shard, record_key, value in inserts(["late"], shard=1):
-        writer.produce(f"{world.name}.changes", value, record_key, shard)
+        writer.produce(world.input, value, record_key, shard)
     writer.flush(30)
     seen("red while messages wait and none is applied", lambda: browser.says("shard 1: 1 messages wait"))
     writer.commit_transaction(30)
@@ -162,11 +151,10 @@ def test_health_is_red_where_the_worker_is_not_well_and_green_again(
     seen("green again with Kafka", browser.is_green)
 
     worker.terminate()
-    as_it_was = world.table.read_text()
-    world.table.write_text(as_it_was.replace("k: 3", "k: 4"))
+    world.edit_yaml("k: 3", "k: 4")
     refused = world.start("fragile")
     seen("a refused shard ends the worker", lambda: refused.process.poll() is not None)
     assert browser.ask("/health")[0] == 0
-    world.table.write_text(as_it_was)
+    world.edit_yaml("k: 4", "k: 3")
     world.start("fragile")
     seen("green again with a table.yaml that fits", lambda: browser.is_green() and browser.ask("/ready")[0] == 200)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from agents.shard_thread import EXIT_LOST
-from servers.broker.servers import Servers
-from streamer.cli.main import main
-from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_server import connect
-from worlds.kafka_side import read, write
+from worlds.kafka_and_redis import expire, transactional
 from worlds.patients import write_table
-from worlds.workers import PATIENCE, SHARDS, WorkedTable, Worker, inserts, rows_of, wait_until
+from worlds.workers import PATIENCE, SHARDS, WorkedTable, Worker, inserts, wait_until
 
 
 @pytest.mark.gate("worker")
@@ -62,9 +54,7 @@ def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: 
     world.write(500)
     wait_until(lambda: min(world.reached()) > 0, 20, world.logs)
     sleeper.process.send_signal(signal.SIGSTOP)
-    world.write(500)
-    world.start()
-    world.wait_until_published()
+    world.serve(500)
     sleeper.process.send_signal(signal.SIGCONT)
     world.write(500)
     world.wait_until_published()
@@ -75,14 +65,11 @@ def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: 
 @pytest.mark.slow
 def test_shards_whose_redis_keys_are_gone_are_refused_until_a_former_copy_is_restored(world: WorkedTable) -> None:
     """Their secrets went with the keys: the input alone gives another table than the published one."""
-    dropper = world.start()
-    world.write(400)
-    world.wait_until_published()
+    dropper = world.serve(400)
     copy = world.copy_redis()
     world.write(600)
     world.wait_until_published()
-    client = connect(world.environment["REDIS_URL"])
-    client.delete(*client.scan_iter(f"{{{world.name}:*"))
+    world.lose_redis()
     world.write(400)
     assert dropper.ended() == EXIT_LOST, world.logs()
     assert world.start().ended() == 2, world.logs()
@@ -93,48 +80,32 @@ def test_shards_whose_redis_keys_are_gone_are_refused_until_a_former_copy_is_res
     world.assert_published_as_expected()
 
 
-def letters_of(world: WorkedTable, shard: int = 0) -> list[tuple[str, int]]:
-    """Reason and offset of a shard's dead letters."""
-    letters = [json.loads(letter.value() or b"") for letter in read(world.bootstrap, world.name, "dead-letters", shard)]
-    return [(letter["reason"], letter["offset"]) for letter in letters]
-
-
-def test_a_message_that_breaks_the_engine_does_not_end_its_worker(world: WorkedTable) -> None:
-    """Before: the worker ended with an unexpected error, was started again, read the same message, and so for ever."""
-    write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c", "poison", "d"]))
-    worker = world.start("fragile")
-    wait_until(lambda: world.reached()[0] == 5, 40, world.logs)
-    assert worker.process.poll() is None
-    assert (letters_of(world), rows_of(world)) == ([("internal-error", 3)], 4)
-    assert re.search(r"ERROR.*shard 0 of .*offset 3 is passed over: KeyError in <string>, line \d+", world.logs())
-    assert "poison" not in world.logs()
+def letters_of(world: WorkedTable) -> list[tuple[str, int]]:
+    """Reason and offset of shard 0's dead letters."""
+    return [(letter["reason"], letter["offset"]) for letter in world.letters(0)]
 
 
 @pytest.mark.gate("a message that ends its worker")
-def test_a_message_that_ends_its_worker_is_passed_over_once_an_operator_says_so(world: WorkedTable) -> None:
-    write(world.bootstrap, f"{world.name}.changes", inserts(["a", "b", "c", "killer", "d"]))
+def test_a_message_that_ends_its_worker_is_skipped_once_an_operator_says_so(world: WorkedTable) -> None:
+    world.send(inserts(["a", "b", "c", "killer", "d"]))
     for _ in range(2):
         assert world.start("fragile").ended() == 9
-    options = ["--table", str(world.table), "--kafka", world.bootstrap, "--shard", "0"]
-    skip = CliRunner().invoke(main, ["skip", *options, "--offset", "3", "--json"])
-    assert (skip.exit_code, json.loads(skip.output)["offset"]) == (0, 3), skip.output
+    assert world.report("skip", "--shard", "0", "--offset", "3")["offset"] == 3
     worker = world.start("fragile")
     wait_until(lambda: world.reached()[0] == 5, 40, world.logs)
-    assert (letters_of(world), rows_of(world)) == ([("skipped", 3)], 4)
+    assert (letters_of(world), len(world.rows(0))) == ([("skipped", 3)], 4)
     assert "an operator skips these offsets: [3]" in world.logs()
     worker.terminate()
-    meta = RedisStore(connect(world.environment["REDIS_URL"]), world.name, 0).meta()
-    assert meta is not None
+    meta = world.meta()
     assert (meta.skipped, meta.counts.dead_letters) == ((3,), 1)
 
 
 def test_a_worker_with_a_changed_table_leaves_the_healthy_one_alone(world: WorkedTable, tmp_path: Path) -> None:
-    """Before: it shut the healthy worker out first, and ended then: nobody served the shards."""
+    """Before: it shut the healthy worker out first, and ended then: no one served the shards."""
     healthy = world.start()
     wait_until(lambda: len(healthy.taken_over()) == SHARDS, 30, world.logs)
-    write(world.bootstrap, f"{world.name}.changes", [r for shard in range(SHARDS) for r in inserts("abc", shard)])
+    world.send([r for shard in range(SHARDS) for r in inserts("abc", shard)])
     wait_until(lambda: world.reached() == [3] * SHARDS, 30, world.logs)
-    (tmp_path / "other").mkdir()
     changed = write_table(tmp_path / "other", world.name)
     changed.write_text(changed.read_text().replace("k: 3", "k: 4"))
     assert "k: 4" in changed.read_text()
@@ -142,7 +113,7 @@ def test_a_worker_with_a_changed_table_leaves_the_healthy_one_alone(world: Worke
     world.workers.append(intruder)
     assert intruder.ended() == 2
     assert re.search(r"table\.yaml has changed", intruder.log.read_text())
-    write(world.bootstrap, f"{world.name}.changes", [r for shard in range(SHARDS) for r in inserts("def", shard)])
+    world.send([r for shard in range(SHARDS) for r in inserts("def", shard)])
     wait_until(lambda: world.reached() == [6] * SHARDS, 40, world.logs)
     assert healthy.process.poll() is None
     assert "Fenced" not in healthy.log.read_text()
@@ -150,53 +121,42 @@ def test_a_worker_with_a_changed_table_leaves_the_healthy_one_alone(world: Worke
 
 def test_an_input_that_expired_up_to_its_end_is_gone_on_with_after_a_restart(world: WorkedTable) -> None:
     """The last offset held the marker of a transaction: nothing that could have been read has expired."""
-    topic = f"{world.name}.changes"
-    producer = Producer({"bootstrap.servers": world.bootstrap, "transactional.id": f"{world.name}-source"})
-    producer.init_transactions(20)
+    producer = transactional(world.bootstrap, f"{world.name}-source")
     producer.begin_transaction()
     for shard, source_key, value in inserts("abcde"):
-        producer.produce(topic, value, source_key, partition=shard)
+        producer.produce(world.input, value, source_key, partition=shard)
     producer.commit_transaction(20)
     first = world.start()
     wait_until(lambda: world.reached()[0] == 6, 40, world.logs)
     first.terminate()
-    admin = AdminClient({"bootstrap.servers": world.bootstrap})
-    for answer in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
-        answer.result(20)
+    expire(world.bootstrap, world.input, {0: 6})
     second = world.start()
-    write(world.bootstrap, topic, inserts("f"))
+    world.send(inserts("f"))
     wait_until(lambda: world.reached()[0] == 7, 40, world.logs)
     assert second.process.poll() is None
-    assert rows_of(world) == 6
+    assert len(world.rows(0)) == 6
 
 
-def test_a_redis_that_forgets_is_refused(servers: Servers, world: WorkedTable) -> None:
-    client = connect(servers.redis_url)
-    client.config_set("appendfsync", "everysec")
+def test_a_redis_that_forgets_is_refused(world: WorkedTable) -> None:
+    world.redis.config_set("appendfsync", "everysec")
     try:
-        assert world.start().ended() == 2
+        assert "appendfsync" in world.refusal()
     finally:
-        client.config_set("appendfsync", "always")
-    assert "appendfsync" in world.logs()
+        world.redis.config_set("appendfsync", "always")
 
 
 def test_an_input_that_expired_before_it_was_read_is_refused(world: WorkedTable) -> None:
     world.write(200)
-    topic = f"{world.name}.changes"
-    admin = AdminClient({"bootstrap.servers": world.bootstrap})
-    for answer in admin.delete_records([TopicPartition(topic, shard, 5) for shard in range(SHARDS)]).values():
-        answer.result(20)
-    assert world.start().ended() == 2
-    assert re.search(r"needed from offset 0 on, but begins at 5.*expired", world.logs())
+    expire(world.bootstrap, world.input, dict.fromkeys(range(SHARDS), 5))
+    assert re.search(r"needed from offset 0 on, but begins at 5.*expired", world.refusal())
 
 
 @pytest.mark.gate("lost topics")
-def test_topics_that_are_missing_are_named(world: WorkedTable, tmp_path: Path) -> None:
-    path = world.table
-    path.write_text(path.read_text().replace(f"table: {world.name}", "table: never-made"))
-    assert world.start().ended() == 2
-    assert "never-made.changes" in world.logs()
-    assert "streamer topics create" in world.logs()
+def test_topics_that_are_missing_are_named(world: WorkedTable) -> None:
+    world.edit_yaml(f"table: {world.name}", "table: never-made")
+    said = world.refusal()
+    assert "never-made.changes" in said
+    assert "streamer topics create" in said
 
 
 def test_a_redis_that_is_not_there_ends_the_worker_with_the_servers_code(world: WorkedTable) -> None:

@@ -57,8 +57,8 @@ from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITION
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
-from worlds.driven import Driven
-from worlds.replacements import drawn_groups
+from worlds.engine_tables import drawn_groups
+from worlds.shards import Driven
 
 
 class Fault(Enum):

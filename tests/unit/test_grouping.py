@@ -19,7 +19,7 @@ from streamer.table.files import read_rows
 from streamer.table.row import Row
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
-from worlds.folded_table import FoldedTable
+from worlds.engine_tables import FoldedTable
 from worlds.small_tables import CITY, YEARS, table
 
 TABLE = load_table(PATIENTS)

@@ -111,7 +111,7 @@ class Changes:
         return who.encode(), _text({"op": "delete", "key": who})
 
     def _modify(self) -> Message:
-        """One quasi-identifier, as somebody else has it."""
+        """One quasi-identifier, as someone else has it."""
         return self._changed(self._rng.sample(self._quasi_identifiers(), 1))
 
     def _modify_several(self) -> Message:

@@ -6,13 +6,16 @@ They are made in a folder of their own, in which the example table is `patients`
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 from docs.generate.commands import all_commands
+from servers.broker.servers import Servers
 from streamer.incremental.replay import NAME, secret_text
 from worlds.checkout import PATIENTS
 from worlds.golden_files import Case
+from worlds.workers import WorkedTable
 
 TABLE = ("--table", "patients")
 ROWS, EVENTS = "patients/rows.csv", "patients/events.jsonl"
@@ -25,10 +28,10 @@ NEEDED = {
     "skip": ("--shard", "0", "--offset", "1"),
     "reload": ("--from-source", ROWS),
 }
-"""What a command must be told beside its table."""
+"""What a command needs besides its table."""
 
 ASK_NO_SERVER = {"config", "connect source", "connect view", "demo"}
-"""Commands that name servers and ask none; without them, the demo has its own."""
+"""Commands that have options for servers and ask none; the demo has servers of its own."""
 
 WRONG = {
     "anonymize": (*TABLE, ROWS, "-o", ROWS),
@@ -140,3 +143,91 @@ def _of_files() -> Iterator[Case]:
 def _that_break_a_law() -> Iterator[Case]:
     yield Case("check", "a connector misreads rows", (*TABLE, "--connector", "sink.json"), exit_code=1)
     yield Case("verify", "a law is broken", (*TABLE, "torn.jsonl"), exit_code=1, before=break_changelog)
+
+
+SHARDS = 2
+SECRET = bytes(32)
+BAD = '{"op": "insert", "row": {"id": "canary-2"}}\ncanary-1\n{"op": "delete", "key": "canary-3"}\n'
+
+NAME_OF_TABLE = (r"\bp[0-9a-f]{7}\b", "patients")
+WHEN = (r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|\+00:00)?", "####-##-##T##:##:##Z")
+REQUEST = (r"\b[0-9a-f]{16}\b", "<request's id  >")
+STATEMENT = (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<statement's id>")
+RATE = (r"\(([0-9,]+) a second\)", "(<rate> a second)")
+RULES = (NAME_OF_TABLE, WHEN, STATEMENT, REQUEST, RATE)
+
+
+class ServedTable:
+    """The table `patients`, at rest, and others in folders beside it, all below the folder that commands are called in.
+
+    Its name is as long as `patients`, which stands for it in the files, so that every line is broken at the same place.
+    `changed` is the same table by a table.yaml of another k; `unread` has messages that no one has read; `fresh` is a
+    table that no one has used, made again whenever it is asked for.
+    """
+
+    def __init__(self, servers: Servers, folder: Path) -> None:
+        self._servers, self._folder = servers, folder
+        table = self._made("patients", SHARDS)
+        self.name = table.name
+        self.environment = {"KAFKA_BOOTSTRAP": servers.kafka_bootstrap, "REDIS_URL": servers.redis_url}
+        shutil.copytree(folder / "patients", folder / "changed")
+        changed = folder / "changed" / "table.yaml"
+        changed.write_text(changed.read_text().replace("{k: 3}", "{k: 4}"))
+        (folder / "bad.jsonl").write_text(BAD)
+        for file in ("patients/rows.csv", "patients/events.jsonl", "bad.jsonl"):
+            table.must("produce", folder / file)
+        table.work(secret=SECRET)
+        self._made("unread", SHARDS).must("produce", folder / "unread" / "rows.csv")
+
+    def before(self, case: Case) -> Callable[[], None] | None:
+        """What has to be done before a call."""
+        if "fresh" not in case.words:
+            return None
+        shards = 0 if case.command in ("topics check", "topics create", "worker") else SHARDS
+
+        def make() -> None:
+            self._made("fresh", shards)
+
+        return make
+
+    def _made(self, folder: str, shards: int) -> WorkedTable:
+        """A table with a name of its own."""
+        shutil.rmtree(self._folder / folder, ignore_errors=True)
+        return WorkedTable(self._servers, self._folder / folder, shards, name=f"p{uuid4().hex[:7]}")
+
+
+def served_cases() -> Iterator[Case]:
+    """The calls that are answered by servers."""
+    table, changed, fresh = (("--table", name) for name in ("patients", "changed", "fresh"))
+    rows = "patients/rows.csv"
+    by_problem = "SELECT problem, count(*) AS n FROM t GROUP BY 1 ORDER BY 1"
+    asked: list[tuple[str, str, tuple[str, ...]]] = [
+        ("dead-letters", "what was refused", table),
+        ("dead-letters retry", "what a retry would do", (*table, "--dry-run")),
+        ("dead-letters retry", "messages are tried again", table),
+        ("explain", "a row", (*table, "1")),
+        ("explain", "a QI group", (*table, "--group", "0-1")),
+        ("groups", "the QI groups", (*table, "--limit", "3")),
+        ("groups", "the nearest of one", (*table, "--nearest", "0-1", "--limit", "3")),
+        ("index", "the private index is written", (*table, "--out", "private.csv")),
+        ("load", "the first rows", (rows, *fresh)),
+        ("produce", "rows are sent", (rows, *fresh)),
+        ("produce", "statements are sent", ("patients/events.jsonl", *fresh)),
+        ("rebuild", "a rebuild is asked for", table),
+        ("rebuild", "what one would gain", (*table, "--dry-run")),
+        ("skip", "a message is passed over", ("--table", "unread", "--shard", "0", "--offset", "1")),
+        ("reload", "a table is begun anew", (*fresh, "--from-source", rows)),
+        ("status", "everything fits", (*table, "--dead-letters-max", "1")),
+        ("subscribe", "the published table", table),
+        ("subscribe", "an estimate", (*table, "--query", "age = 30 and problem = 'flu'")),
+        ("subscribe", "an answer in SQL", (*table, "--sql", by_problem)),
+        ("topics check", "all topics are as they must be", table),
+        ("topics create", "topics are made", (*fresh, "--shards", "2")),
+    ]  # fmt: skip
+    for command, name, words in asked:
+        yield Case(command, name, words, rules=RULES)
+    yield Case("status", "a shard does not fit", changed, exit_code=1, rules=RULES)
+    yield Case("rebuild", "nobody takes it up", (*table, "--wait"), exit_code=1, rules=RULES)
+    yield Case("end-snapshot", "nothing is held back", table, exit_code=2, rules=RULES)
+    yield Case("topics check", "topics are missing", fresh, exit_code=2, rules=RULES)
+    yield Case("worker", "topics are missing", fresh, exit_code=2, rules=RULES, apart=True)

@@ -1,7 +1,7 @@
 """Golden files: what every command prints, kept as text beside the tests, one file for a command.
 
 A file holds cases, and a case every way in which its call was made. What changes from run to run is put in the place of
-a named placeholder, by the rules in RULES and by nothing else. `make golden` writes the files anew.
+a named placeholder, by the rules in RULES and by nothing else. `make golden` writes the files again.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _screen(case: Case, environment: dict[str, str]) -> Screen:
     command = None if case.apart else main
     screen = on_a_screen(command, [*case.command.split(), *case.words], {**case.environment, **environment})
     assert screen.exit_code == case.exit_code, screen.lines
-    # is said where nobody has called the command on this machine before
+    # is said where no one has called the command on this machine before
     return screen._replace(lines=[line for line in screen.lines if line != COMPILING])
 
 

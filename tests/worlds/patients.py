@@ -6,11 +6,12 @@ cut into batches, killed or replaced, must fold into the same rows under the sam
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from streamer.incremental.events.key_form import shard_of
@@ -18,27 +19,38 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 CANARY = "Canary-7316"
 """Stands in a column that table.yaml does not name, in values that are refused, and in primary keys."""
 
+COLUMNS = ("id", "age", "zip", "bmi", "sex", "problem")
 PROBLEMS = ("flu", "asthma", "ulcer", "burn", "sprain", "fracture")
 
 
-def write_table(directory: Path, table_name: str) -> Path:
-    """The example's table.yaml and hierarchies in `directory`, for a table of another name."""
-    shutil.copytree(PATIENTS / "hierarchies", directory / "hierarchies")
-    text = (PATIENTS / "table.yaml").read_text()
+def write_table(directory: Path, table_name: str, form: str = ROWS) -> Path:
+    """The example in `directory`, with its rows and events, as a table of another name; returns its table.yaml."""
+    shutil.copytree(PATIENTS, directory, dirs_exist_ok=True)
+    text = (PATIENTS / "table.yaml").read_text().replace("table: patients", f"table: {table_name}")
     path = directory / "table.yaml"
-    path.write_text(text.replace("table: patients", f"table: {table_name}"))
+    path.write_text(text.replace("form: rows", f"form: {form}"))
+    return path
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, object]], columns: Sequence[str] = COLUMNS) -> Path:
+    """Rows as a CSV file of these columns; what else a row has is left out."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
     return path
 
 
 def random_values(rng: random.Random) -> dict[str, object]:
-    """What a row of the example's table says of somebody, beside who it is."""
+    """What a row of the example's table says of someone, beside who it is."""
     return {
         "age": rng.randrange(120),
         "zip": rng.randrange(10000, 20000),

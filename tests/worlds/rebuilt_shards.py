@@ -37,7 +37,7 @@ from streamer.table.encode import EncodedRows
 from streamer.table.schema import Limits, RebuildRules, Table
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.driven import Driven
+from worlds.shards import Driven
 
 NEVER = RebuildRules(every=None, drift=None)
 

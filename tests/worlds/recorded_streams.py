@@ -1,4 +1,4 @@
-"""Streams of messages that are the same for ever: many kinds of tables, and every kind of message that changes one.
+"""Streams of messages that are always the same: many kinds of tables, and every kind of message that changes one.
 
 A stream is what a table's input would hold, as bytes. `Life` draws it, seeded, with Python's own generator, and knows
 nothing of the engine: it remembers which keys it has inserted, so that most messages find their row and some do not.

@@ -2,11 +2,10 @@
 
     PYTHONPATH=.:tests python tests/worlds/recording.py --record
 
-writes them anew into tests/laws/recorded_streams.json. Whoever does that says that another table shall be published for
-the same messages: a new ENGINE_VERSION or REPAIR_VERSION (`streamer.table.schema`), and never a way to make a test
-green.
-The positions' digests alone follow the FORMAT_VERSION (`streamer.incremental.store.codec`): they say how a table is
-summed up, not what it is.
+writes them into tests/laws/recorded_streams.json. Do that only if the same messages shall publish another table: with
+a new ENGINE_VERSION or REPAIR_VERSION (`streamer.table.schema`), and never to make a test green. The positions'
+digests alone follow the FORMAT_VERSION (`streamer.incremental.store.codec`): they say how a table is summed up, not
+what it is.
 """
 
 from __future__ import annotations

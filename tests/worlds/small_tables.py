@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
 
+import numpy as np
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec import structs
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import (
@@ -26,7 +27,7 @@ from streamer.table.arrays import Bools
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Diversity, KeptColumn, Table
 
 CITIES = Hierarchy.from_rows(
     [
@@ -135,7 +136,7 @@ class Shifted:
         codes[self.attribute] += self.by
         if not 0 <= codes[self.attribute] <= self.last:
             raise EventRefused("out-of-domain", "")
-        return replace(row, codes=tuple(codes), values=self.values or row.values)
+        return structs.replace(row, codes=tuple(codes), values=self.values or row.values)
 
 
 def last_code(small: Table, j: int) -> int:
@@ -201,3 +202,67 @@ def coming_and_going(small: Table, seed: int, first: int, then: int) -> Iterator
         else:
             j = random.randrange(len(codes))
             yield Modify(random.choice(alive), {j: codes[j]}, {j: f"code {codes[j]}"} if j in small.stepless else {})
+
+
+PROBLEMS = Hierarchy.from_rows(
+    [
+        ["flu", "lung", "*"],
+        ["cough", "lung", "*"],
+        ["ulcer", "belly", "*"],
+        ["gastritis", "belly", "*"],
+        ["insomnia", "*"],
+    ]
+)
+NESTED_PROBLEM = KeptColumn("problem", sensitive=True, type="text", hierarchy=PROBLEMS)
+
+
+def asking(*attributes: Attribute, k: int = 2, individual: str | None = None, **diversity: object) -> Table:
+    """A table whose QI groups owe more than k."""
+    asked = {name: Decimal(v) if isinstance(v, str) else v for name, v in diversity.items()}
+    small = table(*attributes, k=k, individual=individual)
+    return replace(small, kept=(NESTED_PROBLEM,), diversity=Diversity(**asked))  # type: ignore[arg-type]
+
+
+MODEL_TABLES = {
+    "distinct l": asking(YEARS, l=3),
+    "distinct l, nulls count": asking(AGE, CITY, l=2, null_counts=True),
+    "(k, l)": asking(AGE, CITY, k=2, individual="ssn", l=2),
+    "(alpha, beta)": asking(YEARS, CITY, individual="ssn", alpha="0.5", beta="0.5"),
+    "(alpha, beta) of rows": asking(YEARS, alpha="0.3", beta="0.6"),
+    "(r, k)": asking(AGE, CITY, k=3, r="0.7", level=1),
+    "(r, k) of individuals": asking(YEARS, CITY, individual="ssn", r="0.6", level=1),
+    "all at once": asking(BMI, YEARS, k=2, individual="ssn", alpha="0.6", beta="0.6", l=2, r="0.75", level=1),
+    "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
+}
+
+PRICES = (0.001, 0.02, 0.05)
+
+REPAIRED_MODELS = {
+    f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)])
+    for i, (name, small) in enumerate(MODEL_TABLES.items())
+}
+"""The same with local repair."""
+
+
+@dataclass
+class RowsAsColumns:
+    """Rows of a table without nulls."""
+
+    table: Table
+    rows: list[Row]
+
+    @property
+    def codes(self) -> np.ndarray:
+        return np.array([row.codes for row in self.rows], dtype=np.int64).reshape(-1, self.table.space.d)
+
+    @property
+    def exact(self) -> list[tuple[str, ...]]:
+        return [row.exact for row in self.rows]
+
+    @property
+    def values(self) -> list[tuple[bytes, ...]]:
+        return [row.values for row in self.rows]
+
+    @property
+    def nulls(self) -> np.ndarray:
+        return np.zeros((len(self.rows), self.table.space.d), dtype=np.bool_)

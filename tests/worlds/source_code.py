@@ -124,5 +124,10 @@ def _paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]
     return list(zip(target.elts, values, strict=True))
 
 
+def must_be_empty(broken: list[str], rule: str) -> None:
+    """Fails with the rule and every place that breaks it."""
+    assert not broken, "\n".join([rule, *(f"  {line}" for line in broken)])
+
+
 def functions(path: Path) -> Iterator[Function]:
     yield from (node for node in nodes(path) if isinstance(node, Function))

@@ -1,4 +1,4 @@
-"""What every store must do, as one suite: `test_store_memory` and `test_store_redis` run it on each kind of store.
+"""What every store must do, as one suite that is run on each kind of store.
 
 A subclass says with the fixture `open_store` how to reach a server; every call is a client of its own.
 """
@@ -60,7 +60,7 @@ A_GROUP = QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"null",)))
 
 
 class StoreContract:
-    """The suite; `shard` is shard 0 of a table that nobody used before."""
+    """The suite; `shard` is shard 0 of a table that no one used before."""
 
     rows_of_a_large_commit = 100_000
 

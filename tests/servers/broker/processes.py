@@ -104,7 +104,7 @@ class Process:
         return False
 
     def _remembered_pid(self) -> int | None:
-        """The process an earlier command started. In another working directory it is somebody else's: left alone."""
+        """The process an earlier command started. In another working directory it is someone else's: left alone."""
         with contextlib.suppress(OSError, ValueError):
             pid = int(self._pid_file.read_text())
             if Path(f"/proc/{pid}/cwd").resolve(strict=True) == self.home.resolve():
@@ -181,7 +181,7 @@ def install(packages: list[str], instead: str) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NoServers(instead)
     say(f"installing {wanted} with apt-get")
-    apt_get = ["apt-get", "-o", f"DPkg::Lock::Timeout={INSTALL_SECONDS_MAX}"]  # somebody else may be installing
+    apt_get = ["apt-get", "-o", f"DPkg::Lock::Timeout={INSTALL_SECONDS_MAX}"]  # someone else may be installing
     run("apt-get update", [*apt_get, "update", "-qq"], INSTALL_SECONDS_MAX)
     command = [*apt_get, "install", "-y", "-qq", "--no-install-recommends", *packages]
     run(f"apt-get install {wanted}", command, INSTALL_SECONDS_MAX)
@@ -203,7 +203,7 @@ def fetch(what: str, pom: Path, folder: Path, goal: str = COPY) -> None:
             copied = shutil.copy(pom, building)
             command = ["mvn", "-B", "-q", "-ntp", "-f", copied, goal, "-DincludeScope=runtime"]
             run(f"fetch {what}", [*command, f"-DoutputDirectory={fresh}"], INSTALL_SECONDS_MAX)
-        with contextlib.suppress(OSError):  # somebody else was faster
+        with contextlib.suppress(OSError):  # someone else was faster
             fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""A Kafka that lets nobody in without a certificate or a password, and to nothing without an ACL.
+"""A Kafka that lets no one in without a certificate or a password, and to nothing without an ACL.
 
 One node, as the other test broker, from the same jars, with listeners of three kinds: SASL_SSL (SCRAM, PLAIN, and
-tokens that nobody signed), SSL that asks the client for a certificate, and the broker's own on loopback, whose
-anonymous user may do everything. Its certificates are made anew with every broker.
+tokens that no one signed), SSL that asks the client for a certificate, and the broker's own on loopback, whose
+anonymous user may do everything. Its certificates are made again with every broker.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Servers:
             self._redis.stop()
 
     def require_own(self) -> None:
-        """Raises NoServers where the servers are somebody else's, whom a fault drill would harm."""
+        """Raises NoServers where the servers are someone else's, whom a fault drill would harm."""
         for server in (self._kafka, self._redis):
             if isinstance(server, NamedServer):
                 server.kill()
@@ -103,7 +103,7 @@ class Servers:
 
 
 class NamedServer:
-    """A server somebody else runs: used, never started, stopped or harmed."""
+    """A server someone else runs: used, never started, stopped or harmed."""
 
     def start(self) -> None: ...
 
@@ -169,7 +169,7 @@ def redis_flags(port: int, bind: str) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody listens on right now."""
+    """Loopback ports no one listens on right now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

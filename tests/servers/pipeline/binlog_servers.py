@@ -1,6 +1,6 @@
 """A MariaDB and a MySQL of the tests' own, as sources whose binlog Debezium reads.
 
-MariaDB is Debian's package. MySQL is where somebody has installed it; else it is unpacked out of Debian's unstable
+MariaDB is Debian's package. MySQL is where someone has installed it; else it is unpacked out of Debian's unstable
 release into a folder, with its own libraries, and nothing is installed. Debezium's plugins come from Maven Central.
 """
 
@@ -33,7 +33,7 @@ SETTINGS = {
     "log-bin": "binlog",
     "binlog-format": "ROW",
     "binlog-row-image": "FULL",
-    "innodb-flush-log-at-trx-commit": "0",  # nobody pulls the plug here
+    "innodb-flush-log-at-trx-commit": "0",  # no one pulls the plug here
     "sync-binlog": "0",
     "default-time-zone": "+05:00",
 }

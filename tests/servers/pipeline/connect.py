@@ -18,7 +18,7 @@ from typing import Any
 from servers.broker.processes import COPY, JARS, PROGRAMS, SHORT_LIVED, UNPACK, Process, fetch, install, is_present
 from servers.broker.servers import free_ports
 from worlds.checkout import ROOT
-from worlds.kafka_side import fresh_name
+from worlds.kafka_and_redis import fresh_name
 
 HERE = Path(__file__).parent
 EXAMPLE = ROOT / "examples" / "pipeline"

@@ -107,7 +107,7 @@ class Seen:
 
 
 class Reader:
-    """Somebody who looks at the view all the time, in a thread of its own."""
+    """Someone who looks at the view all the time, in a thread of its own."""
 
     def __init__(self, database: psycopg.Connection, table: Table) -> None:
         self.seen = Seen()

@@ -18,13 +18,14 @@ from click.testing import CliRunner
 
 from drills.crew import Crew
 from servers.broker.servers import NoServers, Servers
-from servers.pipeline import connect, postgres
+from servers.pipeline import postgres
 from servers.pipeline.configurations import SECRETS, Shape, sink_config, view_sql
 from servers.pipeline.connect import Connect, ConnectRefused
 from servers.pipeline.judge import Reader, Seen, faults
 from servers.pipeline.people import NAME
 from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from servers.pipeline.sources import PostgresSource, Source
+from servers.test_produce import connect
 from streamer.cli.main import main
 from streamer.incremental.connect.connectors import Database
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
@@ -33,7 +34,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect as connect_redis
 from streamer.table.published.schemas import sink_table
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import fresh_name, make_topics, read
+from worlds.kafka_and_redis import fresh_name, make_topics, read
 from worlds.patients import write_table
 from worlds.workers import wait_until
 
@@ -130,6 +131,15 @@ class Pipeline:
 
     # -- its course -------------------------------------------------------------------------------------------------
 
+    def begin(self, rows: int, workers: int = 2, looked_at: bool = True) -> None:
+        """Both connectors and so many workers begin; the source has so many rows, and someone reads the view or not."""
+        self.people.load(rows)
+        if looked_at:
+            self.begin_to_look()
+        self.start_sink()
+        self.start_source()
+        self.start_workers(workers)
+
     def start_workers(self, count: int = 2) -> None:
         """So many workers, each replaced when it ends."""
         servers, access = self.parts.servers.environment(), self.parts.access
@@ -148,7 +158,7 @@ class Pipeline:
     def until_source_reads(self) -> None:
         """Until Debezium follows the source's log, and Connect has kept that: no kill makes it read the table again.
 
-        What had been deleted before a table is read again, nobody tells.
+        What had been deleted before a table is read again, no one tells.
         """
         self._until(lambda: self.parts.connect.follows_log(self.source), "the connector follows the log")
 
@@ -166,7 +176,7 @@ class Pipeline:
         return f"{self.table.name}-sink"
 
     def begin_to_look(self) -> None:
-        """From now on somebody reads the view."""
+        """From now on someone reads the view."""
         self.reader = Reader(self.parts.postgres.connect(), self.table)
 
     def until_connected(self) -> None:

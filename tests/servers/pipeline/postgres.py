@@ -35,7 +35,7 @@ SETTINGS = {
     "max_replication_slots": "20",
     "max_connections": "100",
     "shared_buffers": "32MB",
-    "fsync": "off",  # nobody pulls the plug here
+    "fsync": "off",  # no one pulls the plug here
 }
 
 

@@ -1,4 +1,4 @@
-"""Readers of the changelog that are nobody's of this project: each folds `live` to a table, as its users would.
+"""Readers of the changelog that are no one's of this project: each folds `live` to a table, as its users would.
 
 A row of such a table is what its record said, under QI group and slot. All of them read committed records alone.
 """
@@ -21,7 +21,7 @@ from streamer.incremental.topics import LIVE, topic_name
 from streamer.table.published.rows import published_columns
 from streamer.table.published.schemas import sink_table
 from streamer.table.schema import Table
-from worlds.kafka_side import read
+from worlds.kafka_and_redis import read
 
 HERE = Path(__file__).parent / "readers"
 READERS = JARS.parent / "readers-1.20.1"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from servers.acl_recipe import commands_of, grant
 from servers.broker.secured import MODULES, SCRAM, SecuredKafka
 from servers.broker.servers import Servers
 from servers.pipeline import avro
 from servers.pipeline.pipeline import Access, Parts, await_answer
 from streamer.kafka.access import read_properties
 from streamer.kafka.settings import CONFIG, settings_of
-from worlds.acl_recipe import commands_of, grant
 from worlds.checkout import ROOT
 
 SECURITY = ROOT / "examples" / "security"

@@ -61,11 +61,7 @@ def pipeline(parts: Parts, server: BinlogServer, tmp_path: Path) -> Iterator[Pip
 
 def test_every_change_of_a_binlog_arrives(pipeline: Pipeline) -> None:
     """Rows are read and change, the connector is killed, the table is truncated, gets a column and is read again."""
-    pipeline.people.load(ROWS)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers()
+    pipeline.begin(ROWS)
     pipeline.until_released()
     assert Counter(mark for marks in pipeline.marks() for mark in marks) == {Mark.READ: ROWS - 1, Mark.LAST: 1}
     pipeline.until_source_reads()

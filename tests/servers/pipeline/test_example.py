@@ -88,7 +88,7 @@ def test_its_tables_and_its_view_are_what_the_tests_run() -> None:
     assert view_sql(TABLE) in statements
 
 
-def test_the_profile_adds_two_services_that_nobody_else_starts() -> None:
+def test_the_profile_adds_two_services_that_no_one_else_starts() -> None:
     assert {name for name, one in SERVICES.items() if "profiles" in one} == {"postgres", "connect"}
     assert all(SERVICES[name]["profiles"] == ["pipeline"] for name in ("postgres", "connect"))
     assert "TABLE_DIR=./examples/pipeline docker compose --profile pipeline up" in (

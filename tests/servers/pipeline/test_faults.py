@@ -67,11 +67,7 @@ def test_every_change_arrives_by_a_secured_broker_whoever_is_killed(
 
 
 def _changes_arrive(pipeline: Pipeline) -> None:
-    pipeline.people.load(ROWS)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers()
+    pipeline.begin(ROWS)
     if pipeline.shape.flattening != "bare":  # such rows do not say that a snapshot has read them
         pipeline.until_released()
     pipeline.until_source_reads()
@@ -91,11 +87,7 @@ def test_other_readers_fold_the_same_table(lay: Laying, tmp_path: Path) -> None:
     """Kafka Streams, Flink and the console consumer end with the rows of the sink."""
     provide()
     pipeline = lay(Shape())
-    pipeline.people.load(ROWS)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers()
+    pipeline.begin(ROWS)
     pipeline.until_released()
     pipeline.people.change(CHANGES)
     pipeline.until_arrived()

@@ -1,4 +1,4 @@
-"""The judge of the pipeline finds what is wrong: each fault put in by hand is told, and nothing where there is none."""
+"""The judge of the pipeline finds each fault that is put in by hand, and nothing if there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from servers.pipeline.pipeline import Parts
 from streamer.table.published.schemas import sink_table
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_side import fresh_name
+from worlds.kafka_and_redis import fresh_name
 from worlds.patients import write_table
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]

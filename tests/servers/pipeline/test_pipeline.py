@@ -28,10 +28,7 @@ def asked(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi
     shape = Shape(snapshot="no_data", more=(("skipped.operations", "t"),))
     pipeline = Pipeline(parts, tmp_path_factory.mktemp("asked"), shape)
     try:
-        pipeline.people.load(FEW)
-        pipeline.start_sink()
-        pipeline.start_source()
-        pipeline.start_workers(1)
+        pipeline.begin(FEW, workers=1, looked_at=False)
         pipeline.until_source_reads()
         pipeline.people.read_again()
         yield pipeline
@@ -43,11 +40,7 @@ def asked(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pi
 def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     """Rows come, change and go, some get another primary key, a column is added, all is read again in between."""
     pipeline = lay(Shape())
-    pipeline.people.load(ROWS)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers()
+    pipeline.begin(ROWS)
     metas = pipeline.until_released()
     assert [meta.release for meta in metas] == [0] * pipeline.shards
     assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {LAST, ELSEWHERE}
@@ -68,11 +61,7 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
 
 def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) -> None:
     pipeline = lay(Shape(schemas=False), shards=1)
-    pipeline.people.load(FEW)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers(1)
+    pipeline.begin(FEW, workers=1)
     (meta,) = pipeline.until_released()
     assert meta.release == 0
     assert meta.snapshot is not None and meta.snapshot.ended == LAST
@@ -88,11 +77,7 @@ def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) ->
 
 def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Laying) -> None:
     pipeline = lay(Shape())
-    pipeline.people.load(FEW)
-    pipeline.begin_to_look()
-    pipeline.start_sink()
-    pipeline.start_source()
-    pipeline.start_workers(1)
+    pipeline.begin(FEW, workers=1)
     pipeline.until_released()
     pipeline.people.change(FEW)
     pipeline.people.truncate()
@@ -111,5 +96,5 @@ def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(asked:
 
 
 def test_a_connector_that_would_lose_something_is_found_where_it_runs(asked: Pipeline) -> None:
-    """A truncation that it skips is in no topic: nobody behind the connector can tell."""
+    """A truncation that it skips is in no topic: no one behind the connector can tell."""
     assert asked.findings() == {asked.source: {"skipped.operations", "snapshot.mode"}, asked.sink: set()}

@@ -56,10 +56,7 @@ def parts(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_the_sink_ends_with_the_truth_in_every_format(parts: Parts, tmp_path: Path, live: str) -> None:
     pipeline = Pipeline(parts, tmp_path / "pipeline", Shape(live=live))
     try:
-        pipeline.people.load(ROWS)
-        pipeline.start_sink()
-        pipeline.start_source()
-        pipeline.start_workers(1)
+        pipeline.begin(ROWS, workers=1, looked_at=False)
         pipeline.until_released()
         pipeline.people.change(CHANGES)
         pipeline.until_arrived()

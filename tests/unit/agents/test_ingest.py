@@ -19,7 +19,7 @@ from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, Stream
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
-from worlds.token_endpoint import Endpoint
+from worlds.http_servers import Endpoint
 from worlds.workers import wait_until
 
 PLACE = TopicPartition("patients.changes", 0)

@@ -27,8 +27,7 @@ from streamer.kafka.control import Asked, News
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
-from worlds.no_kafka import NOT_JSON, AskedKafka, NoKafka
-from worlds.slow_broker import SlowBroker
+from worlds.kafka_in_memory import NOT_JSON, AskedKafka, NoKafka, SlowBroker
 from worlds.workers import wait_until
 
 

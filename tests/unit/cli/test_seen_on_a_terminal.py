@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from worlds.checkout import PATIENTS, ROOT
-from worlds.terminal import on_a_terminal
+from worlds.screens import on_a_terminal
 
 ROWS, EVENTS = str(PATIENTS / "rows.csv"), str(PATIENTS / "events.jsonl")
 TABLE = ("--table", str(PATIENTS))

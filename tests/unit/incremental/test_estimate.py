@@ -24,8 +24,8 @@ from streamer.table.attributes import Attribute
 from streamer.table.row import Row
 from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.schema import LOSSY_JOIN, Table
-from worlds.calendars import temporal
-from worlds.folded_table import FoldedTable
+from worlds.dates import temporal
+from worlds.engine_tables import FoldedTable
 from worlds.published_groups import FORMS, SONG
 from worlds.small_tables import AGE, BMI, CITY, YEARS, changes, table
 

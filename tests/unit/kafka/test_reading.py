@@ -14,7 +14,7 @@ from streamer.incremental.shard.outlet import Position
 from streamer.kafka import reading
 from streamer.kafka.errors import READ_RIGHT, Right
 from streamer.kafka.reading import FIRST_WINDOW_OFFSETS, batches, coming, last_position, last_value, records, shards_in
-from worlds.topics_in_memory import TopicsInMemory
+from worlds.kafka_in_memory import TopicsInMemory
 
 TOPIC = "people.changes"
 PLACES = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]

@@ -8,7 +8,7 @@ import pytest
 
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.kafka.topics import Topics
-from worlds.slow_broker import SlowBroker
+from worlds.kafka_in_memory import SlowBroker
 
 
 @pytest.fixture

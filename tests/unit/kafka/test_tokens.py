@@ -10,7 +10,7 @@ import pytest
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
 from streamer.kafka.access import fetch_token
 from streamer.kafka.settings import TokenEndpoint
-from worlds.token_endpoint import Endpoint
+from worlds.http_servers import Endpoint
 
 CANARY = "canary:7Q"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streamer.privacy.compiled import add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
+from worlds.algorithms_by_hand import obeys, rows_of
 from worlds.microdata import MODELS
-from worlds.models_by_hand import obeys, rows_of
 
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 

@@ -34,10 +34,9 @@ from streamer.privacy.models import (
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, microdata_of
 from streamer.table.schema import Diversity, Table
+from worlds.algorithms_by_hand import obeys, rows_of
 from worlds.microdata import ANCESTORS, MODELS, TABLES, VALUES, WITHOUT_NULL
-from worlds.model_tables import MODEL_TABLES, asking
-from worlds.models_by_hand import obeys, rows_of
-from worlds.small_tables import YEARS, rows, table
+from worlds.small_tables import MODEL_TABLES, YEARS, asking, rows, table
 
 # What a model counts of rows that come one by one is what it counts of them as columns of a whole table.
 

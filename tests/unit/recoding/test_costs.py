@@ -18,9 +18,8 @@ from streamer.recoding.metrics.utility import ncp
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.calendar import Span
 from streamer.table.microdata import Microdata
-from worlds.calendars import temporal
-from worlds.kd import data_of
-from worlds.microdata import TEXTS, people
+from worlds.dates import temporal
+from worlds.microdata import TEXTS, data_of, people
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 D = Decimal

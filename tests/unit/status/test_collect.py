@@ -31,9 +31,9 @@ from streamer.status.collect import (
     standing_refused,
 )
 from streamer.status.facts import TableFacts, Waiting, Workers
+from worlds.kafka_in_memory import TopicsInMemory
 from worlds.small_tables import YEARS, table
 from worlds.store_contract import commit_number, live, record
-from worlds.topics_in_memory import TopicsInMemory
 
 
 def letter(offset: int, kind: str = "refused", reason: str = "wrong-type", shard: int = 0) -> Letter:

@@ -39,9 +39,8 @@ from streamer.status.verdict import (
     not_ready,
     worker_problems,
 )
-from worlds.patient_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, shard
-from worlds.worker_facts import NOW as WORKER_NOW
-from worlds.worker_facts import WELL, worker
+from worlds.status_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, WELL, shard, worker
+from worlds.status_facts import NOW as WORKER_NOW
 
 
 def judged(facts: ShardFacts, workers: Workers = BY_ALICE, dead_letters_max: float = 0.05) -> Verdict:

@@ -23,7 +23,7 @@ from streamer.table.calendar import (
 )
 from streamer.table.hierarchy import DoublingLevels
 from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of, moment_text
-from worlds.calendars import calendar, calendars, days_by_cell
+from worlds.dates import calendar, calendars, days_by_cell
 
 
 @given(calendars())

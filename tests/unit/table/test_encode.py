@@ -22,7 +22,7 @@ from streamer.table.row import Row
 from streamer.table.scalars import TIMESTAMP
 from streamer.table.schema import KeptColumn, Table
 from streamer.table.space import FINENESS
-from worlds.calendars import temporal
+from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY
 
 D = Decimal

@@ -21,8 +21,8 @@ from streamer.table.hierarchy import (
     levels_of_tree,
     value_numbers,
 )
-from worlds.arx_files import CRAFTS, Lines, arx_files, by_label
 from worlds.microdata import TABLES
+from worlds.people_files import CRAFTS, Lines, arx_files, by_label
 
 Rows = list[list[str]]
 

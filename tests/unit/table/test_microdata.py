@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject, canonical, multiset_ranks
 from streamer.table.schema import Table
-from worlds.kd import NANOS
 from worlds.microdata import (
+    NANOS,
     PROBLEMS,
     TABLES,
     TEXTS,

@@ -17,7 +17,7 @@ from streamer.table.published.rows import box_columns
 from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, decimal_text
 from streamer.table.schema import KeptColumn, Table
 from streamer.table.typed_frame import column_types, decode_json, typed_frame
-from worlds.calendars import temporal
+from worlds.dates import temporal
 
 
 def attribute(first: str, last: str, grid: str, step: str | None = None) -> NumericAttribute:

@@ -51,11 +51,10 @@ from streamer.table.yaml.loading import load_table
 from streamer.worker.options import Address
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS, ROOT
-from worlds.patient_facts import META
 from worlds.patients import CANARY
-from worlds.told_facts import before as so_long_ago
-from worlds.told_facts import facts, red, shard
-from worlds.worker_facts import NOW, WELL, worker
+from worlds.status_facts import META, NOW, WELL, facts, red, worker
+from worlds.status_facts import before as so_long_ago
+from worlds.status_facts import shard_as_json as shard
 
 # The object at /facts and the page that is made of it: their fields, figures, verdict and words.
 

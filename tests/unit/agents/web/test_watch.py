@@ -44,7 +44,7 @@ from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
 from worlds.patients import CANARY
-from worlds.worker_facts import NOW, WELL, worker
+from worlds.status_facts import NOW, WELL, worker
 
 TABLE = load_table(PATIENTS)
 

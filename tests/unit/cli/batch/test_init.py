@@ -18,7 +18,7 @@ from streamer.table.schema import KeptColumn
 from streamer.table.yaml.loading import load_table
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
-from worlds.drafting import begun, init, write
+from worlds.people_files import begun, init, write
 
 # -- the whole way --------------------------------------------------------------------------------------------------
 

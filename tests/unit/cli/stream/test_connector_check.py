@@ -17,7 +17,7 @@ from streamer.incremental.connect.connectors import sink_config, source_config
 from streamer.table.yaml.loading import load_table
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
-from worlds.connect_worker import ConnectWorker, connect_worker
+from worlds.http_servers import ConnectWorker, connect_worker
 
 TABLE = load_table(PATIENTS)
 SOURCE, SINK = source_config(TABLE, "postgres"), sink_config(TABLE)

@@ -12,8 +12,8 @@ from streamer.cli.stream.key_form_probe import OFFSETS_LOOKED_AT, key_form_seen
 from streamer.errors import UsageError
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.events.registered_schemas import NoSchemas
+from worlds.kafka_in_memory import TopicsInMemory
 from worlds.small_tables import YEARS, table
-from worlds.topics_in_memory import TopicsInMemory
 
 PEOPLE, TOPIC = table(YEARS, k=2), "people.changes"
 TRUNCATE = (None, b'{"op":"truncate"}')

@@ -34,8 +34,7 @@ from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import PUBLISHED
 from streamer.table.files import table_files
 from streamer.table.schema import KeptColumn, Table
-from worlds.followed_tables import FollowedTable, followed, rows_of
-from worlds.published_groups import FORMS
+from worlds.published_groups import FORMS, FollowedTable, followed, rows_of
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -20,9 +20,8 @@ from streamer.incremental.checks.source import SourceLaws
 from streamer.table.published.rows import parse_key
 from streamer.table.schema import Diversity
 from worlds.busy_days import SMALL, busy_days, check, history_of, index_of
-from worlds.model_tables import MODEL_TABLES
 from worlds.published_groups import FORMS
-from worlds.small_tables import TABLES, changes
+from worlds.small_tables import MODEL_TABLES, TABLES, changes
 
 ALL_TABLES = {**TABLES, **MODEL_TABLES}
 

@@ -21,11 +21,10 @@ from streamer.incremental.events.changes import Delete, Insert, Modify
 from streamer.numba_support.cache import never_compiled
 from streamer.table.row import Row
 from streamer.table.schema import Table
-from worlds.checked_arrays import check_arrays
-from worlds.model_tables import REPAIRED_MODELS
+from worlds.core_arrays import check_arrays
 from worlds.recorded_streams import STREAMS
 from worlds.recording import Replay
-from worlds.small_tables import AGE, CITY, YEARS, changes, table
+from worlds.small_tables import AGE, CITY, REPAIRED_MODELS, YEARS, changes, table
 
 SHORT = {
     name: getattr(layout, name)

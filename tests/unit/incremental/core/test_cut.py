@@ -26,7 +26,7 @@ from streamer.table.arrays import Ints
 from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
-from worlds.cut_groups import NEXT, NUMBER, expected, halves, shard_like, shard_of, twin_of
+from worlds.core_arrays import NEXT, NUMBER, expected, halves, shard_like, shard_of, twin_of
 from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
 from worlds.twin import shuffled as shuffled_by_the_twin
 

@@ -12,7 +12,7 @@ from streamer.incremental.core.journal import (
 )
 from streamer.incremental.core.layout import HI, LO, MERGED, NONE, SPLIT
 from streamer.incremental.core.step import clear_batch
-from worlds.core_tables import CoreTable
+from worlds.core_arrays import CoreTable
 
 
 def one_group() -> tuple[CoreTable, int]:

@@ -19,8 +19,8 @@ from streamer.incremental.core.lists import (
     unlink,
 )
 from streamer.table.space import Space
-from worlds.listed_boxes import RUNS, ListedBoxes
-from worlds.scanned_boxes import SPACES, random_box
+from worlds.boxes import SPACES, random_box
+from worlds.similarity_lists import RUNS, ListedBoxes
 
 # Links of similarity lists are in the chains of the groups that they name, wherever they are moved.
 

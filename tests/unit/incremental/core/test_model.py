@@ -30,10 +30,8 @@ from streamer.incremental.engine.engine import Engine
 from streamer.numba_support.jit import entry
 from streamer.table.row import Row
 from streamer.table.schema import Table
-from worlds.checked_arrays import check_arrays, members_of
-from worlds.core_tables import CoreTable
-from worlds.model_tables import MODEL_TABLES, PROBLEMS, asking
-from worlds.small_tables import YEARS, codes_of, table, values_of
+from worlds.core_arrays import CoreTable, check_arrays, members_of
+from worlds.small_tables import MODEL_TABLES, PROBLEMS, YEARS, asking, codes_of, table, values_of
 from worlds.small_tables import rows as small_tables_rows
 from worlds.twin import Twin
 

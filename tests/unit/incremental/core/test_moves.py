@@ -28,9 +28,8 @@ from streamer.incremental.core.moves import (
 from streamer.incremental.core.tree import nodes_needed
 from streamer.numba_support.jit import entry
 from streamer.table.row import Values as Texts
-from worlds.checked_arrays import check_blocks
-from worlds.core_tables import CoreTable
-from worlds.shard_tables import OF_PEOPLE, OF_TWO
+from worlds.core_arrays import CoreTable, check_blocks
+from worlds.engine_tables import OF_PEOPLE, OF_TWO
 from worlds.small_tables import YEARS, table
 
 # The slots of a QI group: sorted by the texts of the published values, and found from the end.

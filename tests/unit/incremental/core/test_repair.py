@@ -23,12 +23,10 @@ from streamer.incremental.core.repair import (
 )
 from streamer.incremental.core.tree import precedes, take_out
 from streamer.table.schema import Table
-from worlds.core_tables import CoreTable
-from worlds.model_tables import asking
-from worlds.scanned_boxes import SPACES, random_box, random_cells
-from worlds.shard_boxes import ShardBoxes
-from worlds.shard_tables import OF_PEOPLE, OF_TWO
-from worlds.small_tables import AGE, YEARS, table
+from worlds.boxes import SPACES, ShardBoxes, random_box, random_cells
+from worlds.core_arrays import CoreTable
+from worlds.engine_tables import OF_PEOPLE, OF_TWO
+from worlds.small_tables import AGE, YEARS, asking, table
 from worlds.twin import shuffled
 
 # The QI group that takes a row at least cost is that of a scan, to the last bit; and only edges are missed.

@@ -13,8 +13,7 @@ from streamer.incremental.core.layout import geometry as arrays_of
 from streamer.numba_support.jit import entry
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
-from worlds.scanned_boxes import SPACES, Box, random_box, random_cells, tree_axis
-from worlds.shard_boxes import ShardBoxes, grown
+from worlds.boxes import SPACES, Box, ShardBoxes, grown, random_box, random_cells, tree_axis
 
 # The core's figures over boxes are those of the space and the hierarchies, to the last bit.
 

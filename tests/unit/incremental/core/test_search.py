@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 from streamer.incremental.core.layout import FAN
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
-from worlds.scanned_boxes import SPACES, number_axis, random_cells, tree_axis
-from worlds.shard_boxes import BEGIN_AFFECTED, NEXT_AFFECTED, ShardBoxes, grown, some_box
+from worlds.boxes import (
+    BEGIN_AFFECTED,
+    NEXT_AFFECTED,
+    SPACES,
+    ShardBoxes,
+    grown,
+    number_axis,
+    random_cells,
+    some_box,
+    tree_axis,
+)
 
 EVERY_SPACE = pytest.mark.parametrize("name", SPACES)
 

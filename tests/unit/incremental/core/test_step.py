@@ -33,9 +33,8 @@ from streamer.numba_support.cache import never_compiled
 from streamer.numba_support.jit import Entry
 from streamer.table.row import Row
 from streamer.table.schema import Table
-from worlds.core_shards import CoreShard, insert, rewrite, take
-from worlds.core_tables import CoreTable, Operation
-from worlds.shard_tables import OF_PEOPLE, OF_TWO
+from worlds.core_arrays import CoreShard, CoreTable, Operation, insert, rewrite, take
+from worlds.engine_tables import OF_PEOPLE, OF_TWO
 from worlds.small_tables import AGE, CITY, table
 
 # The net effect of a batch as numbers: read by its own rules it says what changed; it never takes more numbers than

@@ -9,8 +9,7 @@ import pytest
 
 from streamer.incremental.core.layout import FAN, NONE
 from streamer.incremental.core.tree import FEW, cut, drop_lane, list_floor, nodes_needed, precedes
-from worlds.scanned_boxes import SPACES
-from worlds.shard_boxes import ShardBoxes, grown, some_box
+from worlds.boxes import SPACES, ShardBoxes, grown, some_box
 
 # What a node knows of the groups below it follows each of their changes at once.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import FREED, TO_CHECK, TO_CUT, TO_IMPROVE, TO_MERGE, Work, empty_shard
 from streamer.incremental.core.worklist import pop, push, queue_check, queue_cut, queue_improve, queue_merge
-from worlds.core_tables import CoreTable
+from worlds.core_arrays import CoreTable
 from worlds.small_tables import YEARS, table
 
 

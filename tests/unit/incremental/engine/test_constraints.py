@@ -25,10 +25,9 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert, Modify
 from streamer.table.row import Values
 from streamer.table.schema import Table
-from worlds.checked_arrays import check_arrays
-from worlds.model_tables import asking
-from worlds.shard_tables import OF_PEOPLE, OF_TWO, row_of
-from worlds.small_tables import YEARS, table
+from worlds.core_arrays import check_arrays
+from worlds.engine_tables import OF_PEOPLE, OF_TWO, row_of
+from worlds.small_tables import YEARS, asking, table
 
 
 def shard() -> Shard:

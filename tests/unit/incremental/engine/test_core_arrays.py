@@ -11,9 +11,8 @@ from streamer.incremental.core import layout
 from streamer.incremental.engine.core_arrays import BROKEN_LAWS, CoreArrays
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Delete, Insert
-from worlds.model_tables import asking
-from worlds.shard_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
-from worlds.small_tables import YEARS, table
+from worlds.engine_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
+from worlds.small_tables import YEARS, asking, table
 
 
 def test_every_law_has_a_sentence_that_names_the_group_and_no_value() -> None:

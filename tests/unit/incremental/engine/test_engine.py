@@ -45,12 +45,11 @@ from streamer.incremental.events.changes import (
 )
 from streamer.table.row import Row
 from streamer.table.schema import Diversity, Limits, Table
-from worlds.checked_arrays import check_arrays
-from worlds.folded_table import FoldedTable
-from worlds.model_tables import MODEL_TABLES, asking
-from worlds.shard_tables import (
+from worlds.core_arrays import check_arrays
+from worlds.engine_tables import (
     OF_PEOPLE,
     OF_TWO,
+    FoldedTable,
     apply_valid,
     boxes_in,
     engine_with,
@@ -60,7 +59,7 @@ from worlds.shard_tables import (
     row_of,
     sets_of,
 )
-from worlds.small_tables import BMI, CITY, TABLES, YEARS, CodeIs, Shifted, changes, table
+from worlds.small_tables import BMI, CITY, MODEL_TABLES, TABLES, YEARS, CodeIs, Shifted, asking, changes, table
 
 # Operations wait until they are run, many at a time; how they are cut into runs leaves no trace.
 

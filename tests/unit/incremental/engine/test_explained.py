@@ -24,10 +24,9 @@ from streamer.incremental.events.changes import Insert
 from streamer.table.row import Row
 from streamer.table.schema import Diversity
 from streamer.table.space import Space, in_order
-from worlds.folded_table import FoldedTable
+from worlds.boxes import SPACES, Box, Twin, boxes, tuples
+from worlds.engine_tables import FoldedTable, apply_valid
 from worlds.published_groups import SONG
-from worlds.scanned_boxes import SPACES, Box, Twin, boxes, tuples
-from worlds.shard_tables import apply_valid
 from worlds.small_tables import TABLES, YEARS, changes, rows, table
 
 # The similarities attribute by attribute: the definitions' own terms, and the sums that the core decides by.

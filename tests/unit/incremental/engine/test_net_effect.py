@@ -17,8 +17,7 @@ from streamer.incremental.events.changes import Delete, Insert, Modify, Truncate
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
 from streamer.table.schema import LOSSY_JOIN, Table
-from worlds.folded_table import FoldedTable
-from worlds.shard_tables import OF_TWO, apply_valid, engine_with, row_of
+from worlds.engine_tables import OF_TWO, FoldedTable, apply_valid, engine_with, row_of
 from worlds.small_tables import TABLES, YEARS, changes, table
 
 # Which cells readers of a lossy join have seen of every QI group, against a count of all rows.

@@ -22,9 +22,7 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Diversity, Table
-from worlds.folded_table import FoldedTable
-from worlds.replacements import drawn_groups, fewest_upserts, same_groups, seen, swapped
-from worlds.shard_tables import apply_valid
+from worlds.engine_tables import FoldedTable, apply_valid, drawn_groups, fewest_upserts, same_groups, seen, swapped
 from worlds.small_tables import TABLES, YEARS, changes, table
 
 # Which QI groups take the numbers of others: the very same, then the alike, then those of most rows in common.

@@ -18,7 +18,7 @@ from streamer.incremental.engine.stored_state import PENDING, Record
 from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, Modify, ModifyWhere, Remove, Upsert
 from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Row
-from worlds.shard_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
+from worlds.engine_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
 from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table
 
 # What streamer.incremental.engine.rows promises: what a dictionary of indexes and a list of texts would say.

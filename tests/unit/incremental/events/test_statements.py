@@ -50,8 +50,7 @@ from streamer.table.encode import Encoder
 from streamer.table.row import Row, RowsView
 from streamer.table.scalars import CLOCKS
 from streamer.table.schema import KeptColumn, SourceText
-from worlds.rows_as_columns import RowsAsColumns
-from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS, table
+from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS, RowsAsColumns, table
 
 # The values of statements: exact numbers, and of which type each is.
 

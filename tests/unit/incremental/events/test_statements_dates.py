@@ -16,9 +16,8 @@ from streamer.incremental.events.statements import parse_assignments, parse_cond
 from streamer.table.encode import Encoder
 from streamer.table.scalars import LOCAL_TIMESTAMP, TIMESTAMP
 from streamer.table.schema import KeptColumn
-from worlds.calendars import temporal
-from worlds.rows_as_columns import RowsAsColumns
-from worlds.small_tables import YEARS, table
+from worlds.dates import temporal
+from worlds.small_tables import YEARS, RowsAsColumns, table
 
 BORN = temporal("born", "1980-01-01", "1981-06-15", "1 month")
 WED = temporal("wed", "1980-01-01", "1981-06-15", "7 days")

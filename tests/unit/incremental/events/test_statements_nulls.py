@@ -23,8 +23,8 @@ from streamer.incremental.store.codec import decode_record, encode_record
 from streamer.table.attributes import NumericAttribute
 from streamer.table.encode import Encoder, Fields
 from streamer.table.schema import KeptColumn, SourceText
-from worlds.calendars import temporal
-from worlds.folded_table import FoldedTable
+from worlds.dates import temporal
+from worlds.engine_tables import FoldedTable
 from worlds.small_tables import BMI, CITIES, CITY, table
 
 AGE = NumericAttribute("age", (Decimal(-1), Decimal(12)), Decimal(3), Decimal(1), Decimal(1), null_code=0)

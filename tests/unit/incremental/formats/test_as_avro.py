@@ -21,8 +21,8 @@ from streamer.incremental.formats.live_format import is_written
 from streamer.table.published.schemas import bytes_more
 from streamer.table.schema import AVRO, GROUPS, ROWS, KeptColumn
 from worlds.avro_messages import message
+from worlds.published_forms import EVERY_KIND, published_records
 from worlds.published_groups import SONG
-from worlds.published_records import EVERY_KIND, published_records
 
 GOLDEN = replace(SONG, format=AVRO, kept=(KeptColumn("problem", sensitive=True, type="text"),))
 KEY = b'{"qi_group":"0-17","slot":3}'

@@ -16,8 +16,8 @@ from streamer.incremental.events.registered_schemas import NoSchemas
 from streamer.incremental.formats.live_format import ConnectJsonFormat, is_written, live_format
 from streamer.table.published.schemas import bytes_more, key_schema, value_schema
 from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, ROWS, KeptColumn
+from worlds.published_forms import EVERY_KIND, published_records
 from worlds.published_groups import SONG
-from worlds.published_records import EVERY_KIND, published_records
 
 # Records with Kafka Connect's schema in each: golden bytes, and what an independent reading of them finds.
 

@@ -20,9 +20,8 @@ from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, KeptColumn, Table
 from streamer.table.yaml.loading import load_table
-from worlds.dated_people import write_table
-from worlds.followed_tables import FollowedTable
-from worlds.published_groups import ALL_KINDS, FORMS, SONG, VALUES_OF_TWO, boxes, of_form, table_of
+from worlds.dates import write_table
+from worlds.published_groups import ALL_KINDS, FORMS, SONG, VALUES_OF_TWO, FollowedTable, boxes, of_form, table_of
 
 GROUP = PublishedGroup((4, 2), (4, 3), ((b'"flu"',), (b'"flu"',), (b"null",)), ((4, 2), (4, 3)))
 

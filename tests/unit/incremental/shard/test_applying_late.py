@@ -10,9 +10,8 @@ from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import Message
-from worlds.driven import Driven
 from worlds.rebuilt_shards import Kafka, RebuiltShard
-from worlds.shard_in_memory import Shard, insert
+from worlds.shards import Driven, Shard, insert
 from worlds.small_tables import CITIES, CITY, YEARS, table
 
 

@@ -25,8 +25,8 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CONTROL
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.schema import Limits, Table
-from worlds.driven import Driven
 from worlds.published_groups import FORMS
+from worlds.shards import Driven
 
 
 def read(messages: list[Message], skips: tuple[int, ...] = (), table: Table = PEOPLE) -> RowsRead:

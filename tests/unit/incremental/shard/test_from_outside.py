@@ -12,7 +12,7 @@ from streamer.incremental.store.base import DONE, Progress, Rebuild
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from worlds.shard_in_memory import Shard, insert, served_shard
+from worlds.shards import Shard, insert, served_shard
 
 REBUILD = Rebuild("r1", "ordered", 7, 0)
 

@@ -22,8 +22,7 @@ from streamer.incremental.store.base import State
 from streamer.incremental.store.memory import MemoryStore
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import KeptColumn, Limits, Table
-from worlds.driven import Driven
-from worlds.shard_in_memory import PEOPLE, Shard, insert, served_shard
+from worlds.shards import PEOPLE, Driven, Shard, insert, served_shard
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
 
 CANARY = "canary"

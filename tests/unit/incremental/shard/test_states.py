@@ -8,7 +8,7 @@ from streamer.errors import StreamerError
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.ready import Assigned, Failed, Messages, Performed, Preflight, Ready, Replace, Revoked
 from streamer.incremental.shard.states import TABLE, Phase
-from worlds.shard_in_memory import PEOPLE
+from worlds.shards import PEOPLE
 
 
 def test_every_entry_names_what_the_machine_can_do() -> None:

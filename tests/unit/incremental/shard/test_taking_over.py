@@ -15,7 +15,7 @@ from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from worlds.driven import Driven
+from worlds.shards import Driven
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, CITY, k=2)

@@ -29,8 +29,7 @@ from streamer.recoding.algorithms.contract import (
 )
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import data_of
-from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, boxes, microdata
+from worlds.microdata import MODELS, TABLES, TEXTS, assert_laws, boxes, data_of, microdata
 
 # The numbers of QI groups: by their boxes, and where these are equal by chance.
 

@@ -15,8 +15,7 @@ from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import SUPPRESSED, Recoding, check, local_recoding, smallest_boxes
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.measured_tables import GROUPS, SEVEN, recoded
-from worlds.microdata import TABLES, microdata
+from worlds.microdata import GROUPS, SEVEN, TABLES, microdata, recoded
 from worlds.small_tables import CITIES
 
 

@@ -14,8 +14,7 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import data_of
-from worlds.microdata import every_model, microdata, people, some_table
+from worlds.microdata import data_of, every_model, microdata, people, some_table
 from worlds.small_tables import YEARS
 
 # One cut of one node, against all of them by the definition.

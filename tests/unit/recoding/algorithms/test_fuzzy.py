@@ -37,7 +37,7 @@ from streamer.table.arrays import Ints, Singles
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import data_of, groups_of
+from worlds.algorithms_by_hand import fits, obeys
 from worlds.microdata import (
     ANCESTORS,
     FLAT,
@@ -48,7 +48,9 @@ from worlds.microdata import (
     assert_laws,
     boxes,
     canonical_form,
+    data_of,
     every_model,
+    groups_of,
     holding,
     microdata,
     permuted,
@@ -56,7 +58,6 @@ from worlds.microdata import (
     some_table,
     unlike,
 )
-from worlds.models_by_hand import fits, obeys
 
 # How far rows are from one another and from a centre: equation 10 of Gui et al. 2020.
 

@@ -38,9 +38,19 @@ from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import data_of
-from worlds.lattices import CITIZENS, Node, below, citizens, groups_at, holds, minimal, n_levels, nodes, suppressed_at
-from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, boxes, microdata, people
+from worlds.algorithms_by_hand import (
+    CITIZENS,
+    Node,
+    below,
+    citizens,
+    groups_at,
+    minimal,
+    n_levels,
+    nodes,
+    obeys,
+    suppressed_at,
+)
+from worlds.microdata import MODELS, TABLES, TEXTS, VALUES, boxes, data_of, microdata, people
 from worlds.small_tables import BMI, CITY, YEARS
 
 # What one test decides: everything above a good node, or below a bad one, and nothing else.
@@ -308,7 +318,7 @@ def assert_is_the_node(data: Microdata, model: Model, node: Node, recoding: Reco
     expected = {
         (box, tuple(rows))
         for box, rows in groups_at(data, node).items()
-        if holds(model, [subjects[row] for row in rows])
+        if obeys(model, [subjects[row] for row in rows])
     }
     found = set()
     for group, ends in enumerate(np.stack([recoding.lo, recoding.hi], axis=2).tolist()):

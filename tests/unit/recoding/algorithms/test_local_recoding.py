@@ -21,17 +21,17 @@ from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
-from worlds.kd import numbers
+from worlds.algorithms_by_hand import lacking, obeys
 from worlds.microdata import (
     VALUES,
     boxes,
     canonical_form,
     every_model,
     microdata,
+    numbers,
     some_model,
     some_table,
 )
-from worlds.models_by_hand import lacking, obeys
 
 # Rows that no group could hold: where they go, and what the groups around them give.
 

@@ -13,8 +13,7 @@ from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE, distinct, split_value, tree_of, weights_up_to
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import WIDE, data_of, groups_of
-from worlds.microdata import TABLES, every_model, holding, microdata
+from worlds.microdata import TABLES, WIDE, data_of, every_model, groups_of, holding, microdata
 from worlds.small_tables import CITIES, CITY, YEARS, table
 
 any_table = st.sampled_from([*TABLES.values(), WIDE])

@@ -39,11 +39,11 @@ from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import KeptColumn, Table
 from worlds.checkout import ROOT
-from worlds.kd import data_of
 from worlds.microdata import (
     MODELS,
     TABLES,
     TEXTS,
+    data_of,
     every_model,
     holding,
     microdata,

@@ -16,8 +16,7 @@ from streamer.recoding.algorithms.ordered import loss_of
 from streamer.recoding.algorithms.seeding import agglomerated, assigned, exchanged, seeded
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import numbers
-from worlds.microdata import VALUES, every_model, microdata, some_table
+from worlds.microdata import VALUES, every_model, microdata, numbers, some_table
 
 Holds = Callable[[np.ndarray, int], bool]
 

@@ -19,9 +19,8 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.kd import data_of, numbers
-from worlds.microdata import MODELS, VALUES, holding, microdata, people, some_model, some_table
-from worlds.specialized_by_hand import chosen_by_hand, said_at
+from worlds.algorithms_by_hand import chosen_by_hand, said_at
+from worlds.microdata import MODELS, VALUES, data_of, holding, microdata, numbers, people, some_model, some_table
 
 # One QI group specialized: along which attribute, and a remainder that takes back what it lacks.
 

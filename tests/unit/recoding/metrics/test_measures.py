@@ -23,8 +23,7 @@ from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, joined_rows, j
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Diversity
-from worlds.measured_tables import GROUPS, SEVEN, recoded
-from worlds.microdata import ANCESTORS, PROBLEMS, TABLES, TEXTS, some_model
+from worlds.microdata import ANCESTORS, GROUPS, PROBLEMS, SEVEN, TABLES, TEXTS, recoded, some_model
 
 # What a lossy join hides, counted over the joined tables.
 

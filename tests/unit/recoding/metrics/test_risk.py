@@ -21,8 +21,7 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.schema import Diversity, KeptColumn
-from worlds.measured_tables import GROUPS, INDIVIDUALS, SEVEN, TABLE_5, TONG, numbers_of, recoded
-from worlds.microdata import VALUES
+from worlds.microdata import GROUPS, INDIVIDUALS, SEVEN, TABLE_5, TONG, VALUES, numbers_of, recoded
 
 # Counting values in QI groups, whatever the size of the values.
 

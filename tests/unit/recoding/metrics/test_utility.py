@@ -18,9 +18,7 @@ from streamer.recoding.metrics.measures import measure
 from streamer.table.arrays import row_numbers
 from streamer.table.attributes import NumericAttribute
 from streamer.table.microdata import Microdata
-from worlds.kd import data_of
-from worlds.measured_tables import GROUPS, SEVEN, TABLE_5, ZIPS, recoded
-from worlds.microdata import SEX, people
+from worlds.microdata import GROUPS, SEVEN, SEX, TABLE_5, ZIPS, data_of, people, recoded
 from worlds.small_tables import YEARS
 
 

@@ -35,7 +35,7 @@ from streamer.recoding.report.page import (
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.microdata import Microdata
 from streamer.table.schema import KeptColumn
-from worlds.measured_tables import GROUPS, SEVEN
+from worlds.microdata import GROUPS, SEVEN
 
 # What measures mean to a layman.
 

@@ -7,7 +7,7 @@ import numpy as np
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.algorithms.contract import PLAIN
 from streamer.recoding.report.tradeoffs import sampled, tradeoffs
-from worlds.measured_tables import SEVEN
+from worlds.microdata import SEVEN
 
 MONDRIAN = ALGORITHMS["mondrian"]
 

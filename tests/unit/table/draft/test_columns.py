@@ -21,7 +21,7 @@ from streamer.table.draft.columns import (
 )
 from streamer.table.draft.kinds import DraftScale
 from streamer.table.schema import KeptColumn
-from worlds.drafting import begun
+from worlds.people_files import begun
 
 # What a column seems to be that no draft can read: a few words that help, and none of its own.
 

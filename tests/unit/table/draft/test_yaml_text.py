@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.table.draft.columns import Drafted
 from streamer.table.draft.kinds import DraftScale
 from streamer.table.draft.yaml_text import NearKey, hierarchy_names, hierarchy_text, near_key_of, quoted, table_text
-from worlds.drafting import init, write
+from worlds.people_files import init, write
 
 # A column that is nearly a key is named, with the rows that are in the way and what helps.
 

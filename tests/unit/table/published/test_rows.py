@@ -26,7 +26,7 @@ from streamer.table.published.rows import (
 from streamer.table.row import Values
 from streamer.table.scalars import TIMESTAMP
 from streamer.table.schema import KeptColumn, Table
-from worlds.calendars import calendars, temporal
+from worlds.dates import calendars, temporal
 from worlds.published_groups import ALL_KINDS, SONG, VALUES_OF_TWO, boxes, table_of
 from worlds.small_tables import AGE, CITY, PROBLEM
 

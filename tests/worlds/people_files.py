@@ -1,10 +1,17 @@
-"""Hierarchy files as people have them: ragged, padded with repeated labels anywhere, with chains, in any order."""
+"""Files as people have them: hierarchies in any order and shape, and data for `streamer init` with what it drafts."""
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
+from click.testing import CliRunner, Result
 from hypothesis import strategies as st
 
+from streamer.cli.main import main
 from streamer.table.hierarchy import Hierarchy
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
 
 Lines = list[list[str]]
 
@@ -38,3 +45,24 @@ def by_label(tree: Hierarchy) -> dict[str, list[frozenset[str]]]:
         leaf: [frozenset(tree.leaves[tree.node_lo[node] : tree.node_hi[node] + 1]) for node in tree.levels[:, code]]
         for leaf, code in tree.code_of.items()
     }
+
+
+def init(data: Path, out: Path) -> Result:
+    return CliRunner().invoke(main, ["init", str(data), "-o", str(out)])
+
+
+def write(path: Path, columns: dict[str, list[str]]) -> Path:
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def begun(tmp_path: Path, **columns: list[str]) -> tuple[Table, str]:
+    """The table that is drafted for these columns and an id, and the text of its table.yaml."""
+    n = len(next(iter(columns.values())))
+    data = write(tmp_path / "rows.csv", {"id": [str(i) for i in range(n)], **columns})
+    result = init(data, tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    return load_table(tmp_path / "out"), (tmp_path / "out" / "table.yaml").read_text()

@@ -1,21 +1,26 @@
-"""A shard's machine with its servers, driven call by call: take it over, step, release, and so on."""
+"""A shard's machine driven call by call, with any servers or with all of them in memory."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Protocol
+
+import msgspec
 
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
+from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Outlet
+from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import (
     ApplyLate,
@@ -32,13 +37,15 @@ from streamer.incremental.shard.ready import (
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Progress, Store
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
+from worlds.small_tables import CITY, YEARS, table
 
 
 class SaysState(Protocol):
-    """Whoever knows the state of an input."""
+    """What knows the state of an input."""
 
     def state(self) -> InputState: ...
 
@@ -142,5 +149,64 @@ class Driven:
 
     @property
     def published_anew(self) -> bool:
-        """Whether the last take-over gave an output that was made anew the whole table."""
+        """Whether the last take-over published the whole table into a recreated output."""
         return self.machine.standing is Consistency.EMPTIED
+
+
+PEOPLE = table(YEARS, CITY, k=2)
+
+
+@dataclass
+class Shard:
+    """One shard in memory: what its store, its output and its input hold, and who was shut out."""
+
+    table: Table = PEOPLE
+    server: MemoryServer = field(default_factory=MemoryServer)
+    sent: list[Outgoing] = field(default_factory=list)
+    last: Position | None = None
+    end: int = 1000
+    earliest: int = 0
+    fences: int = 0
+    asked: list[str] = field(default_factory=list)
+
+    def publisher(self) -> Driven:
+        return Driven(self.table, 0, MemoryStore(self.server, "people", 0), self)
+
+    def state(self) -> InputState:
+        self.asked.append("input")
+        return InputState({"changes": "id"}, 1, self.earliest, self.end)
+
+    def fence(self) -> None:
+        self.asked.append("fence")
+        self.fences += 1
+
+    def position(self) -> Position | None:
+        return self.last
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        self.sent += records
+        self.last = position
+
+    @property
+    def rows(self) -> int:
+        """Rows that readers see."""
+        live = [record for record in self.sent if record.topic == "live"]
+        return len({r.key for r in live}) - sum(r.value is None for r in live)
+
+    @property
+    def reasons(self) -> list[str]:
+        return [json.loads(r.value or b"")["reason"] for r in self.sent if r.topic == "dead-letters"]
+
+
+def insert(offset: int, problem: str = "flu", city: str = "a1") -> Message:
+    row = {"id": offset, "years": offset % 10, "city": city, "problem": problem}
+    return Message(offset, None, msgspec.json.encode({"op": "insert", "row": row}))
+
+
+def served_shard() -> Shard:
+    """A shard with six rows, that a healthy worker serves."""
+    shard = Shard()
+    publisher = shard.publisher()
+    publisher.take_over(shard)
+    publisher.step([insert(offset) for offset in range(6)])
+    return shard

@@ -1,12 +1,105 @@
-"""Topics in memory, for readers that speak to the C client's consumer: what they hold, where they begin and end."""
+"""Kafka without a broker: for one shard, for readers of topics, and for questions that are answered late."""
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 from confluent_kafka import KafkaError, Message, TopicPartition
+
+from streamer.errors import Conflict, Fenced
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.input import Message as InputMessage
+from streamer.incremental.shard.requests import Placed
+from streamer.kafka.shard_input import TopicQuestions
+from streamer.kafka.topics import Described, Topics
+
+NOT_JSON = InputMessage(0, None, b"not JSON")
+
+
+class NoKafka:
+    """An empty input, and an outlet that takes everything; `wait` is called at every publish."""
+
+    def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
+        self._wait = wait
+        self.asked_for: frozenset[int] = frozenset()
+        self.lost = ""
+        self.looked_at = float("inf")
+
+    def state(self) -> InputState:
+        if self.lost:
+            raise Fenced(self.lost)
+        return InputState({}, 1, 0, 1000)
+
+    def ask(self) -> None: ...
+
+    def forget_answer(self) -> None: ...
+
+    def check(self, *kinds: str) -> None: ...
+
+    def placed(self) -> list[Placed]:
+        return []
+
+    def skips(self, topic_id: str) -> frozenset[int]:
+        return self.asked_for
+
+    def fence(self) -> None: ...
+
+    def position(self) -> None: ...
+
+    def publish(self, records: object, position: object) -> None:
+        self._wait()
+
+
+class AskedKafka(NoKafka):
+    """Its topics are asked for together with those of other shards; some are recreated in between."""
+
+    def __init__(self, topics: TopicQuestions) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.published = False
+        self._topics = topics
+        self._answer: Future[Topics] = Future()
+
+    def ask(self) -> None:
+        self._answer = self._topics.ask()
+        self.asked.set()
+
+    def check(self, *kinds: str) -> None:
+        assert not self.published
+        if self._answer.result(10)["changes"].id != "first":
+            raise Conflict(f"made anew: {kinds}")
+
+    def publish(self, records: object, position: object) -> None:
+        self.published = True
+
+
+class SlowBroker:
+    """An answer has the topics as they were when the question came."""
+
+    def __init__(self) -> None:
+        self.id = "first"
+        self.put = 0
+        self.fails = False
+        self.begun = threading.Semaphore(0)
+        self.goes_on = threading.Semaphore(0)
+
+    def topics(self) -> Topics:
+        self.put += 1
+        now, fails = {"changes": Described(self.id, 4)}, self.fails
+        self.begun.release()
+        assert self.goes_on.acquire(timeout=10)
+        if fails:
+            raise TimeoutError
+        return now
+
+    def answers(self, questions: int = 1) -> None:
+        for _ in range(questions):
+            self.goes_on.release()
+
 
 POLLED_MAX = 7
 """Records that the client holds at a time: fewer than most tests write."""
