@@ -6,8 +6,7 @@ import os
 
 from servers.broker import containers, processes
 from servers.broker.servers import say
-from servers.pipeline import avro, postgres, readers
-from servers.test_produce import connect
+from servers.pipeline import avro, connect, postgres, readers
 
 
 def main() -> None:

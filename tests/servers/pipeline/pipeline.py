@@ -18,14 +18,13 @@ from click.testing import CliRunner
 
 from drills.crew import Crew
 from servers.broker.servers import NoServers, Servers
-from servers.pipeline import postgres
+from servers.pipeline import connect, postgres
 from servers.pipeline.configurations import SECRETS, Shape, sink_config, view_sql
 from servers.pipeline.connect import Connect, ConnectRefused
 from servers.pipeline.judge import Reader, Seen, faults
 from servers.pipeline.people import NAME
 from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from servers.pipeline.sources import PostgresSource, Source
-from servers.test_produce import connect
 from streamer.cli.main import main
 from streamer.incremental.connect.connectors import Database
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
