@@ -19,6 +19,7 @@ from streamer.incremental.topics import LIVE, QIT, STT
 from streamer.table.arrays import Ints
 from streamer.table.published import groups
 from streamer.table.published import rows as published_rows
+from streamer.table.published.rows import read_text
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 
@@ -216,7 +217,7 @@ def _values(counts: Mapping[Values, int]) -> list[Values]:
 
 
 def _canonical_name(text: bytes) -> bytes:
-    return msgspec.json.encode(published_rows.read_text(text, published_rows.QI_GROUP))
+    return msgspec.json.encode(read_text(text, published_rows.QI_GROUP))
 
 
 def _outside_box(lo: Iterable[int], hi: Iterable[int], cells: Ints) -> int | None:
