@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from streamer.cli.support import options
+from streamer.errors import needs_extra
 
 
 @click.command(
@@ -34,7 +35,7 @@ def command(
     1 a law is violated or an unexpected error, 2 the configuration or a shard's state is wrong, 3 a server or another
     worker is in the way, 4 a call hung.
     """
-    from streamer.cli.support.config import misspelt_sentences
-
-    warnings = [*misspelt_sentences(os.environ)]
-    import_module("agents.app").work(table, kafka, redis, embedded, log_level, log_format, web, warnings)
+    with needs_extra("stream"):
+        config, app = import_module("streamer.cli.support.config"), import_module("agents.app")
+    warnings = [*config.misspelt_sentences(os.environ)]
+    app.work(table, kafka, redis, embedded, log_level, log_format, web, warnings)

@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.progress import stages
+from streamer.cli.support.signals import uninterrupted
 from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
@@ -273,7 +274,8 @@ class Duckdb:
         duckdb = require("duckdb", "duckdb")
         self._table, self._error = table, duckdb.Error
         try:
-            self._connection = duckdb.connect(str(path))
+            with uninterrupted():
+                self._connection = duckdb.connect(str(path))
         except duckdb.Error:
             raise UsageError(f"{path}: cannot be opened as a database: does another program use it?") from None
 
@@ -331,13 +333,14 @@ class Duckdb:
     def _transaction(self) -> Iterator[None]:
         """One transaction. Raises StreamerError without the database's own text, which may quote values."""
         try:
-            self._connection.execute("BEGIN")
-            try:
-                yield
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+            with uninterrupted():
+                self._connection.execute("BEGIN")
+                try:
+                    yield
+                except BaseException:
+                    self._connection.execute("ROLLBACK")
+                    raise
+                self._connection.execute("COMMIT")
         except self._error as error:
             raise StreamerError(
                 f"the database cannot be written ({type(error).__name__}): is it locked, or its disk full?"

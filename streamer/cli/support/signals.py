@@ -50,6 +50,26 @@ def _flush() -> None:
             stream.flush()
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM take effect at the end of the block.
+
+    For calls of a library in C that runs Python code and drops its exceptions: a KeyboardInterrupt there would be lost.
+    """
+    came: list[int] = []
+    if current_thread() is not main_thread():
+        yield
+        return
+    former = {one: signal.signal(one, lambda number, _: came.append(number)) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
 class StopSign:
     """Ctrl-C between two pieces of work instead of within one.
 

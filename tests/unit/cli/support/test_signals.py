@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from streamer.cli.support.signals import StopSign, terminated_in_order
+from streamer.cli.support.signals import StopSign, terminated_in_order, uninterrupted
 from worlds.checkout import PATIENTS, ROOT
 
 SECONDS_MAX = 120.0
@@ -51,6 +51,26 @@ def test_an_error_on_the_way_does_not_change_how_it_ends() -> None:
 def test_the_second_one_ends_the_process_on_the_spot() -> None:
     ended = story(at_end="sys.stdout.flush(); os.kill(os.getpid(), signal.SIGTERM); print('goes on', flush=True)")
     assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "in hand\nput in order\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_call_that_must_not_be_interrupted_takes_effect_after_it(number: int) -> None:
+    steps = []
+
+    def heard(_number: int, _frame: object) -> None:
+        raise InterruptedError
+
+    former = signal.signal(number, heard)
+    try:
+        with pytest.raises(InterruptedError), uninterrupted():
+            os.kill(os.getpid(), number)
+            steps.append("done")
+        steps.append("interrupted after it")
+        with uninterrupted():
+            steps.append("the next one is not")
+    finally:
+        signal.signal(number, former)
+    assert steps == ["done", "interrupted after it", "the next one is not"]
 
 
 def test_where_it_is_ignored_it_stays_so() -> None:
