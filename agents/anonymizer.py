@@ -33,7 +33,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from streamer.errors import StreamerError
-from streamer.grouping import first_groups, groups_anew, groups_by
+from streamer.grouping import first_groups, groups_by, regrouped_region
 from streamer.incremental.shard.steps import told
 from streamer.numba_support.cache import PACKAGE
 from streamer.table.arrays import Ints
@@ -273,7 +273,7 @@ def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standin
         elif standing is None:
             groups = groups_by(table, rows, algorithm, seed)
         else:
-            groups = groups_anew(table, rows, standing, algorithm, seed)
+            groups = regrouped_region(table, rows, standing, algorithm, seed)
     except StreamerError as error:
         return str(error)
     except Exception as error:

@@ -41,7 +41,7 @@ from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import address_of, connect, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
-from streamer.kafka.control import ControlNews
+from streamer.kafka.control import ControlReader
 from streamer.kafka.diagnose import require_access
 from streamer.kafka.errors import READ_RIGHT, Right, refused_to_shard
 from streamer.kafka.outlet import KafkaOutlet
@@ -224,7 +224,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
         self.reader = reader or InputReader(settings)
-        news = ControlNews(settings.kafka, self._table.name)
+        news = ControlReader(settings.kafka, self._table.name)
         self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), news, settings.schemas)
         self._held: dict[TopicPartition, HeldShard] = {}
         self.metrics: defaultdict[int, ShardMetrics] = defaultdict(ShardMetrics)
@@ -362,14 +362,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     def _report_owner(self, number: int) -> float:
         """Reports that we hold the shard; returns when it was held first, in seconds since 1970."""
         with suppress(StreamerError):
-            return RedisLookups(self._redis, self._table.name, number).tell_owner(self._settings.name)
+            return RedisLookups(self._redis, self._table.name, number).report_owner(self._settings.name)
         return time()
 
     def _report_refusal(self, number: int, failure: StreamerError | None) -> None:
         """Reports why we cannot go on with the shard; None: we can."""
         lookups = RedisLookups(self._redis, self._table.name, number)
         with suppress(StreamerError):
-            lookups.tell_refusal(self._settings.name, str(failure)) if failure else lookups.refusal_is_over()
+            lookups.report_refusal(self._settings.name, str(failure)) if failure else lookups.refusal_is_over()
 
     async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         lookups = RedisLookups(self._redis, self._table.name, shard.number)

@@ -48,7 +48,7 @@ from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import CHANGES, POSITIONS
-from streamer.kafka.control import ControlNews, News
+from streamer.kafka.control import ControlReader, News
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.schema import Table
@@ -81,7 +81,7 @@ class WorkerParts(NamedTuple):
 
     compute_lock: threading.Lock
     anonymizer: Anonymizer
-    news: ControlNews
+    news: ControlReader
     schemas: Schemas = NoSchemas()
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from servers.broker import ways
 from servers.broker.servers import Servers
-from streamer.incremental.core.layout import FLOAT32, set_of_figures
+from streamer.incremental.core.layout import FLOAT32, code_set
 from streamer.numba_support.cache import is_there, never_compiled
 
 
@@ -28,7 +28,7 @@ def options(text: str | None, quick: str) -> argparse.ArgumentParser:
 
 def compiled() -> None:
     """Waits until the machine code of the core is on disk: uncompiled it is some hundred times slower."""
-    if not never_compiled() and not is_there(set_of_figures(FLOAT32)):
+    if not never_compiled() and not is_there(code_set(FLOAT32)):
         command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 

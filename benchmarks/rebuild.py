@@ -33,7 +33,7 @@ from rich.table import Table as RichTable
 import adult
 import ready
 from end_to_end import WARM_UP_SECONDS, loaded, placed, streamer_worker
-from streamer.grouping import groups_anew, groups_by
+from streamer.grouping import groups_by, regrouped_region
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.release.changelog import Changelog
@@ -142,7 +142,7 @@ def rebuild(engine: Engine, rows_max: int) -> dict[str, float]:
         started = perf_counter()
         region = engine.region(numbers)
         looked = perf_counter()
-        groups = groups_anew(table, region.rows, region.standing, ALGORITHM, seed)
+        groups = regrouped_region(table, region.rows, region.standing, ALGORITHM, seed)
         found = perf_counter()
         again += replaced_rows(engine, region, groups)
         ended = perf_counter()

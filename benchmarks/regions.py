@@ -23,7 +23,7 @@ from rich.table import Table as RichTable
 import adult
 import drift
 import ready
-from streamer.grouping import groups_anew
+from streamer.grouping import regrouped_region
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.shard.rebuild import region_seed
@@ -64,7 +64,7 @@ def rebuild(engine: Engine, rows_max: int, turn: int) -> dict[str, float]:
     for numbers in regions:
         region = engine.region(numbers)
         since = perf_counter()
-        groups = groups_anew(table, region.rows, region.standing, "ordered", region_seed(b"", turn, numbers))
+        groups = regrouped_region(table, region.rows, region.standing, "ordered", region_seed(b"", turn, numbers))
         algorithm += perf_counter() - since
         replaced = engine.replace(region, groups)
         if replaced is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamer.grouping import groups_anew, groups_by
+from streamer.grouping import groups_by, regrouped_region
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.engine.replacing import Region, Replaced
@@ -63,7 +63,9 @@ class Trigger:
         for numbers in engine.regions(self.rebuilds, rows_max):
             region = engine.region(numbers)
             seed = region_seed(b"", self.rebuilds, numbers)
-            done = replaced(engine, region, groups_anew(engine.table, region.rows, region.standing, ALGORITHM, seed))
+            done = replaced(
+                engine, region, regrouped_region(engine.table, region.rows, region.standing, ALGORITHM, seed)
+            )
             before += region.ncp
             now += region.ncp if done is None else done.ncp_now
             yield engine.drain()

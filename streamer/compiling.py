@@ -15,7 +15,7 @@ from contextlib import suppress
 from time import sleep
 from warnings import warn
 
-from streamer.incremental.core.layout import figures_dtype, set_of_figures
+from streamer.incremental.core.layout import code_set, float_type
 from streamer.numba_support.cache import PACKAGE, folder, is_being_made, is_there, never_compiled
 from streamer.table.schema import Table
 
@@ -28,7 +28,7 @@ def warm_in_background(table: Table, niceness: int = NICENESS) -> int | None:
 
     Warns if machine code cannot be kept; and later, from a thread, if the process fails.
     """
-    figures, name = figures_dtype(table.space).name, _set_for(table)
+    figures, name = float_type(table.space).name, _set_for(table)
     if never_compiled() or is_there(name):
         return None
     if not folder():
@@ -83,7 +83,7 @@ def is_warm(table: Table) -> bool:
 
 
 def _set_for(table: Table) -> str:
-    return set_of_figures(figures_dtype(table.space).name)
+    return code_set(float_type(table.space).name)
 
 
 def _is_running(process: int) -> bool:

@@ -43,7 +43,7 @@ def groups_by(table: Table, rows: EncodedRows, algorithm: str, seed: int) -> lis
     return np.split(np.argsort(recoding.qi_group, kind="stable"), np.cumsum(recoding.sizes)[:-1])
 
 
-def groups_anew(table: Table, rows: EncodedRows, standing: Ints, algorithm: str, seed: int) -> list[Ints]:
+def regrouped_region(table: Table, rows: EncodedRows, standing: Ints, algorithm: str, seed: int) -> list[Ints]:
     """`groups_by` for a region that is rebuilt; unchanged groups stay if they may. standing: of `Region`."""
     groups = groups_by(table, rows, algorithm, seed)
     return groups if algorithm in FULL_DOMAIN else spared(table, rows, standing, groups)

@@ -28,7 +28,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
-from streamer.incremental.core.layout import FLOAT32, set_of_figures
+from streamer.incremental.core.layout import FLOAT32, code_set
 from streamer.numba_support.cache import is_there, never_compiled
 from worlds.checkout import ROOT
 from worlds.durations import Durations, longest_first, shared_by
@@ -107,7 +107,7 @@ def pytest_runtest_protocol() -> Iterator[None]:
     waits for it.
     """
     needed = "streamer.incremental.engine.engine" in sys.modules and not never_compiled()
-    if needed and not is_there(set_of_figures(FLOAT32)):
+    if needed and not is_there(code_set(FLOAT32)):
         command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return (yield)

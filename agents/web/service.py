@@ -49,7 +49,7 @@ from streamer.privacy.models import model_of, words
 from streamer.status.collect import look
 from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts
 from streamer.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
-from streamer.table.data_warnings import unlisted_sentences
+from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
 from streamer.worker.options import Address, host_in, is_loopback
 from streamer.worker.settings import WorkerSettings
@@ -122,7 +122,7 @@ def page_facts(
             _described(shard, facts, metrics[shard.number] if shard.held else ShardMetrics(), told) for shard in shards
         ],
         "dead_letters": dict(sorted(letters.items())),
-        "unlisted": list(unlisted_sentences(table, counts.unlisted, counts.applied, "applied messages")),
+        "unlisted": list(unknown_category_warnings(table, counts.unlisted, counts.applied, "applied messages")),
         "history": list(history),
     }  # fmt: skip
 

@@ -1,8 +1,8 @@
 """What an operator does when a shard is refused: each remedy is said once here and quoted by every refusal.
 
 A refused shard is not repaired by itself, because each remedy gives something up. `publish_again` trusts Redis and
-gives up what the output holds. `begin_anew` gives up what Redis holds and trusts the source (a file or the input);
-readers of the output go on. `send_again` gives up everything except the source.
+gives up what the output holds. `reload` gives up what Redis holds and trusts the source (a file or the input);
+readers of the output go on. `start_over` gives up everything except the source.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from streamer.table.schema import LOSSY_JOIN, ROWS
 SOME_TABLE = "<table>"
 """Stands for a table's name that is not known."""
 
-BEGUN_IN_PART = (
+PARTLY_LOADED = (
     "the table is not loaded in all its shards yet: wait for the `streamer load` or `streamer reload` that is running, "
     "or run it again if it was stopped before its end, then start the workers"
 )
 """If rows were to be loaded into all shards at once, and some shards may have them and others not."""
 
 
-def begin_anew(table_name: str = SOME_TABLE) -> str:
+def reload(table_name: str = SOME_TABLE) -> str:
     """If the stored state is of no use, and the source can be read again: from a file or from the input."""
     return (
         f"reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a file of "
@@ -30,7 +30,7 @@ def begin_anew(table_name: str = SOME_TABLE) -> str:
     )
 
 
-def begin_from_file(table_name: str) -> str:
+def reload_from_file(table_name: str) -> str:
     """If the input has lost messages, or holds them in other shards than their rows."""
     return (
         f"reload {table_name} from its source: stop all workers, run `streamer reload --from-source` with a file of "
@@ -38,9 +38,9 @@ def begin_from_file(table_name: str) -> str:
     )
 
 
-def begin_without_redis(table_name: str = SOME_TABLE) -> str:
+def reset_redis_and_reload(table_name: str = SOME_TABLE) -> str:
     """If a stored value that says what the others are cannot be read."""
-    return f"delete the keys {_keys(table_name)} in Redis, then {begin_anew(table_name)}"
+    return f"delete the keys {_keys(table_name)} in Redis, then {reload(table_name)}"
 
 
 def publish_again(table_name: str, form: str = ROWS) -> str:
@@ -51,7 +51,7 @@ def publish_again(table_name: str, form: str = ROWS) -> str:
     )
 
 
-def new_control(table_name: str = SOME_TABLE) -> str:
+def recreate_control(table_name: str = SOME_TABLE) -> str:
     """If this version cannot read a record of the control topic."""
     return (
         f"give up the records of this topic: stop all workers, delete {topic_name(table_name, CONTROL)}, "
@@ -59,7 +59,7 @@ def new_control(table_name: str = SOME_TABLE) -> str:
     )
 
 
-def send_again(table_name: str) -> str:
+def start_over(table_name: str) -> str:
     """If all topics have to be recreated."""
     return (
         f"start over from the source: stop all workers, delete all topics {table_name}.* of the table and the keys "
@@ -68,16 +68,16 @@ def send_again(table_name: str) -> str:
     )
 
 
-def after_growth(table_name: str, form: str = ROWS) -> str:
+def keep_new_partitions(table_name: str, form: str = ROWS) -> str:
     """If the input has more partitions than the other topics: its rows belong to other shards now."""
     others = ", ".join(topic_name(table_name, kind) for kind in (*outputs_of(form), POSITIONS, DEAD_LETTERS, CONTROL))
     return (
         f"keep the partitions of {topic_name(table_name, CHANGES)}: stop all workers, delete the topics {others}, run "
-        f"`streamer topics create`, then {begin_from_file(table_name)}"
+        f"`streamer topics create`, then {reload_from_file(table_name)}"
     )
 
 
-def unlike_counts(table_name: str, counts: Mapping[str, int]) -> str:
+def unequal_partitions(table_name: str, counts: Mapping[str, int]) -> str:
     """The problem and its remedy if topics have different numbers of partitions. counts: by kind.
 
     The input's number is the right one, unless no other topic has it: then the input has grown.
@@ -91,7 +91,7 @@ def unlike_counts(table_name: str, counts: Mapping[str, int]) -> str:
     elif CHANGES in counts and odd != counts.keys() - {CHANGES}:
         remedy = publish_again(table_name, form)
     else:
-        remedy = after_growth(table_name, form) if CHANGES in counts else send_again(table_name)
+        remedy = keep_new_partitions(table_name, form) if CHANGES in counts else start_over(table_name)
     return f"the topics must have the same number of partitions, but have: {listed}; {remedy}"
 
 

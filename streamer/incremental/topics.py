@@ -67,10 +67,10 @@ class Topic:
     config: Mapping[str, str]
 
 
-def made_with(topic: Topic, replicas: int) -> dict[str, str]:
+def create_config(topic: Topic, replicas: int) -> dict[str, str]:
     """The settings with which a topic is created.
 
-    >>> made_with(Topic(POSITIONS, "t.positions", REQUIRED_CONFIGS[POSITIONS]), 3)
+    >>> create_config(Topic(POSITIONS, "t.positions", REQUIRED_CONFIGS[POSITIONS]), 3)
     {'cleanup.policy': 'compact', 'min.insync.replicas': '2'}
     """
     return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}

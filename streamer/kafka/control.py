@@ -60,7 +60,7 @@ class News:
     next: int
 
 
-class ControlNews:
+class ControlReader:
     """New records of the control topic, for all shards of a worker; may be called from any thread."""
 
     def __init__(self, bootstrap: str, table_name: str) -> None:

@@ -308,7 +308,7 @@ class KafkaInput:
         """The number of partitions. Raises ShardRefused if the topics of the table differ in it."""
         counts = {kind: self._seen[kind].partitions for kind in self._needed}
         if len(set(counts.values())) > 1:
-            raise ShardRefused(f"{self._kafka.name}: {remedies.unlike_counts(self._kafka.table_name, counts)}")
+            raise ShardRefused(f"{self._kafka.name}: {remedies.unequal_partitions(self._kafka.table_name, counts)}")
         return self._seen[CHANGES].partitions
 
     def _has_begun(self, consumer: Consumer, kind: str) -> bool:

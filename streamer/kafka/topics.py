@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient as Admin
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from streamer.errors import UsageError
-from streamer.incremental.topics import Topic, made_with, topic_name, topics_of
+from streamer.incremental.topics import Topic, create_config, topic_name, topics_of
 from streamer.kafka.errors import ADMINISTRATION, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX
 from streamer.kafka.settings import EMBEDDED_CLUSTER
@@ -114,7 +114,7 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]
 
 def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:
     """Creates a topic unless it exists by now. Raises UsageError for too many replicas; KafkaException."""
-    new = NewTopic(topic.name, shards, replicas, config=made_with(topic, replicas))
+    new = NewTopic(topic.name, shards, replicas, config=create_config(topic, replicas))
     answer = admin.create_topics([new], operation_timeout=CALL_SECONDS_MAX)[topic.name]
     try:
         _unless(["TOPIC_ALREADY_EXISTS"], answer, [topic.name])
@@ -151,12 +151,12 @@ _NO_GROUP_YET = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 _NOT_TOLD = frozenset({"GROUP_AUTHORIZATION_FAILED", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
 
 
-class NotTold(Exception):
+class GroupHidden(Exception):
     """Kafka does not say who is in a group, to this user or to anyone."""
 
 
 def members_of(admin: Admin, group: str, topic: str) -> Members | None:
-    """The members of a consumer group; None if the broker does not coordinate groups yet. Raises NotTold."""
+    """The members of a consumer group; None if the broker does not coordinate groups yet. Raises GroupHidden."""
     try:
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS_MAX)[group]
         said = answer.result(CALL_SECONDS_MAX + 1)
@@ -164,7 +164,7 @@ def members_of(admin: Admin, group: str, topic: str) -> Members | None:
         if error.args[0].name() in _NO_GROUP_YET:
             return None
         if error.args[0].name() in _NOT_TOLD:
-            raise NotTold from None
+            raise GroupHidden from None
         raise
     held = ((member.client_id, member.assignment) for member in said.members)
     by_partition = {

@@ -19,7 +19,7 @@ from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_na
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.metrics.measures import measure
 from streamer.recoding.publication import published_frame
-from streamer.table.data_warnings import unlisted_rows
+from streamer.table.data_warnings import unknown_category_rows
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
@@ -103,7 +103,7 @@ def anonymize(
     recoding = run(chosen, microdata, model, options)
     published = published_frame(microdata, recoding)
     published.attrs["measures"] = measure(microdata, recoding, model)
-    published.attrs["unlisted"] = unlisted_rows(schema, frame)
+    published.attrs["unlisted"] = unknown_category_rows(schema, frame)
     return published
 
 

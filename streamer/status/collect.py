@@ -28,7 +28,7 @@ from streamer.incremental.topics import (
 )
 from streamer.kafka.clients import open_admin, open_consumer
 from streamer.kafka.reading import Consumer, Place, Record, last_value, places_of, records, shards_in, watermarks
-from streamer.kafka.topics import Admin, NotTold, members_of, topic_ids
+from streamer.kafka.topics import Admin, GroupHidden, members_of, topic_ids
 from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.table.schema import Table
 
@@ -245,6 +245,6 @@ def _workers(admin: Admin, table_name: str) -> Workers:
             if monotonic() > until:
                 return Workers({}, told=False)
             sleep(GROUP_AGAIN_SECONDS)
-    except NotTold:
+    except GroupHidden:
         return Workers({}, told=False)
     return Workers(group.by_partition, settled=group.settled)

@@ -260,7 +260,7 @@ def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
     if position.outside:
         return (
             f"{lost} a copy not older than commit {position.outside}, which did not come from the input, or, "
-            f"{remedies.begin_anew(table.name)}"
+            f"{remedies.reload(table.name)}"
         )
     return (
         f"{lost} any former copy: "
@@ -287,7 +287,7 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
     custody = shard.redis.custody
     refusal = custody.refusal
     if custody.beginning:
-        return Verdict([f"shard {shard.number}: {remedies.BEGUN_IN_PART}"])
+        return Verdict([f"shard {shard.number}: {remedies.PARTLY_LOADED}"])
     if refusal is None:
         return Verdict()
     sentence = f"shard {shard.number}: refused by {refusal.by or 'a worker'} {ago(now - refusal.at)} ago: "
@@ -366,7 +366,7 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
     for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
         verdict.problems.append(
             f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "
-            f"current; {remedies.begin_from_file(table.name)}"
+            f"current; {remedies.reload_from_file(table.name)}"
         )
     if facts.redis_now.full:
         verdict.problems.append(REDIS_IS_FULL)

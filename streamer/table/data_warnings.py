@@ -99,7 +99,7 @@ def beside_nulls(table: Table, frame: pd.DataFrame) -> dict[str, int]:
 # and never shown, because a rare one may be a person's own.
 
 
-def unlisted_rows(table: Table, frame: pd.DataFrame) -> dict[str, int]:
+def unknown_category_rows(table: Table, frame: pd.DataFrame) -> dict[str, int]:
     """By column, the rows with an unknown category; without columns that have none. A refused cell is not counted.
 
     frame: as `Encoder.frame` takes it.
@@ -117,7 +117,7 @@ def unlisted_rows(table: Table, frame: pd.DataFrame) -> dict[str, int]:
     return found
 
 
-def unlisted_sentences(table: Table, unlisted: Mapping[str, int], of: int, what: str) -> Iterator[str]:
+def unknown_category_warnings(table: Table, unlisted: Mapping[str, int], of: int, what: str) -> Iterator[str]:
     """A warning for each column with unknown categories; of: how many rows or messages there are in all."""
     leaves = leaves_of_others(table)
     for name, count in unlisted.items():

@@ -35,7 +35,7 @@ from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from streamer.table.source_texts import CellReader, meanings_of, told_apart
+from streamer.table.source_texts import CellReader, booleans_as_texts, meanings_of
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
@@ -231,7 +231,7 @@ class Encoder:
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
         """One column, encoded; length n."""
         try:
-            numbers, texts = pd.factorize(told_apart(frame[name]), use_na_sentinel=False)
+            numbers, texts = pd.factorize(booleans_as_texts(frame[name]), use_na_sentinel=False)
         except TypeError:
             raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
         encoded: list[T] = []

@@ -62,11 +62,11 @@ _OF_A_TIME = ("hh", "mm", "ss")
 
 def meanings_of(table: Table) -> Mapping[str, Meaning]:
     """The readers of the columns that have words for nulls or a pattern, by name."""
-    types = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
+    types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
     return {text.column: meaning_of(text, types.get(text.column)) for text in table.source_texts}
 
 
-def type_said(column: Attribute | KeptColumn) -> str | None:
+def type_of_column(column: Attribute | KeptColumn) -> str | None:
     """A column's type in table.yaml; None: a category, or any value."""
     if isinstance(column, NumericAttribute):
         return "integer" if column.integer else "decimal"
@@ -76,7 +76,7 @@ def type_said(column: Attribute | KeptColumn) -> str | None:
 
 
 def meaning_of(text: SourceText, type_: str | None = None) -> Meaning:
-    """The reader of one column's values; type_: as `type_said` gives it.
+    """The reader of one column's values; type_: as `type_of_column` gives it.
 
     >>> meaning = meaning_of(SourceText("born", ("?",), "DD.MM.YYYY"), "date")
     >>> meaning("?"), meaning("31.12.1980"), meaning(7), meaning("soon")
@@ -246,7 +246,7 @@ class CellReader:
     """Reads cells of a table's columns; meanings: of the columns that have words for nulls or a pattern."""
 
     def __init__(self, table: Table, meanings: Mapping[str, Meaning]) -> None:
-        self._types = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
+        self._types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
         self._meanings = meanings
 
     def value(self, name: str, cell: Any) -> object:
@@ -276,7 +276,7 @@ def is_scalar(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or isinstance(value, _SCALARS)
 
 
-def told_apart(cells: pd.Series[Any]) -> pd.Series[Any]:
+def booleans_as_texts(cells: pd.Series[Any]) -> pd.Series[Any]:
     """A column in which true and 1 are different: they are equal for Python, but not in any source."""
     if cells.dtype != object or set(map(type, cells)).isdisjoint(_BOOLEAN_TYPES):
         return cells

@@ -100,7 +100,7 @@ class Killed:
                 assert code == 0, f"ended with {code}: {worker.log.read_text()}"
                 return "a worker served it"
             said = worker.log.read_text()
-            assert remedies.begin_anew(self.served.name) in said or remedies.BEGUN_IN_PART in said
+            assert remedies.reload(self.served.name) in said or remedies.PARTLY_LOADED in said
             return "a worker was refused"
         finally:
             worker.kill()

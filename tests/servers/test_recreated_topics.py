@@ -115,7 +115,7 @@ def test_an_input_recreated_under_a_busy_worker_is_not_read_as_the_old_one(world
     world.write(4000)
     assert worker.ended() == 2, world.logs()
     assert "the input topic was made anew" in world.logs()
-    assert remedies.begin_anew(world.name) in world.logs()
+    assert remedies.reload(world.name) in world.logs()
     assert world.metas() == before, "not one message of the new topic was applied to the old table"
     assert world.ends(LIVE) == published
 
@@ -129,7 +129,7 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
         world.changes = Changes(SHARDS, seed=2)
         world.write(900)  # the source sends again
         assert world.workers[0].ended() == 2, world.logs()
-        assert remedies.begin_anew(world.name) in world.logs()
+        assert remedies.reload(world.name) in world.logs()
         world.must("reload", "--from-source", "topic")
         world.serve(300)
     assert min(sizes) >= K
@@ -164,7 +164,7 @@ def test_redis_and_positions_cleared_without_the_output_is_refused(world: Worked
     world.lose_redis()
     assert world.start().ended() == 2
     assert "the output holds rows, but neither Redis nor the positions know of any" in world.logs()
-    assert remedies.begin_anew(world.name) in world.logs()
+    assert remedies.reload(world.name) in world.logs()
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_an_input_that_grows_stops_the_worker_before_anybody_is_misplaced(world:
         world.write(1000)
     assert worker.ended() == 2, world.logs()
     assert f"{world.name}.changes 6, {world.name}.live 4" in world.logs()
-    assert remedies.after_growth(world.name) in world.logs()
+    assert remedies.keep_new_partitions(world.name) in world.logs()
     assert world.metas() == before
     assert world.ends(DEAD_LETTERS) == letters
 

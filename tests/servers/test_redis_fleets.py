@@ -67,7 +67,7 @@ def test_what_is_looked_up_is_asked_of_all_masters(cluster: Cluster) -> None:
     assert len({cluster.master_of(f"{{{name}:{number}}}:meta") for number in range(6)}) > 1  # else this says nothing
     for shard in shards:
         shard.commit(shard.take_over(), 0, commit_number(1, records={"a": record()}))
-        assert shard.tell_owner("alice") <= server_now(client).time
+        assert shard.report_owner("alice") <= server_now(client).time
         assert (shard.sizes().records, shard.custody().owner) == (1, "alice")
     assert shards_of(client, name) == [0, 1, 2, 3, 4, 5]
     for number in range(1, 6):
@@ -127,7 +127,7 @@ def test_in_a_cluster_the_recipe_needs_three_commands_more(cluster: Cluster) -> 
     store = RedisLookups(client, name, 0)
     fence = store.take_over()
     store.commit(fence, 0, commit_number(1, records={"a": record()}, outbox=live("x")))
-    store.tell_owner("alice")
+    store.report_owner("alice")
     cluster.move_slot(f"{{{name}:0}}:meta", lambda: store.check_fence(fence))
     assert (shards_of(client, name), set(everything(store)[1])) == ([0], {"a"})
 

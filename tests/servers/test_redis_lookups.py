@@ -34,7 +34,7 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
 ) -> None:
     assert store.custody() == Ownership()
     before, fence = int(time.time()) - 1, store.take_over()
-    store.tell_owner("alice:1")
+    store.report_owner("alice:1")
     held = store.custody()
     assert (held.owner, held.committed_at, held.refusal) == ("alice:1", None, None)
     store.commit(fence, 0, commit_number(1))
@@ -42,18 +42,18 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
     assert held.taken_at is not None
     assert committed_at is not None
     assert before <= held.taken_at <= committed_at <= time.time() + 1
-    store.tell_refusal("bob:2", "table.yaml has changed")
+    store.report_refusal("bob:2", "table.yaml has changed")
     refusal = store.custody().refusal
     assert refusal is not None
     assert (refusal.reason, refusal.by, store.custody().owner) == ("table.yaml has changed", "bob:2", "alice:1")
     store.commit(fence, 1, commit_number(2))  # a refusal shuts no one out
-    store.tell_owner("bob:2")
+    store.report_owner("bob:2")
     assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
 
 
 def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shards(store: RedisLookups) -> None:
     store.check_begun("shard 0")
-    store.tell_refusal("bob:2", "there are too many partitions")
+    store.report_refusal("bob:2", "there are too many partitions")
     store.tell_beginning()
     assert store.custody().beginning
     with pytest.raises(ShardRefused, match="shard 0: the table is not loaded in all its shards yet: wait for"):
@@ -64,7 +64,7 @@ def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shard
 
 
 def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(servers: Servers, store: RedisLookups) -> None:
-    store.tell_refusal("bob:2", "there are too many partitions")
+    store.report_refusal("bob:2", "there are too many partitions")
     with connect(servers.redis_url) as client:
         assert shards_of(client, TABLE) == []
 

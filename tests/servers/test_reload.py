@@ -165,7 +165,7 @@ def test_another_table_yaml_is_begun_from_a_file_as_the_refusal_says(world: Work
     wait_until_read(world)
     world.kill()
     world.edit_yaml("k: 3", "k: 6")
-    assert remedies.begin_anew(world.name) in world.refusal()
+    assert remedies.reload(world.name) in world.refusal()
     begun = reload(world, as_csv(tmp_path / "rows.csv", rows(150, 100)))
     assert sum(shard["removed"] for shard in begun) == 200
     send(world, *inserted(rows(10, 700)))
@@ -189,7 +189,7 @@ def test_the_input_is_read_again_under_another_table_yaml(world: WorkedTable) ->
     world.kill()
     before = world.source_keys()
     world.edit_yaml("k: 3", "k: 5")
-    assert remedies.begin_anew(world.name) in world.refusal()
+    assert remedies.reload(world.name) in world.refusal()
     reload(world, "topic")
     assert world.source_keys() == before
     world.write(300)
@@ -203,7 +203,7 @@ def test_an_emptied_redis_is_no_loss_where_the_source_is_there(world: WorkedTabl
     people = rows(200)
     world.must("load", as_csv(tmp_path / "rows.csv", people))
     world.lose_redis()
-    assert remedies.begin_anew(world.name) in world.refusal()
+    assert remedies.reload(world.name) in world.refusal()
     reload(world, as_csv(tmp_path / "rows.csv", people))
     assert_holds(world, set(people))
     world.start()
@@ -217,7 +217,7 @@ def test_a_grown_input_is_begun_from_a_file_as_the_refusal_says(world: WorkedTab
     people = rows(200)
     world.must("load", as_csv(tmp_path / "rows.csv", people))
     grow(world.bootstrap, world.input, 6)
-    assert remedies.after_growth(world.name) in world.refusal()
+    assert remedies.keep_new_partitions(world.name) in world.refusal()
     others = ("live", "positions", "dead-letters", "control")
     world.delete_topics(*others)
     wait_until_deleted(world.bootstrap, world.name, *others)
@@ -237,7 +237,7 @@ def test_an_input_recreated_with_fewer_partitions_leaves_no_shard_behind(world: 
     world.must("load", file)
     world.shards = 2
     world.recreate_topics(*(topic.kind for topic in topics_of(world.name, ROWS)))
-    assert remedies.begin_from_file(world.name) in world.refusal()
+    assert remedies.reload_from_file(world.name) in world.refusal()
     assert "streamer reload --from-source" in world.refused("load", file)
     reload(world, file)
     assert_holds(world, set(people))
@@ -283,7 +283,7 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
             wait_until(lambda w=worker: w.process.poll() is not None or len(w.taken_over()) == SHARDS, 40, world.logs)  # type: ignore[misc]
             if worker.process.poll() is not None:
                 said = worker.log.read_text()
-                assert remedies.BEGUN_IN_PART in said or remedies.begin_anew(world.name) in said
+                assert remedies.PARTLY_LOADED in said or remedies.reload(world.name) in said
             world.kill()
     assert killed
     reload(world, as_csv(tmp_path / "rows.csv", people))

@@ -68,11 +68,11 @@ def everything_a_worker_does(secured: SecuredRedis) -> None:
     store.commit(fence, 2, commit_number(3, records={"a": record()}, similarity=lists, replaces=True, outbox=outbox))
     store.commit(fence, 3, commit_number(4, similarity={1: None}))
     store.trim(fence, 4)
-    store.tell_owner("alice")
+    store.report_owner("alice")
     store.tell_beginning()
     store.tell_begun()
     store.check_begun("shard 0")
-    store.tell_refusal("alice", "no reason")
+    store.report_refusal("alice", "no reason")
     everything_somebody_looks_up(client, store)
     forget_shard(client, "patients", 0)
 
@@ -101,7 +101,7 @@ def a_shard_to_look_at(tester: Any) -> None:
     store = RedisLookups(tester, "patients", 0)
     listed = {1: SimilarityList(((2, 0.5),), 0.1)}
     store.commit(store.take_over(), 0, commit_number(1, records={"a": record()}, similarity=listed, outbox=live("x")))
-    store.tell_owner("alice")
+    store.report_owner("alice")
 
 
 @pytest.mark.parametrize(

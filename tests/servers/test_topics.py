@@ -177,8 +177,8 @@ def test_of_a_grown_input_the_advice_is_to_reload_and_never_to_recreate_the_othe
     grow(table.bootstrap, table.input, 6)
     grown = table.refused(command)
     assert f"{name}.changes 6, {name}.live 4" in grown
-    assert remedies.after_growth(name) in grown
-    assert remedies.begin_from_file(name) in grown
+    assert remedies.keep_new_partitions(name) in grown
+    assert remedies.reload_from_file(name) in grown
 
 
 @pytest.mark.parametrize(

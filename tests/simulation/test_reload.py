@@ -212,7 +212,7 @@ def test_a_crash_at_every_step_leaves_the_old_table_or_the_new_or_a_refusal_that
                 world.run(batch=5)
             except ShardRefused as refused:
                 assert not again
-                assert remedies.begin_anew("people") in str(refused)
+                assert remedies.reload("people") in str(refused)
                 seen.add("refused")
                 begin(world, PEOPLE, records_max=records_max)
                 assert_begun(world)
@@ -355,7 +355,7 @@ def test_a_first_load_that_redis_lost_before_anything_was_written_is_refused_wit
     world.lose_commits(None)
     with pytest.raises(ShardRefused) as refused:
         world.run(batch=5)
-    assert remedies.begin_anew("people") in str(refused.value)
+    assert remedies.reload("people") in str(refused.value)
     begin(world, PEOPLE, next_=0)
     assert_begun(world)
     world.written = None

@@ -25,7 +25,12 @@ from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
-from streamer.table.data_warnings import unlisted_rows, unlisted_sentences, warning_of_individuals, without_refused
+from streamer.table.data_warnings import (
+    unknown_category_rows,
+    unknown_category_warnings,
+    warning_of_individuals,
+    without_refused,
+)
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
@@ -118,7 +123,7 @@ def command(
         with progress.stage("encode"):
             frame = without_refused(frame, refused)
             encoded = Encoder(schema).frame(frame)
-            unlisted = unlisted_rows(schema, frame)
+            unlisted = unknown_category_rows(schema, frame)
             microdata = microdata_of(schema, encoded)
         with progress.stage("anonymize") as on_progress:
             recoding = run(chosen, microdata, model, replace(options, on_progress=on_progress))
@@ -127,7 +132,7 @@ def command(
             facts["left_out"] = left_out and skip_refused.facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
             facts["warnings"] = warning_of_individuals(encoded.individuals, schema.individual)
-            facts["warnings"] += unlisted_sentences(schema, unlisted, len(encoded.source_keys), "rows")
+            facts["warnings"] += unknown_category_warnings(schema, unlisted, len(encoded.source_keys), "rows")
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             is_joined = form == LOSSY_JOIN

@@ -67,7 +67,7 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
     if n and not no_costs:
         with progress.stage("try") as on_progress:
             tried = costs(used, on_progress)
-    unlisted = data_warnings.unlisted_rows(table, left)
+    unlisted = data_warnings.unknown_category_rows(table, left)
     return {
         "rows": len(frame),
         "accepted": n,
@@ -81,7 +81,7 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
             *_warnings(table, individuals, shortfall),
             *_key_warnings(table, accepted),
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
-            *data_warnings.unlisted_sentences(table, unlisted, n, "rows"),
+            *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),
         ],
         "costs": tried,
     }

@@ -21,7 +21,7 @@ from streamer.cli.support.options import examples, json_option
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import say
 from streamer.errors import UsageError
-from streamer.incremental.core.layout import FIGURES, FLOAT32, set_of_figures
+from streamer.incremental.core.layout import FIGURES, FLOAT32, code_set
 from streamer.incremental.core.step import warming_calls
 from streamer.numba_support.cache import folder, is_there, mark, never_compiled, only_maker
 from streamer.numba_support.jit import compile_for
@@ -60,7 +60,7 @@ def command(figures: str | None, as_json: bool) -> None:
     """
     with stages(as_json) as progress:
         sets = []
-        core = set_of_figures(figures or FLOAT32)
+        core = code_set(figures or FLOAT32)
         wanted = [core] if figures else [core, WHOLE_TABLES, SENSITIVE_VALUES]
         for name in [] if never_compiled() else wanted:
             with progress.stage(name):
@@ -136,7 +136,7 @@ def _sensitive_values() -> Iterator[str]:
 
 
 COMPILERS: dict[str, Callable[[], Iterator[str]]] = {
-    **{set_of_figures(figures): partial(_core, figures) for figures in FIGURES},
+    **{code_set(figures): partial(_core, figures) for figures in FIGURES},
     WHOLE_TABLES: _whole_tables,
     SENSITIVE_VALUES: _sensitive_values,
 }

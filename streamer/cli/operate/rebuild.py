@@ -25,7 +25,7 @@ from streamer.cli.support.options import examples, json_option, kafka_option, re
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import plural, say
 from streamer.errors import EXIT_LAW, UsageError
-from streamer.grouping import groups_anew
+from streamer.grouping import regrouped_region
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.tie_break import seed
 from streamer.incremental.shard import rebuild
@@ -69,7 +69,7 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, on_prog
     rebuilding = rebuild.Rebuilding(trial, regions, meta.secret)
     while (task := rebuilding.task) is not None:
         region = engine.region(task.numbers)
-        groups = groups_anew(table, region.rows, region.standing, algorithm, task.seed)
+        groups = regrouped_region(table, region.rows, region.standing, algorithm, task.seed)
         gains = rebuild.gains(table.space, region, groups, algorithm)
         replaced = engine.replace(region, groups) if gains else None
         progress = rebuilding.progress

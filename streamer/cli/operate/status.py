@@ -27,7 +27,7 @@ from streamer.kafka.access import kafka_settings
 from streamer.status.collect import look
 from streamer.status.facts import ShardFacts, TableFacts
 from streamer.status.verdict import Verdict, ago, judge
-from streamer.table.data_warnings import unlisted_sentences
+from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
@@ -170,7 +170,7 @@ def _account(total: dict[str, int]) -> str:
 def unlisted_lines(schema: Table, metas: Sequence[Meta]) -> Iterator[str]:
     """Categories in the applied messages of all shards that table.yaml does not list."""
     counts = sum((meta.counts for meta in metas), NO_MESSAGES)
-    return unlisted_sentences(schema, counts.unlisted, counts.applied, "applied messages")
+    return unknown_category_warnings(schema, counts.unlisted, counts.applied, "applied messages")
 
 
 def redis_lines(found: Durability) -> Iterator[str]:

@@ -17,16 +17,16 @@ from streamer.errors import ConfigError, Conflict, UsageError
 from streamer.grouping import first_groups
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.changes import NO_MESSAGES
-from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told, shard_of
+from streamer.incremental.events.key_form import AnyKeyForm, default_form, shard_of
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.formats.live_format import LiveFormat
 from streamer.incremental.shard.bootstrap import Begun, reload
-from streamer.incremental.shard.driver import read_again, read_behind
+from streamer.incremental.shard.driver import read_after_truncation, read_again
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState, Remainder
 from streamer.incremental.shard.ready import RowsRead
-from streamer.incremental.shard.truncations import last_truncation, passed_over_in
+from streamer.incremental.shard.truncations import last_truncation, skipped_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, require_durable
@@ -38,7 +38,7 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import servers_of
 from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
 from streamer.progress import OnProgress, unheard
-from streamer.table.data_warnings import unlisted_rows, unlisted_sentences
+from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_table
 from streamer.table.schema import Table
@@ -147,7 +147,7 @@ def routed_file(
     encoded = Encoder(table).frame(frame)
     if not encoded.source_keys:
         raise ConfigError(f"{path}: holds no rows, so the table would be empty; {EMPTY_IT}")
-    unlisted = unlisted_rows(table, frame)
+    unlisted = unknown_category_rows(table, frame)
     if shards == 1:
         return Routed([encoded], "", unlisted=unlisted)
     with reaching(kafka), open_consumer(kafka) as consumer:
@@ -158,7 +158,7 @@ def routed_file(
 
 def assumed_form(table: Table, known: Collection[str]) -> AnyKeyForm:
     """The key form if no message of the input shows one. Raises UsageError if shards have learned another one."""
-    key_form = form_unless_told(table.source_key)
+    key_form = default_form(table.source_key)
     if others := sorted({form for form in known if form} - {key_form.name}):
         raise UsageError(
             f"the shards know message keys as {others[0]}, and no message of the input shows any more how a row's key "
@@ -247,7 +247,7 @@ def _tell_routed(routed: Routed, tell: Say) -> None:
 
 
 def _warn_of_unlisted(table: Table, unlisted: Mapping[str, int], of: int, what: str, warn: Say) -> None:
-    for sentence in unlisted_sentences(table, unlisted, of, what):
+    for sentence in unknown_category_warnings(table, unlisted, of, what):
         warn(sentence)
 
 
@@ -291,7 +291,7 @@ def _after(shards: Shards, shard: int, first: FirstTable, source: SourcePosition
     """The rows of a shard that came after a truncation."""
     reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
     table, skips, schemas = shards.settings.table, first.skipped, shards.settings.schemas
-    later = read_behind(source, table, shard, len(shards), *bounds, reading.between, skips, schemas)
+    later = read_after_truncation(source, table, shard, len(shards), *bounds, reading.between, skips, schemas)
     return replace(
         first,
         rows=later.rows,
@@ -306,7 +306,7 @@ def _skipped(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[
     """Offsets of this input that were skipped or are to be skipped, without those that were retried since."""
     if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
         return set(skips)
-    return set(skips).difference(offset for _, offset in meta.retried) | passed_over_in(meta)
+    return set(skips).difference(offset for _, offset in meta.retried) | skipped_in(meta)
 
 
 def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Say) -> None:

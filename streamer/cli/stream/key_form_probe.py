@@ -90,7 +90,7 @@ class _Probe:
                 self._certain, self._learned = True, None
             elif isinstance(change, ROW_CHANGES) and message_key:
                 self._contract.check_partition(message_key, self._shards)
-                self._note(change, self._contract.form_told(message_key, change.source_key))
+                self._note(change, self._contract.form_of(message_key, change.source_key))
 
     def _note(self, change: RowChange, form: AnyKeyForm | None) -> None:
         if form is None:

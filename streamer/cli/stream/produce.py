@@ -29,7 +29,7 @@ from streamer.cli.support.tables import plural, say
 from streamer.errors import EventRefused, ServerUnreachable, UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders
-from streamer.incremental.events.key_form import AnyKeyForm, form_unless_told, shard_of
+from streamer.incremental.events.key_form import AnyKeyForm, default_form, shard_of
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.message_files import count_lines, read_messages_of_objects
 from streamer.incremental.shard.input import Message
@@ -89,7 +89,7 @@ class Router:
     def __init__(self, table: Table, key_form: AnyKeyForm | None = None, schemas: Known | None = None) -> None:
         self._encoder = Encoder(table)
         self._messages = MessageReader(table, schemas)
-        self._key_form = key_form or form_unless_told(table.source_key)
+        self._key_form = key_form or default_form(table.source_key)
 
     def rows(self, frame: pd.DataFrame, op: str = "insert") -> Iterator[RowMessage]:
         """Plain insertions or upserts of the rows of a CSV file: the columns of table.yaml, with their types.
@@ -427,8 +427,8 @@ def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
         found += data_warnings.warning_of(rows[table.source_key[0]].tolist(), table.source_key[0])
     if table.individual in rows.columns:
         found += data_warnings.warning_of_individuals(rows[table.individual].tolist(), table.individual)
-    unlisted = data_warnings.unlisted_rows(table, rows)
-    return [*found, *data_warnings.unlisted_sentences(table, unlisted, len(rows), "rows")]
+    unlisted = data_warnings.unknown_category_rows(table, rows)
+    return [*found, *data_warnings.unknown_category_warnings(table, unlisted, len(rows), "rows")]
 
 
 def _without_refused(
@@ -460,7 +460,7 @@ def _routed(
     """What to send, under message keys of the input's form."""
     schemas = registry_from()
     key_form = key_form_seen(consumer, sent.topic, table, schemas)
-    sent.key_form = (key_form or form_unless_told(table.source_key)).name
+    sent.key_form = (key_form or default_form(table.source_key)).name
     sent.key_form_seen = key_form is not None
     router = Router(table, key_form, schemas.known)
     other_partitioner = table.partitioner_stated and sent.shards > 1

@@ -114,13 +114,13 @@ def _same_partitions(table_name: str, found: dict[str, FoundTopic], wanted: int 
     """The number of partitions that all topics have, or will get. Raises UsageError if they differ."""
     counts = {name.removeprefix(f"{table_name}."): there.partitions for name, there in found.items()}
     if len(set(counts.values())) > 1:
-        raise UsageError(remedies.unlike_counts(table_name, counts))
+        raise UsageError(remedies.unequal_partitions(table_name, counts))
     count = next(iter(counts.values()), wanted or SHARDS_DEFAULT)
     if wanted not in (None, count):
         raise UsageError(
             f"--shards {wanted}: the topics of {table_name} have {count} partitions, and the number cannot be "
             f"changed (a row's later messages would get into other shards than the row); leave out --shards, or, "
-            f"{remedies.send_again(table_name)}"
+            f"{remedies.start_over(table_name)}"
         )
     return count
 

@@ -412,7 +412,7 @@ def is_exact(space: Space) -> bool:
     )
 
 
-def figures_dtype(space: Space) -> np.dtype[Any]:
+def float_type(space: Space) -> np.dtype[Any]:
     """float32 if that holds every center and half-width exactly, else float64."""
     if not is_exact(space):
         return np.dtype(np.float64)
@@ -434,7 +434,7 @@ def empty_shard(
     price: float = 0.0,
 ) -> Shard:
     """A shard without rows; demand (c,) DEMAND: what is asked beyond k; price: of `engine: {repair: ...}`, 0: none."""
-    figures, d, n = figures_dtype(space), space.d, FIRST_CAPACITY
+    figures, d, n = float_type(space), space.d, FIRST_CAPACITY
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
     state.k, state.recut, state.shrink, state.individuals, state.exact = k, recut, shrink, individuals, is_exact(space)
@@ -514,14 +514,14 @@ FLOAT32, FLOAT64 = "float32", "float64"
 FIGURES = (FLOAT32, FLOAT64)
 
 
-def set_of_figures(figures: str) -> str:
+def code_set(figures: str) -> str:
     """The name of the set of machine code for tables with figures of this type."""
     return f"core-{figures}"
 
 
 def set_of(shard: Shard, *_others: object) -> str:
     """The same, from an entry's arguments."""
-    return set_of_figures(shard.groups.shape.dtype.name)
+    return code_set(shard.groups.shape.dtype.name)
 
 
 def tiny_shard(figures: str) -> Shard:

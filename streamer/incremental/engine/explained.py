@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups, figures_dtype, geometry, records
+from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups, float_type, geometry, records
 from streamer.incremental.core.scores import qgssd_from, set_shape
 from streamer.incremental.engine.stored_state import QIGroupState, SimilarityList
 from streamer.privacy.models import Margin, margins, model_of
@@ -140,5 +140,5 @@ def _as_groups(space: Space, qi_groups: Mapping[int, QIGroupState]) -> CoreGroup
     """The boxes as the core has them, without members."""
     n, d = len(qi_groups), space.d
     box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
-    shape = np.zeros((n, 2, d), figures_dtype(space))
+    shape = np.zeros((n, 2, d), float_type(space))
     return CoreGroups(records(n, GROUP), box, shape, np.zeros((2, 0), np.int32), np.zeros(BLOCK_SIZES, np.int32))

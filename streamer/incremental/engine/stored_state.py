@@ -221,4 +221,4 @@ def indexes_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
 
 def refusal(what: str) -> ShardRefused:
     """Says what is wrong with the store, and the remedy."""
-    return ShardRefused(f"the store is damaged: {what}; {remedies.begin_anew()}")
+    return ShardRefused(f"the store is damaged: {what}; {remedies.reload()}")

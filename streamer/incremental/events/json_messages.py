@@ -51,7 +51,7 @@ from streamer.incremental.events.registered_schemas import (
 )
 from streamer.table.scalars import read_decimal
 from streamer.table.schema import Table
-from streamer.table.source_texts import type_said
+from streamer.table.source_texts import type_of_column
 
 Fields = Mapping[str, object]
 Named = tuple[tuple[str, Reader], ...]
@@ -112,7 +112,7 @@ class TableReaders:
     """Makes the readers of one table's messages. schemaless: those without a schema."""
 
     def __init__(self, table: Table) -> None:
-        columns = {column.name: type_said(column) for column in (*table.attributes, *table.kept)}
+        columns = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
         names = (*table.source_key, table.individual, *columns)
         self._key_columns, self._of_rows = table.source_key, table.input_rows
         self._declared = {name: columns.get(name) for name in names if name is not None}

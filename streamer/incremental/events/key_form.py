@@ -295,10 +295,10 @@ JSON_TEXT = KeyForm("json:text", (b"", b""), ((0, "text"),))
 AnyKeyForm = KeyForm | AvroKeyForm
 
 
-def form_unless_told(source_key: tuple[str, ...]) -> KeyForm:
+def default_form(source_key: tuple[str, ...]) -> KeyForm:
     """The form for an input without a form: bare, for a composite key the JSON object of its texts.
 
-    >>> form_unless_told(("ward", "number")).written('["B","3"]')
+    >>> default_form(("ward", "number")).written('["B","3"]')
     b'{"ward":"B","number":"3"}'
     """
     if len(source_key) == 1:
@@ -342,7 +342,7 @@ class KeyContract:
             raise EventRefused("wrong-partition", _WRONG_PARTITION)
 
     def _checked(self, key_form: str, message_key: bytes, source_key: str) -> str:
-        found = self.form_told(message_key, source_key)
+        found = self.form_of(message_key, source_key)
         if found is None and key_form in ("", BARE.name, JSON_TEXT.name):
             return key_form
         form = found or JSON_TEXT
@@ -353,7 +353,7 @@ class KeyContract:
         self._last = form
         return form.name
 
-    def form_told(self, message_key: bytes, source_key: str) -> AnyKeyForm | None:
+    def form_of(self, message_key: bytes, source_key: str) -> AnyKeyForm | None:
         """The form of a row's message key; None if two forms write it alike (a quoted text).
 
         Raises EventRefused: message-key-unreadable, message-key-of-other-row, unknown-schema.

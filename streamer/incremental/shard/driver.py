@@ -111,11 +111,11 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             return ready.RereadPiece(messages, through)
         case ready.ReadOthers():
             return ready.SeenElsewhere(any(has_seen_the_end(store.meta()) for store in servers.others))
-        case ready.ReadBehind():
+        case ready.ReadAfter():
             servers.input.ask()
             first = servers.input.begins() if what.whole else what.end  # without rows there is nothing to tell apart
             of = machine.table, machine.shard, what.shards, first, what.end
-            rows = read_behind(what.source, *of, servers.input.messages, what.skips, servers.schemas)
+            rows = read_after_truncation(what.source, *of, servers.input.messages, what.skips, servers.schemas)
             return ready.RowsAfter(what.request, what.source, rows)
 
 
@@ -188,7 +188,7 @@ def _faults_of(done: Ready) -> list[str]:
     return done.report.faults if done.report is not None else []
 
 
-def read_behind(
+def read_after_truncation(
     source: SourcePosition,
     table: Table,
     shard: int,

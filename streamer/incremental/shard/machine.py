@@ -526,8 +526,8 @@ class Machine:
         return None if due is None else self._read_after(ready.Truncated(due.request, due.source))
 
     def _read_after(self, event: ready.Truncated) -> Ready:
-        skips, whole = frozenset(truncations.passed_over_in(self.meta)), self.engine.n_rows > 0
-        return Ready(read=ready.ReadBehind(event.request, event.source, self.meta.next, self.meta.shards, whole, skips))
+        skips, whole = frozenset(truncations.skipped_in(self.meta)), self.engine.n_rows > 0
+        return Ready(read=ready.ReadAfter(event.request, event.source, self.meta.next, self.meta.shards, whole, skips))
 
     def _truncate(self, event: ready.RowsAfter) -> Ready:
         """Gives the shard the rows that came after a truncation, in one commit; see `shard.truncations`."""

@@ -63,7 +63,7 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     if position is None and meta.commit == 0 and input_state.live_begun:
         raise ShardRefused(
             f"{name}: the output holds rows, but neither Redis nor the positions know of any; "
-            f"{remedies.begin_anew(table.name)}"
+            f"{remedies.reload(table.name)}"
         )
     if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
         if emptied:
@@ -123,11 +123,11 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
     """Raises ShardRefused if the store was written with another table.yaml, or holds a part of a table."""
     name = f"shard {shard} of {table.name}"
     if meta.fingerprint == UNFINISHED:
-        raise ShardRefused(f"{name}: its table began anew and is not whole; {remedies.begin_anew(table.name)}")
+        raise ShardRefused(f"{name}: its table began anew and is not whole; {remedies.reload(table.name)}")
     if meta.fingerprint == table.fingerprint:
         return
     versions, parts = differences(meta.fingerprint, table.fingerprint)
-    changed, mend = ", ".join(parts), remedies.begin_anew(table.name)
+    changed, mend = ", ".join(parts), remedies.reload(table.name)
     if versions is None:
         raise ShardRefused(
             f"{name}: table.yaml has changed since this state was written ({changed}); restore it, or, {mend}"
@@ -144,12 +144,12 @@ def _check_input(name: str, table: Table, meta: Meta, input_state: InputState, n
     if meta.shards != input_state.shards:
         raise ShardRefused(
             f"{name}: the input topic had {meta.shards} partitions and has {input_state.shards} now, so source keys "
-            f"would come to other shards than their rows; {remedies.begin_from_file(table.name)}"
+            f"would come to other shards than their rows; {remedies.reload_from_file(table.name)}"
         )
     if CHANGES in new:
         raise ShardRefused(
             f"{name}: the input topic was made anew since, and its offsets mean other rows now; "
-            f"{remedies.begin_anew(table.name)}"
+            f"{remedies.reload(table.name)}"
         )
 
 
@@ -157,12 +157,12 @@ def _check_bounds(name: str, table: Table, meta: Meta, reached: int, input_state
     if meta.next < input_state.earliest:
         raise ShardRefused(
             f"{name}: the input is needed from offset {meta.next} on, but begins at {input_state.earliest}: it has "
-            f"expired; {remedies.begin_from_file(table.name)}"
+            f"expired; {remedies.reload_from_file(table.name)}"
         )
     if reached > input_state.end:
         raise ShardRefused(
             f"{name}: offset {reached} was reached, but the input ends at {input_state.end}: the topic has lost "
-            f"messages; {remedies.begin_from_file(table.name)}"
+            f"messages; {remedies.reload_from_file(table.name)}"
         )
 
 
@@ -171,12 +171,12 @@ def _check_repeatable(name: str, table: Table, meta: Meta, position: Position | 
     if position is not None and position.outside > meta.commit:
         raise ShardRefused(
             f"{name}: the store is at commit {meta.commit}, and commit {position.outside} did not come from the input, "
-            f"so reading on cannot repeat it; {remedies.begin_anew(table.name)}"
+            f"so reading on cannot repeat it; {remedies.reload(table.name)}"
         )
 
 
 def _not_the_same(table: Table, commit: int) -> str:
-    return f"commit {commit} is not the same in the store and in the output; {remedies.begin_anew(table.name)}"
+    return f"commit {commit} is not the same in the store and in the output; {remedies.reload(table.name)}"
 
 
 def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bool) -> Consistency:
@@ -214,5 +214,5 @@ def checked(
     if digest & DIGEST_MASK != meta.digest:
         raise ShardRefused(
             f"shard {shard} of {table.name}: the QI groups in the store are not those of commit {meta.commit}; "
-            f"{remedies.begin_anew(table.name)}"
+            f"{remedies.reload(table.name)}"
         )

@@ -78,7 +78,7 @@ class ReadMessage(NamedTuple):
     offset: int
 
 
-class ReadBehind(NamedTuple):
+class ReadAfter(NamedTuple):
     """The rows of all messages below `end` that came after a truncation in the source's order. Answer: `RowsAfter`."""
 
     request: int  # the offset of the record that named the truncation
@@ -100,7 +100,7 @@ class ReadOthers(NamedTuple):
     """Whether another shard knows that the first snapshot is over. Answer: `SeenElsewhere`."""
 
 
-Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadTable | ReadMessage | ReadBehind | ReadPiece | ReadOthers
+Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadTable | ReadMessage | ReadAfter | ReadPiece | ReadOthers
 
 
 class GroupSnapshot(NamedTuple):
@@ -237,7 +237,7 @@ class RowsRead(NamedTuple):
 
 
 class RowsAfter(NamedTuple):
-    """The rows that came after a truncation; request, source: as in `ReadBehind`."""
+    """The rows that came after a truncation; request, source: as in `ReadAfter`."""
 
     request: int
     source: SourcePosition

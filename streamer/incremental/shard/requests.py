@@ -138,7 +138,7 @@ def read_request(value: bytes) -> Request | None:
     Raises ShardRefused if it is in a newer format: what a newer streamer asks of a shard may not be skipped.
     """
     try:
-        check_format(value, FORMAT, "a record of the control topic", remedies.new_control())
+        check_format(value, FORMAT, "a record of the control topic", remedies.recreate_control())
         request: Request = msgspec.json.decode(value, type=Request)
     except msgspec.DecodeError:
         return None

@@ -351,7 +351,7 @@ class Repetition:
                 f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
                 f"{self.to.commit}: the input has changed, or another version of streamer published it, or Redis had "
                 f"lost everything, and with it the secret by which the shard's chances were drawn; restore Redis from "
-                f"any former copy and start the workers, or, {remedies.begin_anew(table.name)}"
+                f"any former copy and start the workers, or, {remedies.reload(table.name)}"
             )
         return replace(meta, commit=self.to.commit, release=self.to.release, outside=self.to.outside)
 
@@ -361,5 +361,5 @@ def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> ShardRefus
     return ShardRefused(
         f"shard {shard} of {table.name}: offset {offset} was a dead letter that was tried again and applied, and "
         f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or, "
-        f"{remedies.begin_anew(table.name)}"
+        f"{remedies.reload(table.name)}"
     )

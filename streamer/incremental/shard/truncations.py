@@ -88,7 +88,7 @@ def in_order(change: Change, stands: SourcePosition | None, truncated: SourcePos
         return change
     if stands.precedes(truncated):
         if not ((stands.at and truncated.at) or isinstance(change, Nothing)):
-            raise EventRefused("undated-before-truncation", _NO_DATE.format(remedies.begin_from_file(table_name)))
+            raise EventRefused("undated-before-truncation", _NO_DATE.format(remedies.reload_from_file(table_name)))
         return Nothing()
     known = isinstance(change, Truncate) and (stands.log, stands.place) == (truncated.log, truncated.place)
     return Nothing() if known else change
@@ -137,7 +137,7 @@ def _behind(
         raise ShardRefused(
             f"{name}: the table was truncated, and the message of a row does not say whether it came before: it names "
             "no place in the source's log, or one in another log than the truncation, and no message before it says "
-            f"more; {remedies.begin_from_file(table_name)}"
+            f"more; {remedies.reload_from_file(table_name)}"
         )
     try:
         return in_order(change, stands, truncated, table_name)
@@ -152,7 +152,7 @@ def place_of_truncation(
     source = place_of(message.value)
     if source is None or not source.at:
         missing = "where in the source's order" if source is None else "when (source.ts_ms)"
-        raise ShardRefused(_NO_PLACE.format(name, message.offset, missing, remedies.begin_from_file(table_name)))
+        raise ShardRefused(_NO_PLACE.format(name, message.offset, missing, remedies.reload_from_file(table_name)))
     return source
 
 
@@ -176,7 +176,7 @@ def said_of_placing(meta: Meta, shard: int, request: int, source: SourcePosition
     return OutboxEntry(CONTROL, b"%d" % shard, Placed(shard, source, request, meta.next, meta.truncations).to_json())
 
 
-def passed_over_in(meta: Meta) -> set[int]:
+def skipped_in(meta: Meta) -> set[int]:
     """The offsets below a shard's `next` that were skipped and not retried since."""
     return set(meta.skipped).difference(offset for _, offset in meta.retried)
 
@@ -198,7 +198,7 @@ def check_same_log(name: str, table_name: str, source: SourcePosition, known: So
     if known is not None and source.log != known.log:
         raise ShardRefused(
             f"{name}: the input holds truncations of two logs of the source, which have no order between them; "
-            f"{remedies.begin_from_file(table_name)}"
+            f"{remedies.reload_from_file(table_name)}"
         )
 
 
@@ -228,7 +228,7 @@ def to_repeat(
     if not known.keys() >= set(missing):
         raise ShardRefused(
             f"{name}: the store has lost commits, and the control topic does not say any more where truncations took "
-            f"effect, so reading the input again cannot repeat it; {remedies.begin_anew(table_name)}"
+            f"effect, so reading the input again cannot repeat it; {remedies.reload(table_name)}"
         )
     return tuple(known[number] for number in missing)
 
@@ -269,7 +269,7 @@ def begin_of_run(
         why = "it has expired" if run.told else "its messages do not say where in the source's order they stand"
         raise ShardRefused(
             f"{name}: the table was truncated, and the input does not tell which rows came later: {why}; "
-            f"{remedies.begin_from_file(table_name)}"
+            f"{remedies.reload_from_file(table_name)}"
         )
     return earliest
 
@@ -278,5 +278,5 @@ def order_lost(name: str, table_name: str) -> ShardRefused:
     """The refusal of a source whose log has started again."""
     return ShardRefused(
         f"{name}: by its place in the source's log a message came before the last truncation, by its date long after "
-        f"it: the log has begun anew (another server, a restored copy); {remedies.begin_from_file(table_name)}"
+        f"it: the log has begun anew (another server, a restored copy); {remedies.reload_from_file(table_name)}"
     )

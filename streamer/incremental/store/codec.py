@@ -189,7 +189,7 @@ def decode_origin(data: bytes) -> Origin:
 def decode_number(data: bytes) -> int:
     """The number of a QI group, as text. Raises ShardRefused if `data` is none, or not as we write it."""
     if not (data.isdigit() and len(data) <= STORED_DIGITS_MAX and b"%d" % int(data) == data):
-        raise ShardRefused(f"store: the number of a QI group is damaged; {remedies.begin_anew()}")
+        raise ShardRefused(f"store: the number of a QI group is damaged; {remedies.reload()}")
     return int(data)
 
 
@@ -199,7 +199,7 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
         named = tuple((decode_number(number), float(degree)) for number, degree in neighbours)
         return in_order(SimilarityList(named, float(floor)))
     except ValueError:
-        raise ShardRefused(f"store: a similarity list is damaged; {remedies.begin_anew()}") from None
+        raise ShardRefused(f"store: a similarity list is damaged; {remedies.reload()}") from None
 
 
 def encode_meta(meta: Meta) -> bytes:
@@ -237,7 +237,7 @@ def commit_of(data: bytes) -> int:
     """
     number, colon, _ = data.partition(b":")
     if not (colon and number.isdigit() and len(number) <= STORED_DIGITS_MAX):
-        raise ShardRefused(f"store: an outbox entry without its commit number; {remedies.begin_without_redis()}")
+        raise ShardRefused(f"store: an outbox entry without its commit number; {remedies.reset_redis_and_reload()}")
     return int(number)
 
 
@@ -265,7 +265,7 @@ def in_order(similar: SimilarityList) -> SimilarityList:
 
 def _refuse(kind: str, data: bytes) -> NoReturn:
     """Raises ShardRefused for bytes that are not a `kind` of this format."""
-    mend = remedies.begin_without_redis() if kind in ("meta", "outbox entry") else remedies.begin_anew()
+    mend = remedies.reset_redis_and_reload() if kind in ("meta", "outbox entry") else remedies.reload()
     try:
         first, *_ = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
         version = msgspec.msgpack.decode(first, type=int)

@@ -273,7 +273,7 @@ class RedisStore:
             for source_key, data in self._scan(self._records):
                 yield source_key.decode(), decode(data)
         except UnicodeDecodeError:
-            raise ShardRefused(f"store: a source key is damaged; {remedies.begin_anew()}") from None
+            raise ShardRefused(f"store: a source key is damaged; {remedies.reload()}") from None
         self._check_still_at(commit)
 
     def _read_groups(self) -> Iterator[tuple[int, QIGroupState]]:

@@ -82,7 +82,7 @@ class RedisLookups(RedisStore):
             pipeline.hlen(self._records).hlen(self._groups).hlen(self._similarity).llen(self._outbox)
             return Sizes(*pipeline.execute())
 
-    def tell_owner(self, owner: str) -> int:
+    def report_owner(self, owner: str) -> int:
         """Notes who has taken the shard over just now, and removes a refusal.
 
         Returns when the shard was first taken over, in seconds since 1970.
@@ -100,7 +100,7 @@ class RedisLookups(RedisStore):
         with self._answers():
             self._client.hdel(self._custody, *REFUSED_FIELDS)
 
-    def tell_refusal(self, owner: str, reason: str) -> None:
+    def report_refusal(self, owner: str, reason: str) -> None:
         """Notes why a worker refuses the shard, until one takes it over."""
         with self._answers():
             refused_at, _ = self._time()
@@ -121,7 +121,7 @@ class RedisLookups(RedisStore):
         """Raises ShardRefused if the table may have its rows in some shards, and not in all."""
         with self._answers():
             if self._client.hexists(self._custody, BEGINNING):
-                raise ShardRefused(f"{name}: {remedies.BEGUN_IN_PART}")
+                raise ShardRefused(f"{name}: {remedies.PARTLY_LOADED}")
 
     def custody(self) -> Ownership:
         """Who took the shard over last, when it committed last, and why it was refused since."""

@@ -11,7 +11,7 @@ from streamer.incremental.topics import (
     READER_TIME_MS,
     REQUIRED_CONFIGS,
     STT,
-    made_with,
+    create_config,
     topic_name,
     topics_of,
 )
@@ -46,6 +46,6 @@ def test_two_copies_confirm_where_there_are_three_and_else_the_broker_decides(
     replicas: int, confirming: str | None
 ) -> None:
     for topic in topics_of("patients"):
-        settings = made_with(topic, replicas)
+        settings = create_config(topic, replicas)
         assert settings.pop("min.insync.replicas", None) == confirming
         assert settings == topic.config

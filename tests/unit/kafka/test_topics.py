@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicCollection, TopicPartition
 
 from streamer.kafka.errors import ADMINISTRATION
-from streamer.kafka.topics import Described, Members, NotTold, described, members_of, topic_id, topic_ids
+from streamer.kafka.topics import Described, GroupHidden, Members, described, members_of, topic_id, topic_ids
 
 TOPIC = "people.changes"
 
@@ -92,7 +92,7 @@ def test_members_of_a_group_have_partitions_of_the_one_topic(state: str, settled
 def test_a_group_may_not_be_looked_after_yet_or_not_be_told() -> None:
     assert members_of(Admin({}, group=KafkaError(KafkaError.NOT_COORDINATOR)), "g", TOPIC) is None
     for code in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNSUPPORTED_FEATURE):
-        with pytest.raises(NotTold):
+        with pytest.raises(GroupHidden):
             members_of(Admin({}, group=KafkaError(code)), "g", TOPIC)
     with pytest.raises(KafkaException):
         members_of(Admin({}, group=KafkaError(KafkaError._TIMED_OUT)), "g", TOPIC)

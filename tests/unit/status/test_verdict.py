@@ -248,7 +248,7 @@ def test_a_redis_that_lost_what_did_not_come_from_the_input_needs_a_copy_that_ha
     begun = Position.of(replace(META, commit=9, outside=8))
     nothing = the_problem(shard(None, before=None, position=begun, sizes=Sizes(0, 0, 0, 0)))
     assert "a copy not older than commit 8" in nothing
-    assert remedies.begin_anew(TABLE.name) in nothing
+    assert remedies.reload(TABLE.name) in nothing
 
 
 def test_rows_that_are_too_few_to_be_published_are_told() -> None:

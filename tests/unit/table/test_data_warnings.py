@@ -16,8 +16,8 @@ from streamer.table.data_warnings import (
     look_alikes,
     null_text,
     refused_rows,
-    unlisted_rows,
-    unlisted_sentences,
+    unknown_category_rows,
+    unknown_category_warnings,
     warning_of,
     warning_of_individuals,
     without_refused,
@@ -123,19 +123,19 @@ def people(of: Table = UNLISTED_PEOPLE) -> tuple[Table, pd.DataFrame]:
 
 def test_rows_are_counted_by_column_and_a_leaf_that_is_listed_is_none_though_other_names_it() -> None:
     table_, frame = people()
-    assert unlisted_rows(table_, frame) == {"city": 4, "illness": 1}
-    assert unlisted_rows(table_, frame[frame["city"].isin(["a1", "c1"])].iloc[1:]) == {}
+    assert unknown_category_rows(table_, frame) == {"city": 4, "illness": 1}
+    assert unknown_category_rows(table_, frame[frame["city"].isin(["a1", "c1"])].iloc[1:]) == {}
 
 
 def test_words_for_nulls_and_columns_without_other_count_nothing() -> None:
     table_, frame = people(replace(UNLISTED_PEOPLE, source_texts=(SourceText("city", ("?", "nowhere")),)))
-    assert unlisted_rows(table_, frame) == {"city": 1, "illness": 1}
-    assert unlisted_rows(table(AGE, CITY), frame) == {}
+    assert unknown_category_rows(table_, frame) == {"city": 1, "illness": 1}
+    assert unknown_category_rows(table(AGE, CITY), frame) == {}
 
 
 def test_typed_cells_and_cells_that_are_refused_do_no_harm() -> None:
     frame = pd.DataFrame({"city": pd.Series([7, b"a1", "a1", None, 7.0], dtype=object)})
-    assert unlisted_rows(UNLISTED_PEOPLE, frame) == {"city": 2}
+    assert unknown_category_rows(UNLISTED_PEOPLE, frame) == {"city": 2}
 
 
 def test_a_row_tells_its_own_until_it_is_cleared() -> None:
@@ -149,7 +149,7 @@ def test_a_row_tells_its_own_until_it_is_cleared() -> None:
 
 def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
     assert leaves_of_others(UNLISTED_PEOPLE) == {"city": "c1", "illness": "d1"}
-    (said,) = unlisted_sentences(UNLISTED_PEOPLE, {"city": 1204}, 300_000, "rows")
+    (said,) = unknown_category_warnings(UNLISTED_PEOPLE, {"city": 1204}, 300_000, "rows")
     assert said == (
         "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; if these are"
         " not mistakes, add them to the hierarchy"

@@ -182,4 +182,4 @@ def test_what_was_written_for_another_table_yaml_is_not_read_by_this_one(
     refused = people.call(*command)
     assert refused.exit_code == 2
     assert "table.yaml has changed since this state was written" in refused.stderr
-    assert remedies.begin_anew("people") in refused.stderr
+    assert remedies.reload("people") in refused.stderr

@@ -8,14 +8,14 @@ import pytest
 
 from streamer.cli.stream.bootstrap import assumed_form, by_shard, routed_file
 from streamer.errors import ConfigError, UsageError
-from streamer.incremental.events.key_form import BARE, KeyContract, KeyForm, form_unless_told, shard_of
+from streamer.incremental.events.key_form import BARE, KeyContract, KeyForm, default_form, shard_of
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.small_tables import YEARS, table
 
 PEOPLE = table(YEARS, k=2)
-JSON_FORM = form_unless_told(("ward", "number"))
+JSON_FORM = default_form(("ward", "number"))
 
 
 def people(*source_keys: str) -> EncodedRows:

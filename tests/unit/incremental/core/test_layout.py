@@ -11,11 +11,11 @@ from streamer.incremental.core import layout
 from streamer.incremental.core.layout import (
     FIGURES,
     NONE,
+    code_set,
     empty_shard,
-    figures_dtype,
+    float_type,
     is_exact,
     set_of,
-    set_of_figures,
     tiny_shard,
 )
 from streamer.table.attributes import Attribute, NumericAttribute
@@ -50,7 +50,7 @@ def up_to(last: int) -> NumericAttribute:
 def test_figures_have_four_bytes_where_these_hold_every_middle_of_two_codes(
     attributes: tuple[Attribute, ...], figures: type[np.floating]
 ) -> None:
-    assert figures_dtype(table(*attributes).space) == figures
+    assert float_type(table(*attributes).space) == figures
 
 
 def test_sums_of_coordinates_round_where_a_domain_ends_between_two_codes() -> None:
@@ -80,11 +80,11 @@ def types(arrays: object) -> object:
 
 @pytest.mark.parametrize("figures", FIGURES)
 def test_a_tiny_shard_has_the_figures_that_were_asked_for(figures: str) -> None:
-    assert set_of(tiny_shard(figures)) == set_of_figures(figures)
+    assert set_of(tiny_shard(figures)) == code_set(figures)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_has_the_types_of_the_tiny_shard_of_its_figures(name: str) -> None:
     table = TABLES[name]
     shard = empty_shard(table.space, table.k, table.recut, table.shrink, table.individual is not None)
-    assert types(shard) == types(tiny_shard(figures_dtype(table.space).name))
+    assert types(shard) == types(tiny_shard(float_type(table.space).name))

@@ -21,9 +21,9 @@ from streamer.incremental.core.layout import (
     REWRITE,
     TAKE,
     Shard,
-    figures_dtype,
+    code_set,
+    float_type,
     set_of,
-    set_of_figures,
 )
 from streamer.incremental.core.step import advance, numbers_needed, warming_calls
 from streamer.incremental.engine.engine import Engine
@@ -280,13 +280,13 @@ def test_every_entry_is_compiled_for_a_shard_of_these_figures(figures: str) -> N
     calls = list(warming_calls(figures))
     assert calls
     for _entry, arguments in calls:
-        assert set_of(cast(Shard, arguments[0])) == set_of_figures(figures)
+        assert set_of(cast(Shard, arguments[0])) == code_set(figures)
 
 
 @pytest.mark.skipif(never_compiled(), reason="nothing is compiled")
 def test_what_an_engine_calls_is_loaded_from_the_disk() -> None:
     people = table(AGE, CITY, k=2)
-    assert figures_dtype(people.space).name == FLOAT32
+    assert float_type(people.space).name == FLOAT32
     engine = Engine(people)
     for i in range(9):
         engine.apply(Insert(f"{i}", Row((i, i % 6), (b'"flu"',))))

@@ -34,7 +34,7 @@ from streamer.incremental.events.key_form import (
     KeyForm,
     MessageKeys,
     avro_key_form,
-    form_unless_told,
+    default_form,
     kind_of,
     murmur2,
     shard_of,
@@ -98,7 +98,7 @@ SCHEMAS[9] = schema_from(9, "JSON", '{"type":"object","properties":{"id":{"type"
 
 
 def told(schema_id: int, value: Any, source_key: str, of: Any = ONE) -> Any:
-    return KeyContract(of, 0, SCHEMAS).form_told(avro_messages_message(schema_id, KEYS[schema_id], value), source_key)
+    return KeyContract(of, 0, SCHEMAS).form_of(avro_messages_message(schema_id, KEYS[schema_id], value), source_key)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
@@ -144,7 +144,7 @@ def test_a_key_with_another_id_is_refused_with_the_remedy() -> None:
 def test_a_json_key_under_an_id_is_a_form_of_its_own() -> None:
     head = b"\0\0\0\0\x09"
     assert form_after("", head + b'{"id":7}') == 'registry:9:json:{"id":number}'
-    form = KeyContract(ONE, 0, SCHEMAS).form_told(head + b'{"id":7}', "7")
+    form = KeyContract(ONE, 0, SCHEMAS).form_of(head + b'{"id":7}', "7")
     assert form is not None and form.written("8") == head + b'{"id":8}'
 
 
@@ -467,7 +467,7 @@ def test_a_composite_key_is_written_as_an_object_of_texts_unless_the_input_tells
     parts: tuple[str, str],
 ) -> None:
     source_key = msgspec.json.encode(parts).decode()
-    form = form_unless_told(KEY_FORM_VISITS.source_key)
+    form = default_form(KEY_FORM_VISITS.source_key)
     written = form.written(source_key)
     assert written is not None and json.loads(written) == dict(zip(KEY_FORM_VISITS.source_key, parts, strict=True))
     assert after("", written, upsert(source_key), KEY_FORM_VISITS) == form.name == 'json:{"ward":text,"number":text}'
@@ -514,7 +514,7 @@ def test_a_key_of_any_type_has_a_form_that_writes_it_again(type_: str) -> None:
     change = Decoder(replace(PEOPLE, attributes=(), kept=())).decode(message.key, message.value)
     assert isinstance(change, Upsert)
     contract = KeyContract(PEOPLE, 0)
-    form = contract.form_told(message.key, change.source_key)
+    form = contract.form_of(message.key, change.source_key)
     assert form is not None and form.name.startswith("json-schema:")
     assert form.written(change.source_key) == message.key
     assert form.written("neither a number nor a date") is None or type_ == "uuid"
@@ -525,7 +525,7 @@ def test_a_composite_key_of_any_types_is_written_as_it_was(cell: Cell) -> None:
     schema = struct({"number": cell.schema, "ward": {"type": "string"}})
     message_key = with_schema(schema, {"number": cell.wire, "ward": "B"})
     named = MessageKeys(Encoder(KEY_FORM_VISITS)).source_key(message_key)
-    form = KeyContract(KEY_FORM_VISITS, 0).form_told(message_key, named)
+    form = KeyContract(KEY_FORM_VISITS, 0).form_of(message_key, named)
     assert form is not None and form.written(named) == message_key
 
 

@@ -16,7 +16,7 @@ from streamer.incremental.core.layout import Records
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import Outgoing
-from streamer.incremental.shard.driver import Between, read_again, read_behind
+from streamer.incremental.shard.driver import Between, read_after_truncation, read_again
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.ready import RowsRead, Truncated
@@ -142,18 +142,18 @@ def reading(messages: list[Message]) -> Between:
 
 
 def test_rows_behind_a_truncation_are_what_later_messages_come_to() -> None:
-    found = read_behind(SourcePosition("postgresql", (30,)), STATED, 0, 2, 0, 5, reading(TOLD), skips=())
+    found = read_after_truncation(SourcePosition("postgresql", (30,)), STATED, 0, 2, 0, 5, reading(TOLD), skips=())
     assert dict(zip(found.rows.source_keys, found.rows.codes[:, 0].tolist(), strict=True)) == {"2": 6, "3": 5, "4": 7}
-    until = read_behind(SourcePosition("postgresql", (30,)), STATED, 0, 2, 0, 3, reading(TOLD), skips=())
+    until = read_after_truncation(SourcePosition("postgresql", (30,)), STATED, 0, 2, 0, 3, reading(TOLD), skips=())
     assert until.rows.source_keys == ["3"]
-    over = read_behind(SourcePosition("postgresql", (30,)), STATED, 0, 2, 0, 5, reading(TOLD), skips=(2,))
+    over = read_after_truncation(SourcePosition("postgresql", (30,)), STATED, 0, 2, 0, 5, reading(TOLD), skips=(2,))
     assert sorted(over.rows.source_keys) == ["2", "4"]
 
 
 def test_a_source_whose_log_began_anew_is_refused() -> None:
     dated = [Message(0, b"1", b'{"op":"c","source":{"connector":"postgresql","lsn":10,"ts_ms":9000000}}')]
     with pytest.raises(ShardRefused, match="the log has begun anew"):
-        read_behind(SourcePosition("postgresql", (30,), 1), STATED, 0, 2, 0, 1, reading(dated), skips=())
+        read_after_truncation(SourcePosition("postgresql", (30,), 1), STATED, 0, 2, 0, 1, reading(dated), skips=())
 
 
 def test_an_input_that_is_read_again_tells_its_last_truncation_and_letters_alone() -> None:

@@ -328,4 +328,4 @@ def test_rows_that_the_last_commit_removed_are_removed_from_a_topic_that_is_not_
 def test_qi_groups_that_are_not_those_of_the_last_commit_are_not_published() -> None:
     with pytest.raises(ShardRefused) as refused:
         republished(groups={7: TABLE_GROUPS[7]})
-    assert remedies.begin_anew("people") in str(refused.value)
+    assert remedies.reload("people") in str(refused.value)

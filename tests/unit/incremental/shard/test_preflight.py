@@ -124,13 +124,13 @@ def test_a_broker_that_gives_no_ids_is_not_held_to_any() -> None:
 def test_an_input_that_was_made_anew_is_refused_and_the_mend_is_to_read_it() -> None:
     said = refusal(AT_FIVE, made_anew(CHANGES))
     assert "made anew" in said
-    assert remedies.begin_anew("people") in said
+    assert remedies.reload("people") in said
 
 
 def test_a_grown_input_is_refused_and_the_table_begins_anew_from_a_file() -> None:
     said = refusal(AT_FIVE, replace(INPUT, shards=6))
     assert "had 2 partitions and has 6" in said
-    assert remedies.begin_from_file("people") in said
+    assert remedies.reload_from_file("people") in said
 
 
 def test_a_state_of_another_engine_is_refused_by_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_a_state_of_another_engine_is_refused_by_both_versions(monkeypatch: pyte
         said = refusal(AT_FIVE, meta=meta, ours=ours)
         assert "the state was kept by engine version 1000, and this streamer's is 1001" in said
         assert also in said
-        assert f"run the version that kept it, or, {remedies.begin_anew('people')}" in said
+        assert f"run the version that kept it, or, {remedies.reload('people')}" in said
         assert ("table.yaml" in said) == (meta is also_changed)
 
 
@@ -160,7 +160,7 @@ def test_a_state_of_before_versions_were_told_is_not_taken_for_another_table_yam
 def test_a_table_that_began_anew_and_is_not_whole_is_nobodys() -> None:
     said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint=UNFINISHED))
     assert "not whole" in said
-    assert remedies.begin_anew("people") in said
+    assert remedies.reload("people") in said
 
 
 @pytest.mark.parametrize("next_", [0, 30])
@@ -179,7 +179,7 @@ def test_a_store_that_lost_what_did_not_come_from_the_input_is_never_published_f
     """Wherever the input stands: a table may begin before anything is written to it."""
     said = refusal(Position(7, next_, 6, 19, 7, 9, live_id=IDS[LIVE]), found)
     assert "commit 7 did not come from the input" in said
-    assert remedies.begin_anew("people") in said
+    assert remedies.reload("people") in said
     assert remedies.publish_again("people") not in said
 
 
@@ -188,7 +188,7 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
     assert standing(None, replace(INPUT, live_begun=False), meta=fresh) is Consistency.LEVEL
     said = refusal(None, meta=fresh)
     assert "the output holds rows" in said
-    assert remedies.begin_anew("people") in said
+    assert remedies.reload("people") in said
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,7 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
 def test_every_refusal_names_a_mend(position: Position | None, found: InputState, meta: Meta, says: str) -> None:
     said = refusal(position, found, meta)
     assert says in said
-    assert any(
-        mend("people") in said for mend in (remedies.publish_again, remedies.begin_anew, remedies.begin_from_file)
-    )
+    assert any(mend("people") in said for mend in (remedies.publish_again, remedies.reload, remedies.reload_from_file))
 
 
 def test_answers_are_about_the_control_topic_that_they_were_given_to() -> None:

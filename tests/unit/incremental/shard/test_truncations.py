@@ -72,7 +72,7 @@ def test_a_change_of_before_without_a_date_is_told_because_its_log_may_have_begu
     with pytest.raises(EventRefused, match=r"source\.ts_ms") as refused:
         in_order(change, lsn(70, dated), lsn(90, truncated), "people")
     assert refused.value.reason == "undated-before-truncation"
-    assert remedies.begin_from_file("people") in refused.value.detail
+    assert remedies.reload_from_file("people") in refused.value.detail
     assert in_order(Nothing(), lsn(70, dated), lsn(90, truncated), "people") == Nothing()
 
 
@@ -102,7 +102,7 @@ def test_a_row_whose_place_says_nothing_of_a_truncation_is_refused_until_its_log
     tally = StepTally.after(knows)
     with pytest.raises(ShardRefused, match="offset 5") as refused:
         in_source_order(PEOPLE, 1, knows, change, message, tally)
-    assert remedies.begin_from_file("people") in str(refused.value)
+    assert remedies.reload_from_file("people") in str(refused.value)
     for seen in (said(70, at=1), said(91, at=1)):
         tally = StepTally.after(knows)
         in_source_order(PEOPLE, 1, knows, COMES, Message(4, b"7", seen), tally)
@@ -134,7 +134,7 @@ def test_a_truncation_without_a_place_refuses_the_shard_and_says_what_to_do_inst
     text = str(refused.value)
     assert "offset 5" in text
     assert text.index("pause the connector") < text.index("run `streamer produce --truncate`") < text.index("resume")
-    assert remedies.begin_from_file("people") in text
+    assert remedies.reload_from_file("people") in text
 
 
 def test_a_truncation_without_a_date_refuses_the_shard_because_another_log_could_not_be_told_from_its_own() -> None:
@@ -178,7 +178,7 @@ def test_a_truncation_of_another_log_than_the_known_ones_is_never_guessed_to_be_
     with pytest.raises(ShardRefused, match=r"offset 5.*two logs") as read:
         in_source_order(PEOPLE, 1, knows, TRUNCATION, message, tally)
     for refused in (heard, read):
-        assert remedies.begin_from_file("people") in str(refused.value)
+        assert remedies.reload_from_file("people") in str(refused.value)
     assert (tally.truncated, tally.letters) == (lsn(90), []), "nothing is said to the others"
 
 
