@@ -27,7 +27,7 @@ Names = dict[str, ast.expr]
 """What names stand for."""
 
 MENDS = {name: getattr(remedies, name)(remedies.SOME_TABLE) for name in (
-    "reload", "begin_from_file", "begin_without_redis", "publish_again", "send_again", "after_growth",
+    "reload", "reload_from_file", "reset_redis_and_reload", "publish_again", "start_over", "keep_new_partitions",
 )}  # fmt: skip
 """What an operator can do, by the name of its function."""
 
