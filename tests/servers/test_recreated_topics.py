@@ -114,7 +114,7 @@ def test_an_input_recreated_under_a_busy_worker_is_not_read_as_the_old_one(world
     world.recreate_topics(CHANGES)
     world.write(4000)
     assert worker.ended() == 2, world.logs()
-    assert "the input topic was made anew" in world.logs()
+    assert "the input topic was recreated" in world.logs()
     assert remedies.reload(world.name) in world.logs()
     assert world.metas() == before, "not one message of the new topic was applied to the old table"
     assert world.ends(LIVE) == published

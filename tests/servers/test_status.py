@@ -162,8 +162,8 @@ def recreate_input(table: WorkedTable) -> None:
     [
         (lose_redis, "but Redis holds nothing; restore it", 1),
         (set_redis_back, "shard 0: the store has lost commits that are published", 1),
-        (recreate_live, ".live was made anew", SHARDS),
-        (recreate_input, "the input topic was made anew", SHARDS),
+        (recreate_live, ".live was recreated", SHARDS),
+        (recreate_input, "the input topic was recreated", SHARDS),
     ],
 )
 def test_what_was_lost_or_recreated_is_said(

@@ -71,7 +71,7 @@ class ModelOutlet:
         for kind in sorted(set(published)):
             self._topic.take(kind)
         if fell:
-            raise Conflict("the output was made anew")
+            raise Conflict("the output was recreated")
 
 
 class Asked(Protocol):
@@ -110,4 +110,4 @@ class ModelInput:
             return
         now = self._answer()
         if any(now[kind] != self._seen[kind] for kind in kinds):
-            raise Conflict("topics were made anew")
+            raise Conflict("topics were recreated")

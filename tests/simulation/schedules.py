@@ -15,8 +15,8 @@ from hashlib import sha256
 
 from simulation import test_first_snapshots as snapshots
 from simulation import test_forms as forms
-from simulation import test_input_made_anew as new_inputs
-from simulation import test_output_made_anew as new_outputs
+from simulation import test_input_recreated as new_inputs
+from simulation import test_output_recreated as new_outputs
 from simulation import test_rebuilds as rebuilds
 from simulation import test_reload as starts
 from simulation import test_retries as retries
@@ -129,7 +129,7 @@ def with_truncations(seed: int) -> Worlds:
     return worlds
 
 
-def with_an_output_made_anew(seed: int) -> Worlds:
+def with_an_output_recreated(seed: int) -> Worlds:
     chance = random.Random(seed)
     world = World(PEOPLE, MESSAGES, {})
     for read in sorted(chance.sample(range(1, len(MESSAGES)), 4)):
@@ -144,7 +144,7 @@ def with_an_output_made_anew(seed: int) -> Worlds:
     return [world]
 
 
-def with_an_input_made_anew(seed: int) -> Worlds:
+def with_an_input_recreated(seed: int) -> Worlds:
     chance = random.Random(seed)
     world = World(PEOPLE, MESSAGES, faults(chance, 0.1, 100))
     world.answers_late = chance.random() < 0.5
@@ -182,8 +182,8 @@ KINDS: Mapping[str, Callable[[int], Worlds]] = {
     "first snapshot": with_a_first_snapshot,
     "retries": with_retries,
     "truncations": with_truncations,
-    "output made anew": with_an_output_made_anew,
-    "input made anew": with_an_input_made_anew,
+    "output made anew": with_an_output_recreated,
+    "input made anew": with_an_input_recreated,
     "start anew": with_a_reload,
 }
 

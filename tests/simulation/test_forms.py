@@ -128,7 +128,7 @@ def test_regions_are_replaced_in_every_form_with_faults_at_random_steps(form: st
 
 @FORMS
 @pytest.mark.parametrize("fault", [Fault.DIE_BEFORE, Fault.DIE_AFTER], ids=lambda fault: fault.value)
-def test_an_output_made_anew_gets_the_whole_table_as_one_release(form: str, fault: Fault) -> None:
+def test_an_output_recreated_gets_the_whole_table_as_one_release(form: str, fault: Fault) -> None:
     for step in range(20):
         world = World(TABLES[form], MESSAGES, {})
         world.written = len(MESSAGES) // 2
@@ -143,11 +143,11 @@ def test_an_output_made_anew_gets_the_whole_table_as_one_release(form: str, faul
 
 
 @pytest.mark.parametrize("kind", [QIT, STT])
-def test_one_of_two_topics_made_anew_is_refused_with_the_mend(kind: str) -> None:
+def test_one_of_two_topics_recreated_is_refused_with_the_mend(kind: str) -> None:
     world = World(TABLES[LOSSY_JOIN], MESSAGES, {})
     world.run(batch=5)
     world.make_anew(kind)
-    with pytest.raises(ShardRefused, match=rf"only {kind} was made anew.*people.qit, people.stt and people.positions"):
+    with pytest.raises(ShardRefused, match=rf"only {kind} was recreated.*people.qit, people.stt and people.positions"):
         world.worker().take_over(world.state())
     world.make_anew(QIT, STT, POSITIONS)  # what the refusal says
     world.run(batch=5)

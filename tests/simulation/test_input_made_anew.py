@@ -23,7 +23,7 @@ def read_until_refused(world: World, batch: int) -> bool:
         world.run(batch)
         world.run(batch)
     except ShardRefused as error:
-        assert "the input topic was made anew" in str(error)
+        assert "the input topic was recreated" in str(error)
         return True
     return False
 
@@ -60,7 +60,7 @@ def test_the_offsets_of_a_new_input_are_never_taken_for_those_of_the_former(batc
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_input_made_anew_beside_many_faults(seed: int) -> None:
+def test_an_input_recreated_beside_many_faults(seed: int) -> None:
     rng = random.Random(seed)
     plan = {step: rng.choice(list(Fault)) for step in range(100) if rng.random() < 0.1}
     world = World(PEOPLE, MESSAGES, plan)

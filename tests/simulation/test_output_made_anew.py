@@ -111,7 +111,7 @@ def test_one_fault_at_every_step_of_the_whole_release(fault: Fault, kinds: tuple
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_many_faults_while_the_output_is_made_anew_again_and_again(seed: int) -> None:
+def test_many_faults_while_the_output_is_recreated_again_and_again(seed: int) -> None:
     rng = random.Random(seed)
     world = World(PEOPLE, MESSAGES, {})
     for read in sorted(rng.sample(range(1, len(MESSAGES)), 4)):
@@ -173,7 +173,7 @@ def committed_and_not_published() -> World:
 
 @pytest.mark.parametrize("answers_late", [False, True])
 @pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
-def test_an_output_made_anew_before_any_step_never_holds_differences_alone(
+def test_an_output_recreated_before_any_step_never_holds_differences_alone(
     before: Callable[[], World], answers_late: bool
 ) -> None:
     for step in range(40):
@@ -187,7 +187,7 @@ def test_an_output_made_anew_before_any_step_never_holds_differences_alone(
 
 
 @pytest.mark.parametrize("before", [not_begun, half_read, committed_and_not_published])
-def test_an_output_made_anew_in_the_midst_of_a_transaction_never_holds_differences_alone(
+def test_an_output_recreated_in_the_midst_of_a_transaction_never_holds_differences_alone(
     before: Callable[[], World],
 ) -> None:
     """Before any record, so that a transaction lies in both; and before its marker, which then lies in the new one."""

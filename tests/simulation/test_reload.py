@@ -305,7 +305,7 @@ def test_an_input_that_goes_on_at_a_lower_offset_is_read_from_there() -> None:
         assert_lawful(world)
 
 
-def test_an_input_made_anew_is_no_obstacle() -> None:
+def test_an_input_recreated_is_no_obstacle() -> None:
     world = half_read()
     world.make_input_anew(MESSAGES[:3])
     world.written = None

@@ -209,7 +209,7 @@ def make_control_anew(worlds: Sequence[World]) -> None:
         world.make_anew(CONTROL)
 
 
-def test_a_truncation_that_nobody_has_heard_is_said_again_where_the_control_topic_was_made_anew() -> None:
+def test_a_truncation_that_nobody_has_heard_is_said_again_where_the_control_topic_was_recreated() -> None:
     source = one_truncation()
     worlds = worlds_of(source.partitions)
     for world in (*worlds[HEARS:], worlds[SAYS]):
@@ -226,7 +226,7 @@ def test_a_truncation_that_nobody_has_heard_is_said_again_where_the_control_topi
 
 
 @pytest.mark.parametrize("second", [True, False])
-def test_it_is_said_again_whenever_the_control_topic_is_made_anew(second: bool) -> None:
+def test_it_is_said_again_whenever_the_control_topic_is_recreated(second: bool) -> None:
     source = one_truncation()
     for step in range(second, steps_of_a_quiet_run(source.partitions, SAYS), 6):
         worlds = worlds_of(source.partitions)

@@ -69,7 +69,7 @@ def objection_to_retry(offsets: Sequence[int], topic_id: str, meta: Meta) -> str
     if holds_back(meta):
         return "its first snapshot is held back: wait until it is published"
     if topic_id != meta.topic_ids.get(CHANGES, ""):
-        return "the input was made anew since, and its offsets mean other messages now"
+        return "the input was recreated since, and its offsets mean other messages now"
     if len(meta.retried) + len(offsets) > requests.RETRIES_MAX:
         return (
             f"{len(meta.retried):,} messages were tried again and applied so far, and with {len(offsets):,} more they "

@@ -50,15 +50,15 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     new = new_topics(meta, input_state)
     check_written_for(table, shard, meta)
     _check_input(name, table, meta, input_state, new)
-    begun_anew = position is not None and meta.outside == meta.commit == position.commit + 1
-    reached = meta.next if position is None or begun_anew else max(meta.next, position.next)
+    reloaded = position is not None and meta.outside == meta.commit == position.commit + 1
+    reached = meta.next if position is None or reloaded else max(meta.next, position.next)
     _check_bounds(name, table, meta, reached, input_state)
     outputs = set(outputs_of(table.form))
     emptied = meta.commit > 0 and not new.isdisjoint(outputs)
     if emptied and not outputs <= new:
         raise ShardRefused(
-            f"{name}: of the topics that hold what is published, only {', '.join(sorted(new & outputs))} was made "
-            f"anew: they are one table; {remedies.publish_again(table.name, table.form)}"
+            f"{name}: of the topics that hold what is published, only {', '.join(sorted(new & outputs))} was "
+            f"recreated: they are one table; {remedies.publish_again(table.name, table.form)}"
         )
     if position is None and meta.commit == 0 and input_state.live_begun:
         raise ShardRefused(
@@ -69,12 +69,12 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
         if emptied:
             return Consistency.EMPTIED  # the output holds nothing: whatever the store holds is a whole table
         raise ShardRefused(
-            f"{name}: the topic of positions was made anew, and nothing says any more what of the store is published; "
+            f"{name}: the topic of positions was recreated, and nothing says any more what of the store is published; "
             f"{remedies.publish_again(table.name, table.form)}"
         )
     _check_repeatable(name, table, meta, position)
     live_id = output_id(input_state.topic_ids)
-    if position is not None and (reached > meta.next or (not begun_anew and _lacks(meta, position))):
+    if position is not None and (reached > meta.next or (not reloaded and _lacks(meta, position))):
         # an emptied store cannot tell that the table of the position is in a `live` that is gone
         return _behind(name, table, meta, position, emptied or live_id not in ("", position.live_id))
     published = position.commit if position else 0
@@ -123,7 +123,7 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
     """Raises ShardRefused if the store was written with another table.yaml, or holds a part of a table."""
     name = f"shard {shard} of {table.name}"
     if meta.fingerprint == UNFINISHED:
-        raise ShardRefused(f"{name}: its table began anew and is not whole; {remedies.reload(table.name)}")
+        raise ShardRefused(f"{name}: its table is loaded only in part; {remedies.reload(table.name)}")
     if meta.fingerprint == table.fingerprint:
         return
     versions, parts = differences(meta.fingerprint, table.fingerprint)
@@ -148,7 +148,7 @@ def _check_input(name: str, table: Table, meta: Meta, input_state: InputState, n
         )
     if CHANGES in new:
         raise ShardRefused(
-            f"{name}: the input topic was made anew since, and its offsets mean other rows now; "
+            f"{name}: the input topic was recreated since, and its offsets mean other rows now; "
             f"{remedies.reload(table.name)}"
         )
 
@@ -188,7 +188,7 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
         raise ShardRefused(f"{name}: {_not_the_same(table, meta.commit)}")
     if emptied:
         raise ShardRefused(
-            f"{name}: the store has lost commits, and the output was made anew and may hold some of them; "
+            f"{name}: the store has lost commits, and the output was recreated and may hold some of them; "
             f"{remedies.publish_again(table.name, table.form)}"
         )
     return Consistency.BEHIND

@@ -65,7 +65,7 @@ _NO_PLACE = (
 
 _NO_DATE = (
     "by its place in the source's log the message came before the last truncation, and no date says that this log has "
-    "not begun anew since (another server, a restored copy). Where it has not, nothing is lost; else, {}. Let the "
+    "not restarted since (another server, a restored copy). Where it has not, nothing is lost; else, {}. Let the "
     "connector send the date (flattened rows: add.fields=...,source.ts_ms)"
 )
 
@@ -278,5 +278,5 @@ def order_lost(name: str, table_name: str) -> ShardRefused:
     """The refusal of a source whose log has started again."""
     return ShardRefused(
         f"{name}: by its place in the source's log a message came before the last truncation, by its date long after "
-        f"it: the log has begun anew (another server, a restored copy); {remedies.reload_from_file(table_name)}"
+        f"it: the log has restarted (another server, a restored copy); {remedies.reload_from_file(table_name)}"
     )

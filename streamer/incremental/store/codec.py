@@ -46,8 +46,8 @@ _numbered = msgspec.json.Decoder(_Numbered).decode
 def unread(found: int, known: int, mend: str) -> str:
     """Words about a thing in a format that is not read; known: the newest format that is; mend: what else to do.
 
-    >>> unread(7, 5, "begin anew")
-    'is in format 7, and this streamer reads up to format 5: run the version that wrote it, or, begin anew'
+    >>> unread(7, 5, "reload it")
+    'is in format 7, and this streamer reads up to format 5: run the version that wrote it, or, reload it'
     """
     reads = f"up to format {known}" if found > known else f"format {known}"
     return f"is in format {found}, and this streamer reads {reads}: run the version that wrote it, or, {mend}"

@@ -138,7 +138,7 @@ def test_where_a_set_is_marked_and_something_of_it_is_missing_nobody_waits_and_t
 
 @pytest.mark.parametrize("kind", ["nbc", "nbi"])
 @pytest.mark.parametrize("left", [0, 100])
-def test_machine_code_that_is_damaged_on_disk_counts_as_missing_and_is_made_anew(
+def test_machine_code_that_is_damaged_on_disk_counts_as_missing_and_is_recreated(
     kind: str, left: int, stand_in: Path
 ) -> None:
     """Before: each call raised what numba raised, and a worker took its messages for the cause."""

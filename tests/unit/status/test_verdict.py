@@ -216,13 +216,13 @@ def test_an_input_that_has_expired_is_found_while_the_shard_moves() -> None:
     assert "expired" in the_problem(shard(before=EARLIER, input_state=InputState({}, 2, 101, 200, True)))
 
 
-def test_a_live_topic_that_was_made_anew_is_found_by_its_emptiness() -> None:
+def test_a_live_topic_that_was_recreated_is_found_by_its_emptiness() -> None:
     for before in (META, EARLIER):
         assert "patients.live was recreated" in the_problem(shard(before=before, begun=False))
     assert judged(shard(replace(META, release=0), before=replace(META, release=0), begun=False)) == Verdict()
 
 
-def test_a_live_topic_that_was_made_anew_together_with_the_positions_is_found_too() -> None:
+def test_a_live_topic_that_was_recreated_together_with_the_positions_is_found_too() -> None:
     assert "patients.live was recreated" in the_problem(shard(begun=False, position=None))
     first = replace(META, commit=1, release=1)
     unpublished = judged(shard(first, before=first, begun=False, position=None))
@@ -263,7 +263,7 @@ def test_a_live_topic_with_another_id_is_told_though_something_was_written_into_
     anew = InputState({**ids, "live": "second"}, 2, 0, META.next, True)
     assert "patients.live was recreated" in the_problem(shard(meta, before=meta, input_state=anew))
     other_input = replace(anew, topic_ids={**ids, CHANGES: "another"})
-    assert "the input topic was made anew" in the_problem(shard(meta, before=EARLIER, input_state=other_input))
+    assert "the input topic was recreated" in the_problem(shard(meta, before=EARLIER, input_state=other_input))
 
 
 def rebuilt(state: str, seconds_ago: float = 100, said: str = "out of memory") -> Progress:

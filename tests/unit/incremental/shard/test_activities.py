@@ -416,7 +416,7 @@ def test_a_truncation_that_dates_contradict_stops_the_shard() -> None:
         shard.kafka.read = [Message(89, b"p90", b'{"op":"c","source":{"connector":"postgresql","lsn":70}}')]
         shard.asks(Truncation(0, SourcePosition("postgresql", (90,), 1), by=1, offset=7), written_at=0)
         shard.asks(Truncation(0, SourcePosition("postgresql", (80,), 9_000_000), by=2, offset=9), written_at=0)
-        with pytest.raises(ShardRefused, match="the log has begun anew"):
+        with pytest.raises(ShardRefused, match="the log has restarted"):
             await shard.go_on(5)
 
     run(story())

@@ -152,7 +152,7 @@ def test_rows_behind_a_truncation_are_what_later_messages_come_to() -> None:
 
 def test_a_source_whose_log_began_anew_is_refused() -> None:
     dated = [Message(0, b"1", b'{"op":"c","source":{"connector":"postgresql","lsn":10,"ts_ms":9000000}}')]
-    with pytest.raises(ShardRefused, match="the log has begun anew"):
+    with pytest.raises(ShardRefused, match="the log has restarted"):
         read_after_truncation(SourcePosition("postgresql", (30,), 1), STATED, 0, 2, 0, 1, reading(dated), skips=())
 
 

@@ -78,7 +78,7 @@ def test_another_commit_of_the_published_number_is_refused_whichever_is_further(
 
 
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
-def test_an_output_that_was_made_anew_needs_the_whole_table(position: Position) -> None:
+def test_an_output_that_was_recreated_needs_the_whole_table(position: Position) -> None:
     assert standing(position, made_anew(LIVE)) is Consistency.EMPTIED
 
 
@@ -87,7 +87,7 @@ def test_where_output_and_positions_are_both_new_the_store_alone_says_what_goes_
     assert standing(None, made_anew(LIVE)) is Consistency.EMPTIED
 
 
-def test_an_output_that_was_made_anew_is_not_filled_from_a_store_that_lost_commits() -> None:
+def test_an_output_that_was_recreated_is_not_filled_from_a_store_that_lost_commits() -> None:
     found = made_anew(LIVE)
     emptied = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=found.topic_ids)
     for meta in (FIVE, emptied):
@@ -96,16 +96,16 @@ def test_an_output_that_was_made_anew_is_not_filled_from_a_store_that_lost_commi
         assert remedies.publish_again("people") in said
 
 
-def test_positions_that_were_made_anew_and_are_empty_are_refused_and_the_output_is_to_go_with_them() -> None:
+def test_positions_that_were_recreated_and_are_empty_are_refused_and_the_output_is_to_go_with_them() -> None:
     said = refusal(None, made_anew(POSITIONS))
-    assert "positions was made anew" in said
+    assert "positions was recreated" in said
     assert remedies.publish_again("people") in said
 
 
 def test_a_first_commit_counts_as_published_or_not_only_where_the_positions_are_the_old_ones() -> None:
     first = replace(FIVE, commit=1)
     assert standing(None, meta=first) is Consistency.AHEAD
-    assert "positions was made anew" in refusal(None, made_anew(POSITIONS), meta=first)
+    assert "positions was recreated" in refusal(None, made_anew(POSITIONS), meta=first)
 
 
 def test_new_positions_that_say_the_same_as_the_store_are_taken() -> None:
@@ -121,7 +121,7 @@ def test_a_broker_that_gives_no_ids_is_not_held_to_any() -> None:
     assert standing(AT_FIVE, replace(INPUT, topic_ids={})) is Consistency.LEVEL
 
 
-def test_an_input_that_was_made_anew_is_refused_and_the_mend_is_to_read_it() -> None:
+def test_an_input_that_was_recreated_is_refused_and_the_mend_is_to_read_it() -> None:
     said = refusal(AT_FIVE, made_anew(CHANGES))
     assert "made anew" in said
     assert remedies.reload("people") in said
@@ -221,7 +221,7 @@ def test_answers_are_about_the_control_topic_that_they_were_given_to() -> None:
     assert with_topics(asked, made_anew(CONTROL)).control_next == 0
 
 
-def test_a_control_topic_that_was_made_anew_counts_as_new_until_what_it_lacks_is_said() -> None:
+def test_a_control_topic_that_was_recreated_counts_as_new_until_what_it_lacks_is_said() -> None:
     knows = replace(FIVE, shards=3, topic_ids={**IDS, CONTROL: "first control"}, control_next=9)
     now = replace(INPUT, shards=3, topic_ids={**IDS, CONTROL: "second control"})
     assert to_say_again(knows, now) == "second control"
