@@ -49,7 +49,7 @@ class StubRegistry:
             self._server.server_close()
             self._server = None
 
-    def _answer(self, method: str, path: str, authorization: str | None, body: bytes) -> tuple[int, object]:
+    def answer(self, method: str, path: str, authorization: str | None, body: bytes) -> tuple[int, object]:
         self.asked.append(f"{method} {path}")
         if self._wanted is not None and authorization != self._wanted:
             return 401, {"error_code": 401, "message": "Unauthorized"}
@@ -73,7 +73,7 @@ class StubRegistry:
         class Handler(BaseHTTPRequestHandler):
             def _serve(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, said = registry._answer(self.command, self.path, self.headers.get("Authorization"), body)
+                status, said = registry.answer(self.command, self.path, self.headers.get("Authorization"), body)
                 answer = json.dumps(said).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
