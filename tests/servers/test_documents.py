@@ -43,7 +43,7 @@ NOT_HERE = {
     "examples/pipeline/show.sh": "tests/servers/pipeline/test_example.py runs it on a real Postgres and Connect",
     "kafka-topics": "the tests' Kafka has no scripts; tests/servers/test_recreated_topics.py adds partitions",
     "streamer demo": "tests/servers/test_demo.py runs it, also on real servers",
-    "streamer warm": "the tests' own machine code is not made anew; tests/unit/cli/batch/test_warm.py does it",
+    "streamer warm": "the tests' own machine code is not made again; tests/unit/cli/batch/test_warm.py does it",
 }
 """What a command that does not run here begins with, and why."""
 

@@ -309,7 +309,7 @@ def test_an_input_recreated_is_no_obstacle() -> None:
     world = half_read()
     world.make_input_anew(MESSAGES[:3])
     world.written = None
-    with pytest.raises(ShardRefused, match="made anew"):
+    with pytest.raises(ShardRefused, match="recreated"):
         world.run(batch=5)
     begin(world, PEOPLE)
     assert world.meta().topic_ids[CHANGES] == world.topic_ids[CHANGES]

@@ -159,7 +159,7 @@ def quiet_world() -> World:
 @pytest.mark.parametrize(
     ("input_state", "says"),
     [
-        (InputState({"changes": "second changes"}, 1, 0, 1000), "made anew"),
+        (InputState({"changes": "second changes"}, 1, 0, 1000), "recreated"),
         (InputState({}, 2, 0, 1000), "had 1 partitions and has 2"),
         (InputState({}, 1, 900, 1000), "expired"),
         (InputState({}, 1, 0, 3), "ends at 3"),

@@ -41,7 +41,7 @@ def test_help_shows_what_there_is_with_its_sentence() -> None:
     for sentence in (
         "The published table of a DataFrame of people",
         "The published table of `table` at the brokers",
-        "Holds the changelog in the files `live` to every law",
+        "Checks the changelog in the files `live` against every law",
         "\nVERSION\n    " + streamer.__version__,
     ):
         assert sentence in shown

@@ -71,7 +71,7 @@ class AskedKafka(NoKafka):
     def check(self, *kinds: str) -> None:
         assert not self.published
         if self._answer.result(10)["changes"].id != "first":
-            raise Conflict(f"made anew: {kinds}")
+            raise Conflict(f"recreated: {kinds}")
 
     def publish(self, records: object, position: object) -> None:
         self.published = True

@@ -81,7 +81,7 @@ async def started(shard: HeldShard) -> AsyncIterator[HeldShard]:
 
 def close_loops() -> None:
     """Closes the loop that Faust makes for a consumer of its own, which is never started."""
-    loops = [one for one in gc.get_objects() if isinstance(one, asyncio.AbstractEventLoop)]
+    loops = [one for one in gc.get_objects() if issubclass(type(one), asyncio.AbstractEventLoop)]  # may be a proxy
     for loop in loops:
         if not loop.is_running() and not loop.is_closed():
             loop.close()
@@ -303,7 +303,7 @@ def test_what_was_read_from_recreated_topics_is_neither_committed_nor_published(
     async def story() -> None:
         async with started(shard):
             await shard.take_over()
-            with pytest.raises(Conflict, match="made anew"):
+            with pytest.raises(Conflict, match="recreated"):
                 await shard.step([NOT_JSON])
 
     run(story)

@@ -121,7 +121,7 @@ def test_columns_that_a_form_needs_for_itself_and_groups_too_large_for_a_message
     path = folder / "table.yaml"
     path.write_text(path.read_text().replace("problem: {role: sensitive}", "count: {role: sensitive}"))
     faults = check("--table", folder).stderr
-    assert "columns.count: publishes 'count', as does publish.live.form: groups; rename one" in faults
+    assert "columns.count: publishes 'count', like publish.live.form: groups; rename one" in faults
     path.write_text(path.read_text().replace("count: {role: sensitive}", "problem: {role: sensitive}"))
     assert "limits.row_bytes_max: a message has to hold a QI group of 2k rows" in check("--table", folder).stderr
 

@@ -156,7 +156,7 @@ def test_what_was_applied_late_is_not_tried_once_more() -> None:
 def test_a_request_is_refused_while_a_snapshot_is_held_back_for_another_input_and_beyond_the_bound() -> None:
     meta = Meta(commit=5, topic_ids={"changes": "x"}, retried=((1, 1),) * (RETRIES_MAX - 1))
     assert objection_to_retry([5], "x", meta) == ""
-    assert "made anew" in objection_to_retry([5], "y", meta)
+    assert "recreated" in objection_to_retry([5], "y", meta)
     assert "reload --from-source topic" in objection_to_retry([5, 6], "x", meta)
     assert "held back" in objection_to_retry([5], "", Meta(commit=5, snapshot=Snapshot(since=0)))
 
@@ -217,7 +217,7 @@ def test_messages_are_tried_again_where_the_shard_can_do_it() -> None:
     assert answered(request, written_at=NOW - WAITING_SECONDS_MAX - 1) is None
     said = answered(Retry(SHARD, "r", NOW - 5, (3, 9), "another input"))
     assert isinstance(said, Refused)
-    assert "made anew" in said.why
+    assert "recreated" in said.why
 
 
 def test_the_end_of_a_snapshot_is_asked_for_by_its_first_offset_and_only_while_it_is_held_back() -> None:

@@ -123,7 +123,7 @@ def test_a_broker_that_gives_no_ids_is_not_held_to_any() -> None:
 
 def test_an_input_that_was_recreated_is_refused_and_the_mend_is_to_read_it() -> None:
     said = refusal(AT_FIVE, made_anew(CHANGES))
-    assert "made anew" in said
+    assert "recreated" in said
     assert remedies.reload("people") in said
 
 
@@ -159,7 +159,7 @@ def test_a_state_of_before_versions_were_told_is_not_taken_for_another_table_yam
 
 def test_a_table_that_began_anew_and_is_not_whole_is_nobodys() -> None:
     said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint=UNFINISHED))
-    assert "not whole" in said
+    assert "only in part" in said
     assert remedies.reload("people") in said
 
 
@@ -262,7 +262,7 @@ def test_a_shard_that_never_committed_may_be_taken_over() -> None:
     ("found", "says"),
     [
         (replace(LOOK_INPUT, shards=4), "had 2 partitions and has 4 now"),
-        (replace(LOOK_INPUT, topic_ids={"changes": "second"}), "made anew"),
+        (replace(LOOK_INPUT, topic_ids={"changes": "second"}), "recreated"),
         (replace(LOOK_INPUT, earliest=51), "expired"),
         (replace(LOOK_INPUT, end=49), "lost messages"),
     ],
@@ -288,7 +288,7 @@ def test_an_owner_at_work_is_not_taken_for_a_store_that_lost_commits() -> None:
 
 
 def test_an_owner_at_work_does_not_hide_that_the_input_is_another_one() -> None:
-    with pytest.raises(ShardRefused, match="made anew"):
+    with pytest.raises(ShardRefused, match="recreated"):
         looked(
             LOOK_AT_FIVE,
             replace(LOOK_AT_FIVE, commit=6),
