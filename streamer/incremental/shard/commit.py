@@ -9,8 +9,8 @@ the shard write.
 `perform` carries out what one `Ready` of the shard's machine asks for, in this order and in no other:
 
 1. **Check** that the topics are still those that the messages were read from; else nothing is stored (`Conflict`).
-2. **Store** the commit in one atomic call. The call compares the fence and the last commit's number, then writes rows, QI
-   groups, outbox and `meta`.
+2. **Store** the commit in one atomic call. The call compares the fence and the last commit's number, then writes rows,
+   QI groups, outbox and `meta`.
 3. **Publish** the records of the outbox and the position in one transaction.
 4. **Trim** the outbox by the commit's number, so that a call that arrives late removes nothing of a later commit.
 
@@ -50,8 +50,8 @@ from streamer.incremental.store.base import Store
 def perform(ready: Ready, store: Store, outlet: Outlet, shard_input: ShardInput) -> Performed | Unwritable:
     """Carries out steps 1 to 4 as far as they are asked for; `Unwritable`: a value cannot be stored, and nothing was.
 
-    Raises Fenced, Conflict, ServerUnreachable, ShardRefused. The caller cannot know which steps were done: it has to take
-    the shard over again.
+    Raises Fenced, Conflict, ServerUnreachable, ShardRefused. The caller cannot know which steps were done: it has to
+    take the shard over again.
     """
     began = perf_counter()
     if ready.commit is not None:
