@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from streamer.errors import ConfigError, ServerUnreachable
 from streamer.incremental.topics import topics_of
-from streamer.kafka.clients import limited, reaching
+from streamer.kafka.clients import limited
 from streamer.kafka.settings import CONFIG, VARIABLES
 from streamer.table.schema import ROWS
 
@@ -83,7 +83,9 @@ def _make_topics(kafka: str, table_name: str, form: str) -> None:
     client = Producer({"bootstrap.servers": kafka, "logger": limited("librdkafka")})
     deadline = monotonic() + START_SECONDS_MAX
     for name in (topic.name for topic in topics_of(table_name, form)):
-        with reaching(kafka):
+        try:
             while len(client.list_topics(name, timeout=START_SECONDS_MAX).topics[name].partitions) != SHARDS:
                 if monotonic() > deadline:
                     raise ServerUnreachable(f"the embedded broker did not make {name} within {START_SECONDS_MAX} s")
+        except KafkaException as error:
+            raise ServerUnreachable(f"the embedded broker answers {error.args[0].name()}") from None

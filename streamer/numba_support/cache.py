@@ -35,7 +35,7 @@ COMPILES = re.compile(
     rb" import [\w\s,(]*\b(compiled|inlined|part|inner|entry|switching|compile_for)\b",
     re.MULTILINE,
 )
-IMPORTS = re.compile(rb"^ *from streamer\.([\w.]+) import ", re.MULTILINE)
+IMPORTS = re.compile(rb"^ *from streamer\.([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 SETTINGS = ("BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 """numba's settings that change the machine code, and that numba's own cache does not distinguish."""
@@ -147,7 +147,9 @@ def _sources(package: Path) -> Iterator[bytes]:
     texts = {path.relative_to(package).as_posix(): path.read_bytes() for path in sorted(package.rglob("*.py"))}
     count = {name for name, text in texts.items() if COMPILES.search(text)}
     for name in [*count, *({"numba_support/jit.py"} & texts.keys())]:
-        count |= {module.decode().replace(".", "/") + ".py" for module in IMPORTS.findall(texts[name])}
+        for module, names in IMPORTS.findall(texts[name]):
+            path = module.decode().replace(".", "/")
+            count |= {f"{path}.py", *(f"{path}/{one}.py" for one in re.findall(r"\w+", names.decode()))}
     return (texts[name] for name in sorted(count & texts.keys()))
 
 

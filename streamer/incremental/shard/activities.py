@@ -319,7 +319,7 @@ class Activities:
         why, self.at = self._why, None
         if why == SAMPLE:
             self._say("warning", f"drift could not be looked for: {event.why}")
-            self._look = self._look.ended(self._seen(meta, self._look.seconds), self.drift)
+            self._look = self._look.ended(self._seen(meta, 0.0), self.drift)
         elif self._running is not None:
             self._running.fail()
             return self._end(self._running, meta, event.why)

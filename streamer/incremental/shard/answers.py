@@ -16,20 +16,21 @@ The rules of this file
 Which refused messages may be retried, that is, applied long after their place in the input:
 
 * Applying the message now must give the table that applying it at its place would have given. To know that, the input
-  is read from the first such message to the shard's `next`, once, in pieces. * Row changes of different rows do not
-  affect each other. So a row change may be applied late if no later message is about its row. If one is, the later one
-  stands: the older one is *superseded* and overwrites nothing. A changed primary key is about two rows. If later
-  messages do not say everything of both, or only modify the row, no one can say what would be right, and the message
-  stays refused. * A later message counts if it can be decoded now and was not skipped, even if it was refused for
-  another reason: a false positive costs a retry, a false negative would publish an old value. Messages of one request
-  do not supersede one another: they are applied in the order of the input. * A truncation supersedes everything before
-  it, in the input and, with several shards, in the source's order (`streamer.incremental.shard.truncations`). If
-  another shard read it, nothing below the `next` at which it took effect is retried: what came before it is superseded,
-  and of the rest no one can say where a replay would have to apply it. A row without a position in that log stays
-  refused, too. A statement (`where`) may have changed any row: what came before it stays refused. Statements and
-  truncations are never retried: they are about the rows as they were. * What is applied late is remembered for ever,
-  with the `next` at that time (`Meta.retried`, and the position): it is done once, and a replay does it again at the
-  same place.
+  is read from the first such message to the shard's `next`, once, in pieces.
+* Row changes of different rows do not affect each other. So a row change may be applied late if no later message is
+  about its row. If one is, the later one stands: the older one is *superseded* and overwrites nothing. A changed
+  primary key is about two rows. If later messages do not say everything of both, or only modify the row, no one can say
+  what would be right, and the message stays refused.
+* A later message counts if it can be decoded now and was not skipped, even if it was refused for another reason: a
+  false positive costs a retry, a false negative would publish an old value. Messages of one request do not supersede
+  one another: they are applied in the order of the input.
+* A truncation supersedes everything before it, in the input and, with several shards, in the source's order
+  (`streamer.incremental.shard.truncations`). If another shard read it, nothing below the `next` at which it took effect
+  is retried: what came before it is superseded, and of the rest no one can say where a replay would have to apply it. A
+  row without a position in that log stays refused, too. A statement (`where`) may have changed any row: what came
+  before it stays refused. Statements and truncations are never retried: they are about the rows as they were.
+* What is applied late is remembered for ever, with the `next` at that time (`Meta.retried`, and the position): it is
+  done once, and a replay does it again at the same place.
 """
 
 from __future__ import annotations

@@ -19,11 +19,13 @@ The rules of this file
   published now. Its letters are, with a position that has the store's commit and does not fit. So the first commit is
   one ahead of the output, like every other.
 
-| dies | store | output | what is next | |---|---|---|---| | before the first commit | old | old | a worker goes on as
-before, or another reload | | the same, letters of the former commit are out | old | old, another position | a worker
-refuses; another reload | | after a commit that is not the last | a part of the new | that or one release less | a
-worker refuses; another reload | | after the last commit, before it is published | new | one release less | a worker
-publishes it and reads on | | after it is published | new | new | a worker reads on |
+| dies | store | output | what is next |
+|---|---|---|---|
+| before the first commit | old | old | a worker goes on as before, or another reload |
+| the same, letters of the former commit are out | old | old, another position | a worker refuses; another reload |
+| after a commit, not the last | a part of the new | that or one release less | a worker refuses; another reload |
+| after the last commit, before it is published | new | one release less | a worker publishes it and reads on |
+| after it is published | new | new | a worker reads on |
 
 A reload may be repeated at any time: it begins from what it finds.
 """

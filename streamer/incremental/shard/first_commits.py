@@ -49,7 +49,7 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.preflight import checked, with_topics
+from streamer.incremental.shard.preflight import Digested, with_topics
 from streamer.incremental.store.base import UNFINISHED, Commit, Meta, State
 from streamer.incremental.topics import OUTPUTS, outputs_of
 from streamer.table.arrays import Ints
@@ -366,8 +366,9 @@ def whole_table(
     those that `meta` was written with.
     """
     cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))
-    groups = checked(sorted(qi_groups.items()), table, shard, meta)
+    groups = Digested(sorted(qi_groups.items()))
     outbox, _ = _upserts(Changelog(table, shard), ((n, state, cells.get(n, ())) for n, state in groups))
+    groups.check(table, shard, meta)
     if input_state.live_begun:
         there = {row.key for row in outbox}
         outbox += [e for e in waiting if e.topic in OUTPUTS and e.value is None and e.key not in there]

@@ -253,9 +253,10 @@ class Machine:
         if state is None:
             self._engine = Engine(self.table, self.shard, shards, secret, gathers)
         else:
-            qi_groups = preflight.checked(state.kept.qi_groups, self.table, self.shard, self.meta)
+            qi_groups = preflight.Digested(state.kept.qi_groups)
             kept = replace(state.kept, qi_groups=qi_groups)
             self._engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
+            qi_groups.check(self.table, self.shard, self.meta)
         return self._go_on()
 
     def _at_last_commit(self, state: State | None) -> State | None:

@@ -199,20 +199,26 @@ def first_meta(table: Table, input_state: InputState) -> Meta:
     return Meta(shards=input_state.shards, fingerprint=table.fingerprint, topic_ids=dict(input_state.topic_ids))
 
 
-def checked(
-    qi_groups: Iterable[tuple[int, QIGroupState]], table: Table, shard: int, meta: Meta
-) -> Iterator[tuple[int, QIGroupState]]:
-    """The same QI groups. Raises ShardRefused at their end if they are not all that `meta` was written with.
+class Digested:
+    """QI groups by number as a store hands them out, once.
 
     If a QI group is lost together with everything that names it, the rest fits together, and no one would ever remove
-    its published rows.
+    its published rows. The digest is compared after the whole table is loaded: what another owner wrote meanwhile is
+    found first, and is a Conflict.
     """
-    digest = 0
-    for number, state in qi_groups:
-        digest += group_hash(number, PublishedGroup(state.lo, state.hi, state.slots))
-        yield number, state
-    if digest & DIGEST_MASK != meta.digest:
-        raise ShardRefused(
-            f"shard {shard} of {table.name}: the QI groups in the store are not those of commit {meta.commit}; "
-            f"{remedies.reload(table.name)}"
-        )
+
+    def __init__(self, qi_groups: Iterable[tuple[int, QIGroupState]]) -> None:
+        self._qi_groups, self._digest = qi_groups, 0
+
+    def __iter__(self) -> Iterator[tuple[int, QIGroupState]]:
+        for number, state in self._qi_groups:
+            self._digest += group_hash(number, PublishedGroup(state.lo, state.hi, state.slots))
+            yield number, state
+
+    def check(self, table: Table, shard: int, meta: Meta) -> None:
+        """Raises ShardRefused if these were not all the QI groups that `meta` was written with."""
+        if self._digest & DIGEST_MASK != meta.digest:
+            raise ShardRefused(
+                f"shard {shard} of {table.name}: the QI groups in the store are not those of commit {meta.commit}; "
+                f"{remedies.reload(table.name)}"
+            )

@@ -3,16 +3,17 @@
 The rules of this file
 ----------------------
 * It begins with a row that a snapshot has read, in a shard that has never formed a QI group: nothing is published then,
-  and whatever rows the shard has are pending. In all other shards such rows are upserts, like any other. * Other
-  messages are applied to the rows that are held back, in order: rows that are read again replace themselves by key;
-  changes, deletions and statements are in the first release. Refused rows become dead letters at once, and every
-  message is counted. * A snapshot of whole tables is read before any change. So a captured change in the same partition
-  ends it, and is the first message after the release. Without one, the last row of the table ends it, in whatever
-  partition that lies. Other partitions, and connectors that read in chunks, may be late, so it must be quiet for
-  SETTLED_SECONDS at the end of the input. * A snapshot between changes has no last row, and no change ends it: it ends
-  after QUIET_SECONDS without a row of it. * An operator can end it at any time (`streamer end-snapshot`). What comes
-  later is upserts: to end too early widens intervals, and does nothing else. Nothing but these ends it, so `status`
-  says what is waited for.
+  and whatever rows the shard has are pending. In all other shards such rows are upserts, like any other.
+* Other messages are applied to the rows that are held back, in order: rows that are read again replace themselves by
+  key; changes, deletions and statements are in the first release. Refused rows become dead letters at once, and every
+  message is counted.
+* A snapshot of whole tables is read before any change. So a captured change in the same partition ends it, and is the
+  first message after the release. Without one, the last row of the table ends it, in whatever partition that lies.
+  Other partitions, and connectors that read in chunks, may be late, so it must be quiet for SETTLED_SECONDS at the end
+  of the input.
+* A snapshot between changes has no last row, and no change ends it: it ends after QUIET_SECONDS without a row of it.
+* An operator can end it at any time (`streamer end-snapshot`). What comes later is upserts: to end too early widens
+  intervals, and does nothing else. Nothing but these ends it, so `status` says what is waited for.
 """
 
 from __future__ import annotations

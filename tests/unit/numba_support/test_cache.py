@@ -117,6 +117,17 @@ def test_a_folder_that_is_named_is_used_and_packages_share_it_without_loss(
     assert Path(theirs).is_dir()
 
 
+@pytest.mark.parametrize("names", ["constants", "other, constants", "(\n    constants,\n)"])
+def test_a_module_that_is_imported_by_its_name_counts_its_constants_are_compiled_in(package: Path, names: str) -> None:
+    (package / "inner" / "callee.py").write_text(
+        f"from streamer.numba_support.jit import part\nfrom streamer.inner import {names}\n"
+    )
+    (package / "inner" / "constants.py").write_text("LIMIT = 1\n")
+    before = folder_for(package)
+    (package / "inner" / "constants.py").write_text("LIMIT = 2\n")
+    assert folder_for(package) != before
+
+
 def test_a_set_is_there_once_it_is_marked_until_the_sources_change(package: Path) -> None:
     assert not is_there("a set")
     mark("a set")

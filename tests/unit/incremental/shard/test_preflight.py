@@ -17,7 +17,7 @@ from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import (
     Consistency,
-    checked,
+    Digested,
     compare,
     first_meta,
     to_say_again,
@@ -321,7 +321,9 @@ def meta_of(groups: dict[int, QIGroupState]) -> Meta:
 
 
 def check(groups: dict[int, QIGroupState], meta: Meta) -> None:
-    assert dict(checked(iter(groups.items()), PEOPLE, 3, meta)) == groups
+    digested = Digested(iter(groups.items()))
+    assert dict(digested) == groups
+    digested.check(PEOPLE, 3, meta)
 
 
 def test_what_was_published_is_handed_on_in_any_order() -> None:
