@@ -1,12 +1,14 @@
 """A recoding as the table that is published, with the columns, types and texts of the live changelog.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * The columns are `published_columns`; QI groups are numbered from 1 and named as those of shard 0.
 * Rows are sorted by QI group, then by their kept values. So the order says nothing about whose row is where: rows that
   publish the same are interchangeable. Suppressed rows are left out.
 * A lossy join (Tong et al. 2010, section 3.2) is two such tables: the rows' own cells by QI group, and the kept values
   by QI group and individual. An individual's number is valid within its QI group only.
-* What many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text."""
+* What many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text.
+"""
 
 from __future__ import annotations
 

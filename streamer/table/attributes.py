@@ -1,12 +1,14 @@
 """The geometry of one quasi-identifier: what its codes mean, which of them are one cell, and how a cell is published.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * A numeric quasi-identifier is kept as an int64 *code* and published as a run of *cells*, which start at domain[0]; the
-  last one is clipped at domain[1]: - with a `step` (integers: 1) a code counts steps from domain[0], and a cell has
-  grid / step codes. A cell is {lo, lo+step, ..., lo+grid-step}; a published interval is closed; - without a step
-  (decimals) a cell is [lo, lo+grid), the last one closed; a code is the number of the cell times `FINENESS` plus the
-  position within the cell, which only similarity and order use. The exact text of the value is kept besides. A
-  published interval is given by its edges.
+  last one is clipped at domain[1]:
+  - with a `step` (integers: 1) a code counts steps from domain[0], and a cell has grid / step codes. A cell is
+    {lo, lo+step, ..., lo+grid-step}; a published interval is closed;
+  - without a step (decimals) a cell is [lo, lo+grid), the last one closed; a code is the number of the cell times
+    `FINENESS` plus the position within the cell, which only similarity and order use. The exact text of the value is
+    kept besides. A published interval is given by its edges.
 * A temporal quasi-identifier (a date, a timestamp) is kept as an int64 code, too, which gives the value back. Its cells
   are those of the calendar (`streamer.table.calendar`), and its published interval is a pair of ISO texts. Lengths are
   counted in cells: January is as long as February, and a clipped cell as long as the others. So NCP, similarities and
@@ -44,6 +46,12 @@ class NumericAttribute:
         """Digits after the point that the ends of published intervals may have."""
         numbers = (*self.domain, self.grid, self.step or self.grid)
         return max(0, *(-int(number.normalize().as_tuple().exponent) for number in numbers))
+
+    @property
+    def scale(self) -> int:
+        """The same as the numbers are written: 0.50 has 2. Published schemas declare it."""
+        numbers = (*self.domain, self.grid, self.step or self.grid)
+        return max(0, *(-int(number.as_tuple().exponent) for number in numbers))
 
     @property
     def whole_digits(self) -> int:

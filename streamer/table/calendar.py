@@ -1,6 +1,7 @@
 """A domain of dates or times, cut into cells of the calendar.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * A cell is a number of months or years, as long as these are in the calendar; or of days, hours or minutes, by the
   clock, of which every day has 24 hours.
 * Cells are counted from the domain's first moment, which is the start of a unit of the grid: the first of a month or of

@@ -1,6 +1,7 @@
 """Rows of people -> codes, and back.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
   without a step, the text of the individual, and which quasi-identifiers are null. The code of a null is that of the
   value it counts as. Columns that table.yaml does not name are ignored.

@@ -1,6 +1,7 @@
 """A whole table of people as columns of numbers, for algorithms that anonymize it at once, and for measures.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * Everything is a code: quasi-identifiers as in `streamer.table.encode`, individuals and sensitive values as numbers
   from 0 in the order of their texts.
 * The order of rows, codes finer than a cell, and the names behind individuals' numbers must not decide what is

@@ -1,6 +1,7 @@
 """What the texts of a source mean: words for nulls, and dates and numbers as people write them.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * A value that is one of a column's `na` words is a null, in files, messages and DataFrames alike, also in the key or
   the individual. Words are compared exactly: blanks and capitals count. But in a column of numbers a word that is a
   number is that number in every form (`999`, `999.0`, a JSON number, a float), and in a column of dates or timestamps a

@@ -1,6 +1,7 @@
 """The published table as a DataFrame: exactly what was published, in types to compute with.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * table.yaml alone decides the types of the columns that publish the box, so they never change. A category is a str. An
   interval is int64 if all possible ends are whole and fit; float64 if all have at most `FLOAT_DIGITS` digits, because
   then the shortest decimal of a float is the published text; else object, holding Decimal. Dates are datetime64 in

@@ -1,6 +1,7 @@
 """The published row: its columns, its key and its bytes, and what all forms of publication share.
 
-The rules of this file ----------------------
+The rules of this file
+----------------------
 * The key of a published row is `{"qi_group":"0-17","slot":3}`: shard, number of the QI group, slot; a source key is
   never published. A key is always the same bytes, because a compacted topic keeps one record per key, by bytes.
 * The value is flat JSON in the order of `published_columns`: numbers, dates and timestamps as the two ends of an
@@ -126,7 +127,7 @@ def _longest_text(attribute: Attribute) -> int:
         return max(len(msgspec.json.encode(label)) for label in attribute.hierarchy.interval_of)
     if isinstance(attribute, TemporalAttribute):  # the domain may begin or end with microseconds
         return 2 * (len('""') + len(attribute.calendar.clock.example) + len(".000000"))
-    return 2 * (len("-") + attribute.whole_digits + len(".") + attribute.places)
+    return 2 * (len("-") + attribute.whole_digits + len(".") + attribute.scale)
 
 
 def parse_qi_group(name: str) -> tuple[int, int]:

@@ -137,7 +137,7 @@ def _box_columns(attribute: Attribute) -> list[PublishedColumn]:
         raise ConfigError(f"columns.{attribute.name}: its type has no counterpart on the other side")
     if attribute.integer:
         return [PublishedColumn(name, INTEGER) for name in shown]
-    whole, scale = attribute.whole_digits, attribute.places
+    whole, scale = attribute.whole_digits, attribute.scale
     return [PublishedColumn(name, DECIMAL, whole_digits=whole, scale=scale) for name in shown]
 
 
