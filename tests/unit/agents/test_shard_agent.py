@@ -79,10 +79,14 @@ async def started(shard: HeldShard) -> AsyncIterator[HeldShard]:
         close_loops()
 
 
+def alive(kind: type[Any]) -> list[Any]:
+    """All objects of a class. `isinstance` would ask a weak proxy for the class of what it stood for, and raise."""
+    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+
+
 def close_loops() -> None:
     """Closes the loop that Faust makes for a consumer of its own, which is never started."""
-    loops = [one for one in gc.get_objects() if issubclass(type(one), asyncio.AbstractEventLoop)]  # may be a proxy
-    for loop in loops:
+    for loop in alive(asyncio.AbstractEventLoop):
         if not loop.is_running() and not loop.is_closed():
             loop.close()
 
@@ -128,15 +132,13 @@ def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
 def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
     """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
     tables: list[weakref.ref[Any]] = []
-    old = {id(one) for one in gc.get_objects() if isinstance(one, Engine)}
+    old = {id(one) for one in alive(Engine)}
     shard = held(NoKafka())
 
     async def story() -> None:
         async with started(shard):
             await shard.take_over()
-            tables.extend(
-                weakref.ref(one) for one in gc.get_objects() if isinstance(one, Engine) and id(one) not in old
-            )
+            tables.extend(weakref.ref(one) for one in alive(Engine) if id(one) not in old)
 
     gc.disable()
     try:
