@@ -9,7 +9,6 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,11 +35,11 @@ class KafkaControl:
         """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""
         return placed_in(self._values(), self._kafka.shard)
 
-    def _values(self) -> Iterator[bytes]:
+    def _values(self) -> list[bytes]:
         with self._kafka.failures("reading the control topic", READ_RIGHT, CONTROL), self._kafka.consumer() as consumer:
             first, end = self._kafka.watermarks(consumer, CONTROL)
             records = self._kafka.records(consumer, CONTROL, first) if first < end else ()
-            yield from (value for value in (record.value() for record in records) if value is not None)
+            return [value for record in records if (value := record.value()) is not None]
 
 
 @dataclass(frozen=True, slots=True)

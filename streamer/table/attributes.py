@@ -18,6 +18,7 @@ The rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -26,6 +27,11 @@ from streamer.errors import ConfigError
 from streamer.table.calendar import CalendarCells, levels_of_calendar
 from streamer.table.hierarchy import DoublingLevels, Hierarchy, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis
+
+
+def _places(numbers: Iterable[Decimal]) -> int:
+    """The most digits after the point with which one of these is written."""
+    return max(0, *(-int(number.as_tuple().exponent) for number in numbers))
 
 
 @dataclass(frozen=True)
@@ -44,14 +50,16 @@ class NumericAttribute:
     @property
     def places(self) -> int:
         """Digits after the point that the ends of published intervals may have."""
-        numbers = (*self.domain, self.grid, self.step or self.grid)
-        return max(0, *(-int(number.normalize().as_tuple().exponent) for number in numbers))
+        return _places([number.normalize() for number in self._numbers])
 
     @property
     def scale(self) -> int:
         """The same as the numbers are written: 0.50 has 2. Published schemas declare it."""
-        numbers = (*self.domain, self.grid, self.step or self.grid)
-        return max(0, *(-int(number.as_tuple().exponent) for number in numbers))
+        return _places(self._numbers)
+
+    @property
+    def _numbers(self) -> tuple[Decimal, ...]:
+        return (*self.domain, self.grid, self.step or self.grid)
 
     @property
     def whole_digits(self) -> int:
