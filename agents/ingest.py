@@ -9,7 +9,10 @@ The rules of this file
 * After any error there is one way back: a new take-over of the shard, after a pause.
 * A shard that another worker has taken (`Fenced`) is dropped. If Kafka still assigns it to us after a while, the
   process ends: only after a new start does Kafka assign it again.
-* An error that no retry repairs (table, topics and state do not fit together, a law is violated) ends the process.
+* A shard with an error that no retry repairs (table, topics and state do not fit together, a law is violated) is taken
+  over once more, as the reason may be past. If that fails, too, it is refused: its table is dropped, its partition is
+  paused, and the other shards are served on. It is tried again when its topics, its state in Redis or its requests
+  have changed, and now and then. If all shards of the worker are refused, the process ends.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic, time
 from typing import Any
 
@@ -38,14 +42,14 @@ from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreach
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import address_of, connect, require_durable
+from streamer.incremental.store.redis_server import address_of, connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
+from streamer.kafka.clients import require_answer
 from streamer.kafka.control import ControlReader
-from streamer.kafka.diagnose import require_access
 from streamer.kafka.errors import READ_RIGHT, Right, refused_to_shard
 from streamer.kafka.outlet import KafkaOutlet
-from streamer.kafka.settings import TokenEndpoint, servers_of
+from streamer.kafka.settings import TokenEndpoint
 from streamer.kafka.shard_input import KafkaInput, kafka_topics
 from streamer.worker.settings import WorkerSettings
 
@@ -169,7 +173,8 @@ class InputReader:
             found = await self.consumer.getmany(topic_partition, timeout_ms=timeout_ms, max_records=messages_max)
         except KafkaError as error:
             raise failure_of(f"reading {self._topic}", error, self._topic) from None
-        return [Message(record.offset, record.key, record.value) for record in found.get(topic_partition, ())]
+        records = found.get(topic_partition, ())
+        return [Message(one.offset, one.key, one.value, max(0, one.timestamp or 0)) for one in records]
 
     async def commit_group_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits offsets of the consumer group, from which tools compute the lag; they are never read back."""
@@ -196,6 +201,16 @@ def _size(messages: Iterable[Message]) -> int:
 BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
 END_OF_STEP_SECONDS_MAX = 2.0
 """How long a revoked shard may take to end its step; the next owner publishes the rest."""
+
+ASKED_AGAIN_SECONDS = 1.0
+"""Before a shard is taken over once more that would be refused."""
+
+BELIEVED_SECONDS = 60.0
+"""How long a shard is served until an error that would refuse it counts as the first one again."""
+
+REFUSED_LOOK_SECONDS, REFUSED_RETRY_SECONDS, REFUSED_RETRY_SHARE = 3.0, 60.0, 10
+"""How often a refused shard is looked at for changes. Without one it is tried again after a while: after so many times
+as long as the last try took, at least, as the other shards have to share the processor with it."""
 
 PAUSE_SECONDS = 0.05
 """Between two looks whether a shard may read again."""
@@ -249,7 +264,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Raises at once what no shard could work with: a Redis that may lose data, missing topics, no server."""
         self._checking = True
         try:
-            require_access(servers_of(self._settings.kafka))
+            connect_now(self._settings.redis)
+            require_answer(self._settings.kafka)
             require_durable(self._redis, stated=self._table.durability_stated or self._settings.embedded)
             state = self._input_of(0).state()
             log_start(self._settings, address_of(self._redis), state.shards)
@@ -322,20 +338,18 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     async def _serve(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         """Takes the shard over and reads until it is lost; after an error, takes it over again."""
-        pause, failure = BACKOFF_FIRST_SECONDS, None
+        pause, doubted = BACKOFF_FIRST_SECONDS, -1  # doubted: the offset at which an error would refuse the shard
         await shard.start(self._app)
-        while not shard.loss and failure is None:
+        while not shard.loss:
+            began, failure = monotonic(), None
             try:
                 await self._take_over(topic_partition, shard)
+                taken = monotonic()
                 while not shard.loss:
                     idle = await self._read_on(topic_partition, shard)
                     pause = BACKOFF_FIRST_SECONDS
-                    shard.metrics.goes_on()
-                    if shard.refusal_reported and not idle:
-                        shard.refusal_reported = False
-                        await asyncio.to_thread(self._report_refusal, shard.number, None)
-                    if not shard.loss:
-                        await shard.between(idle)
+                    doubted = -1 if monotonic() - taken > BELIEVED_SECONDS else doubted
+                    await self._go_on(shard, idle)
             except Fenced as error:
                 if not shard.loss:  # else it was revoked, and no one has fenced us
                     log.warning("Fenced: %s", error)
@@ -343,19 +357,74 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 shard.lose(str(error))
             except (ServerUnreachable, Conflict) as error:
                 log.warning("%s: %s; taken over again in %.1f s", type(error).__name__, error, pause)
-                shard.metrics.failed(str(error))
-                if isinstance(error, RegistryUnreachable):  # `status` does not ask the registry by itself
-                    shard.refusal_reported = True
-                    await asyncio.to_thread(self._report_refusal, shard.number, error)
+                await self._report_outage(shard, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_LAST_SECONDS)
             except StreamerError as error:
                 failure = error
             except Exception as error:
                 failure = unexpected(shard.name, error)
-        if failure is not None:  # outside the handlers: a crash is logged with the error being handled, and its text
-            await asyncio.to_thread(self._report_refusal, shard.number, failure)
+            if failure is None:
+                continue
+            # outside the handlers: a crash is logged with the error being handled, and its text
+            if not shard.refused and doubted != shard.meta.next:
+                doubted = shard.meta.next
+                log.warning("%s; taken over once more in %.1f s, to be sure", failure, ASKED_AGAIN_SECONDS)
+                shard.metrics.failed(str(failure))
+                await asyncio.sleep(ASKED_AGAIN_SECONDS)
+            elif shard.loss or not await self._refuse(topic_partition, shard, failure):
+                return
+            else:
+                patience = max(REFUSED_RETRY_SECONDS, REFUSED_RETRY_SHARE * (monotonic() - began))
+                await self._until_changed(shard, patience)
+
+    async def _go_on(self, shard: HeldShard, idle: bool) -> None:
+        """Does what is due between two batches of a shard that is served. idle: there was no message."""
+        shard.metrics.goes_on()
+        shard.refused = ""
+        if shard.refusal_reported and not idle:
+            shard.refusal_reported = False
+            await asyncio.to_thread(self._report_refusal, shard.number, None)
+        if not shard.loss:
+            await shard.between(idle)
+
+    async def _report_outage(self, shard: HeldShard, error: StreamerError) -> None:
+        shard.metrics.failed(str(error))
+        if isinstance(error, RegistryUnreachable):  # `status` does not ask the registry by itself
+            shard.refusal_reported = True
+            await asyncio.to_thread(self._report_refusal, shard.number, error)
+
+    # -- a refused shard ------------------------------------------------------------------------------------------
+
+    async def _refuse(self, topic_partition: TopicPartition, shard: HeldShard, failure: StreamerError) -> bool:
+        """Drops a shard that cannot be served; whether the worker goes on, as it has others."""
+        is_news = shard.refused != str(failure)
+        self.reader.hold(topic_partition)
+        await shard.refuse(str(failure))
+        await asyncio.to_thread(self._report_refusal, shard.number, failure)
+        if shard.loss:
+            return False
+        if all(one.refused for one in self._held.values()):
             await self._fail(failure)
+            return False
+        if is_news:
+            log.error("%s is refused, and tried again when something has changed: %s", shard.name, failure)
+        return True
+
+    async def _until_changed(self, shard: HeldShard, seconds_max: float) -> None:
+        """Waits until something has changed on which a refusal may depend, but not longer than so many seconds."""
+        until, before = monotonic() + seconds_max, await self._surroundings(shard)
+        while not shard.loss and monotonic() < until:
+            await asyncio.sleep(REFUSED_LOOK_SECONDS)
+            if not shard.loss and await self._surroundings(shard) != before:
+                log.info("%s: something has changed: it is tried again", shard.name)
+                return
+
+    async def _surroundings(self, shard: HeldShard) -> object:
+        lookups = RedisLookups(self._redis, self._table.name, shard.number)
+        return await shard.surroundings(
+            lambda: (lookups.meta(), lookups.sizes(), replace(lookups.custody(), refusal=None))
+        )
 
     # For `status`, in Redis. If Redis does not take it, only the log has it, and nothing is lost.
 

@@ -19,7 +19,7 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -125,6 +125,8 @@ class HeldShard:
         """When this worker, or one before it, took the shard over first."""
         self.refusal_reported = False
         """Whether Redis says that we cannot go on with the shard for now."""
+        self.refused = ""
+        """Why it is not served, although it is ours; "" if it is, or is being taken over."""
         self.task: asyncio.Future[None] | None = None
         """The task that serves the shard."""
         self.metrics = metrics or ShardMetrics()
@@ -134,7 +136,7 @@ class HeldShard:
         secret = secrets.token_bytes(SECRET_BYTES)
         self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock)
         self._servers = Servers(store, outlet, shard_input, shared.schemas)
-        self.thread = ShardThread(number, self.name, compute_lock)
+        self.thread = ShardThread(number, self.name, compute_lock, lambda: self.is_compiled)
         self.facts = events.Facts(Phase.IDLE.value, Meta())
         """The shard after its last step."""
         self._failure: StreamerError | None = None
@@ -143,6 +145,11 @@ class HeldShard:
         self._posting: asyncio.Future[None] | None = None
         self._listening = _Listening()
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the core is compiled, or never will be."""
+        return is_warm(self.table)
 
     # -- its agent ------------------------------------------------------------------------------------------------
 
@@ -241,8 +248,12 @@ class HeldShard:
             holds = f"{machine.engine.n_rows} rows, {machine.engine.n_qi_groups} QI groups"
         seconds = monotonic() - began
         log.info("%s taken over: next %d, commit %d, %s, %.2f s", self.name, offset, commit, holds, seconds)
-        if machine.standing is Consistency.EMPTIED:
-            log.warning("%s: the output was recreated; the whole table was published into it as release 1", self.name)
+        if machine.standing is Consistency.INCOMPLETE:
+            log.warning(
+                "%s: the output was recreated or had lost records; the whole table was published into it as release %d",
+                self.name,
+                machine.meta.release,
+            )
         if machine.replays_to is not None:
             log.warning(
                 "%s: the store has lost commits; the input is read again from %d to %d, publishing nothing",
@@ -271,10 +282,10 @@ class HeldShard:
         return drive(self._machine, event, self._servers)
 
     def _check_topics(self) -> None:
-        """Raises Conflict if a topic was recreated."""
+        """Raises Conflict if a topic was recreated, or has lost its end."""
         try:
             self._input.ask()
-            self._input.check(POSITIONS)
+            self._input.check(self._machine.meta, POSITIONS)
         except StreamerError:
             self._machine.handle(events.Failed())
             raise
@@ -318,7 +329,7 @@ class HeldShard:
 
     def _count(self, report: StepReport, before: Meta, seconds: float) -> None:
         """Counts what a step did, and logs its faults and rare events."""
-        meta, rows, pending = self.meta, self.facts.sizes.get("rows", 0), self.facts.sizes.get("pending", 0)
+        meta, rows = self.meta, self.facts.sizes.get("rows", 0)
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
         late = len(meta.retried) > len(before.retried) and not report.counts.messages
@@ -326,7 +337,7 @@ class HeldShard:
             self.metrics.step(report)
         for ended in meta.rebuilds:
             if ended not in before.rebuilds:
-                self.metrics.rebuilt(ended, rows - pending)
+                self.metrics.rebuilt(ended)
         if meta.truncations > before.truncations:
             log.warning(
                 "%s: the source has truncated the table: what came before is removed; %d rows came later, %d records "
@@ -375,7 +386,7 @@ class HeldShard:
                 await self.handle(events.Tick(time(), monotonic(), idle, self.held_since, secrets.randbits(64)))
             ).wake
         why = self._machine.wants_region if self._job is None else ""
-        if not why or (why == SAMPLE and not is_warm(self.table)):
+        if not why or (why == SAMPLE and not self.is_compiled):
             return
         anonymizer = self._shared.anonymizer
         if anonymizer.is_ready() and anonymizer.throttle.begins(self):
@@ -424,6 +435,30 @@ class HeldShard:
             log_minute(
                 self.name, self.metrics.done_unlogged(), {**self.facts.sizes, "lag": max(0, end - self.meta.next)}
             )
+
+    # -- a refused shard ------------------------------------------------------------------------------------------
+
+    async def refuse(self, why: str) -> None:
+        """Drops the table: the shard cannot be served until it is taken over again."""
+        self._abandon_job()
+        if self._machine.phase not in (Phase.IDLE, Phase.REFUSED):
+            await self.thread.run(partial(self._machine.handle, events.Failed()), STEP_SECONDS_MAX)
+        self.refused, self.taken_over = why, False
+        self.facts = events.Facts(Phase.REFUSED.value, self.meta)
+        self.metrics.goes_on()  # the refusal says it
+
+    async def surroundings(self, stored: Callable[[], object]) -> object:
+        """On what a refusal may depend: the topics, the requests, and what `stored` returns; to be compared."""
+        try:
+            return await self.thread.run(lambda: (self._input.topics(), self._heard(), stored()), STEP_SECONDS_MAX)
+        except StreamerError as error:
+            return str(error)
+
+    def _heard(self) -> int:
+        """The end of the shard's requests."""
+        news = self._shared.news.since(self.number, self._listening.offset).result()
+        self._listening = _Listening(news.next)
+        return news.next
 
     # -- the end --------------------------------------------------------------------------------------------------
 

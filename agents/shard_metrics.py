@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.base import REMEMBERED, Progress
+from streamer.incremental.store.base import Progress
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of a histogram of durations, in seconds."""
@@ -51,7 +51,6 @@ class ShardMetrics:
     take_overs: int = 0
     fenced: int = 0
     rebuilds: Counter[str] = field(default_factory=Counter)  # by how they ended
-    rows_rebuilt: dict[str, int] = field(default_factory=dict)  # rows published when a rebuild ended, by its id
     taken_at: float | None = None  # the first take-over of the present assignment
     committed_at: float | None = None
     pending_since: float | None = None  # since when it has pending rows
@@ -91,14 +90,10 @@ class ShardMetrics:
         self.error_since = monotonic() if self.error_since is None else self.error_since
         self.error = error
 
-    def rebuilt(self, ended: Progress, rows: int) -> None:
-        """Counts a rebuild that ended, with the rows published then. An answer to a request is no rebuild."""
-        if ended.is_answer:
-            return
-        self.rebuilds[ended.state] += 1
-        self.rows_rebuilt[ended.rebuild.id] = rows
-        if len(self.rows_rebuilt) > REMEMBERED:
-            del self.rows_rebuilt[next(iter(self.rows_rebuilt))]
+    def rebuilt(self, ended: Progress) -> None:
+        """Counts a rebuild that ended. An answer to a request is no rebuild."""
+        if not ended.is_answer:
+            self.rebuilds[ended.state] += 1
 
     def has_pending(self, rows: int) -> None:
         """Notes how many rows are pending now."""

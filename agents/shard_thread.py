@@ -3,6 +3,7 @@
 The rules of this file
 ----------------------
 * A limit counts computing and waiting for Redis and Kafka, not waiting for the compute lock while other shards compute.
+  It begins when the core is compiled: before, a call takes a hundred times as long, and compiling takes its processor.
 * A call that exceeds its limit cannot be cancelled, and what it still does is unknown: the process ends, and a
   supervisor starts it again.
 * Errors that are not ours may quote people's values: only their class and their place in the code leave this file.
@@ -117,11 +118,17 @@ class _Call(NamedTuple):
     result: Future[Any]
 
 
+COMPILED_LOOK_SECONDS = 1.0
+"""How often it is looked whether the core is compiled, while a call runs."""
+
+
 class ShardThread:
     """Runs one shard's calls in order; used from the worker's event loop. number: the shard's; name: for messages."""
 
-    def __init__(self, number: int, name: str, compute_lock: ComputeLock) -> None:
-        self._name, self._lock = name, compute_lock
+    def __init__(
+        self, number: int, name: str, compute_lock: ComputeLock, is_compiled: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._name, self._lock, self._is_compiled = name, compute_lock, is_compiled
         self._cpu: Cpu | None = None
         self._executor = ThreadPoolExecutor(1, f"shard-{number}", initializer=self._begin)
         self._call: _Call | None = None
@@ -141,9 +148,8 @@ class ShardThread:
 
     @property
     def busy_seconds(self) -> float:
-        """How long the call that is running has computed or waited for Redis or Kafka; 0 if none is."""
-        call = self._running
-        return 0.0 if call is None else self._seconds_spent(call)
+        """How long the call that is running has computed or waited for Redis or Kafka since the core is compiled."""
+        return 0.0 if self._running is None else self._seconds_spent()
 
     @property
     def computing_seconds(self) -> float:
@@ -160,8 +166,13 @@ class ShardThread:
     def _cpu_seconds(self) -> float:
         return self._cpu.seconds if self._cpu is not None else 0.0
 
-    def _seconds_spent(self, call: _Call) -> float:
-        return monotonic() - call.began - (self._lock.seconds_waited - call.waited)
+    def _seconds_spent(self) -> float:
+        """How long the last call has run, by what its limit counts."""
+        if self._call is None:
+            return 0.0
+        if not self._is_compiled():
+            self._call = self._call._replace(began=monotonic(), waited=self._lock.seconds_waited)
+        return monotonic() - self._call.began - (self._lock.seconds_waited - self._call.waited)
 
     async def run(self, work: Callable[[], Result], seconds_max: float) -> Result:
         """What `work` returns. Raises StreamerError only."""
@@ -171,11 +182,11 @@ class ShardThread:
         done: asyncio.Future[Result] = asyncio.wrap_future(call.result)
         try:
             while not done.done():
-                left = seconds_max - self._seconds_spent(call)
+                left = seconds_max - self._seconds_spent()
                 if left <= 0:
                     end_process(EXIT_HUNG, f"{self._name}: a call did not end within {seconds_max:.0f} s")
                     raise TimeoutError
-                await asyncio.wait([done], timeout=left)
+                await asyncio.wait([done], timeout=min(left, COMPILED_LOOK_SECONDS))
             return done.result()
         except StreamerError:
             raise

@@ -89,15 +89,16 @@ def of_size(n: int, price: float, region_rows_max: int | None) -> dict[str, Any]
     turns = TURNS_OF_MANY_ROWS if n >= MANY_ROWS else TURNS
     told = [estimated(engine, turn, region_rows_max or SAMPLE_ROWS) for turn in range(turns)]
     rebuilt = rebuild(engine, region_rows_max or region_rows(engine.table, ALGORITHM, engine.n_rows))
+    cells = engine.n_rows * engine.table.space.d
     return {
         "rows": engine.n_rows,
         "repair": price,
         "drift": round(truth, 3),
         "drift_estimated": [round(one, 3) for one in told],
         "drift_error_most": round(max(abs(one / truth - 1) for one in told), 3),
-        "ncp_before": round(now / engine.n_rows, 4),
-        "ncp_after": round(rebuilt["loss"] / engine.n_rows, 4),
-        "ncp_one_run": round(fresh / engine.n_rows, 4),
+        "ncp_before": round(now / cells, 4),
+        "ncp_after": round(rebuilt["loss"] / cells, 4),
+        "ncp_one_run": round(fresh / cells, 4),
         "regions_cost": round(rebuilt["loss"] / fresh - 1, 4),
         "published_again": round(rebuilt["again"] / engine.n_rows, 3),
         "of_what_changes_published": round(rebuilt["again"] / records, 3),

@@ -69,6 +69,8 @@ class Nowhere:
 
     def fence(self) -> None: ...
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> Position | None:
         return self._position
 

@@ -32,7 +32,7 @@ def warm_in_background(table: Table, niceness: int = NICENESS) -> int | None:
     if never_compiled() or is_there(name):
         return None
     if not folder():
-        _warn("machine code can be kept nowhere; name a folder of your own by NUMBA_CACHE_DIR")
+        _warn("machine code can be kept nowhere; name a folder of your own by NUMBA_CACHE_DIR, writable by no one else")
         return None
     if is_being_made(name):
         return None

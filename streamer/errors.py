@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from numbers import Integral, Real
 
 EXIT_OK, EXIT_LAW, EXIT_USAGE, EXIT_SERVER = 0, 1, 2, 3
@@ -123,7 +124,7 @@ A_TEXT, WHOLE_NUMBER, NUMBER = "a text", "a whole number", "a number"
 FLAG, A_PATH = "True or False", "the path of a file"
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    A_TEXT: (str,), WHOLE_NUMBER: (Integral,), NUMBER: (Real,), FLAG: (bool,), A_PATH: (str, os.PathLike)
+    A_TEXT: (str,), WHOLE_NUMBER: (Integral,), NUMBER: (Real, Decimal), FLAG: (bool,), A_PATH: (str, os.PathLike)
 }  # fmt: skip
 
 

@@ -6,6 +6,11 @@ The rules of this file
   table. A lossy join is two topics, read as one: a shard has a partition of each.
 * The topic is compacted, which may mix past releases. So a shard shows nothing until it has reached the end that it had
   at the start. From then on its table goes from complete release to complete release (`release.fold`).
+* Nothing is shown of a shard whose log has lost records: a row that was removed there would stay, and its QI group
+  could be one that was never published. Releases follow one another without a hole, and each has all records that its
+  headers announce; before the end at the start, compaction may have dropped what is older than `READER_TIME_MS`.
+  Compaction never moves the beginning of a log, either: only deleted records and retention do. A release of the whole
+  table makes up for both (headers `whole` and `begins`).
 * Committed records end with a whole release. If compaction has dropped a removal that was the last part of the last
   release, that release counts as complete after a second without records of its shard.
 * The broker compacts nothing younger than `READER_TIME_MS`. A reader that takes longer to reach the end has to start
@@ -27,20 +32,21 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from types import TracebackType
 from typing import Any
 
 import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from kafka.errors import BrokerResponseError, KafkaError, NoBrokersAvailable, TopicAuthorizationFailedError
 from kafka.protocol.api import Request, Response
 from kafka.protocol.types import AbstractType, Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from streamer.errors import A_TEXT, LawViolated, ServerUnreachable, StreamerError, UsageError, require_type
+from streamer.incremental import remedies
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.live_format import live_format
-from streamer.incremental.release.fold import Fold, FoldedRelease, parse_part
+from streamer.incremental.release.fold import Fold, FoldedRelease, missing_before, parse_part
 from streamer.incremental.release.frames import recorded_frames, to_arrow
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
@@ -52,11 +58,15 @@ from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import table_of
 
+log = logging.getLogger(__name__)
+
 POLL_SECONDS = 0.5
 SETTLE_SECONDS = 1.0
-CONNECT_MS_MAX, ANSWER_MS_MAX = 5_000, 15_000
+WORD_MS, CONNECT_MS_MAX, ANSWER_MS_MAX = 2_000, 4_000, 15_000
 SILENCE_SECONDS_MAX = 15.0
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
+CLOCKS_APART_MS = 60 * 60 * 1000
+"""How far a reader's clock may be behind those that records are stamped by: younger ones cannot be compacted."""
 START_SECONDS_MAX = int(READER_TIME_MS) / 1000
 
 
@@ -73,7 +83,8 @@ class Subscription:
     None: of the registry that the environment names.
 
     Raises ServerUnreachable if the broker does not answer, UsageError if the topic does not exist, LawViolated for a
-    record that no publisher of ours wrote, StreamerError if a new reader has to start.
+    record that no publisher of ours wrote and for a log that has lost records, StreamerError if a new reader has to
+    start.
     """
 
     def __init__(self, table: Table | str | Path, kafka: str, schemas: Schemas | None = None) -> None:
@@ -96,12 +107,17 @@ class Subscription:
         self._size_at_start = 0
         self._behind: set[int] = set()
         self._last_record_at: dict[int, float] = {}
+        self._last: dict[int, FoldedRelease] = {}  # the last release of each shard, without its records
+        self._followed: set[int] = set()  # shards whose last release came after the end at the start
+        self._begins: dict[TopicPartition, int] = {}  # as in `Meta`: what lay before does not count any more
+        self._asked: dict[int, tuple[int, Mapping[TopicPartition, int]]] = {}  # see `_read_all_of_joins`
+        self._refused: LawViolated | None = None
         self._started_at = self._heard_at = 0.0
 
     def __enter__(self) -> Subscription:
         with self._open, _reaching(self._kafka):
             connection = _connection(self._kafka)
-            self._admin = self._open.enter_context(closing(KafkaAdminClient(**connection)))
+            self._admin = self._open.enter_context(closing(_admin(self._kafka, connection)))
             self._consumer = self._open.enter_context(closing(_consumer(connection)))
             self._at_start = _topics_there(self._admin, tuple(self._kinds))
             places = [TopicPartition(name, n) for name, found in self._at_start.items() for n in range(found[1])]
@@ -156,6 +172,8 @@ class Subscription:
 
     @property
     def _there(self) -> set[int]:
+        if self._refused is not None:
+            raise self._refused
         return {place.partition for place in self._next} - self._behind
 
     def catch_up(self) -> None:
@@ -173,15 +191,38 @@ class Subscription:
 
         Before `caught_up` these are remains of past releases.
         """
+        if self._refused is not None:
+            raise self._refused
         with _reaching(self._kafka):
             came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
             if came:
                 self._check_topic()
             self._format.learn((record.key, record.value) for records in came.values() for record in records)
             complete = [release for records in came.values() for record in records for release in self._apply(record)]
+            complete += self._read_all_of_joins()
             complete += self._reach_ends()
             self._check_time(bool(came))
         return complete
+
+    def _whole(self, complete: list[FoldedRelease]) -> list[FoldedRelease]:
+        """Releases that have become visible. Raises LawViolated if their shard has lost records."""
+        for release in complete:
+            before = self._last.get(release.shard)
+            young_from = int(time() * 1000) - int(READER_TIME_MS) + CLOCKS_APART_MS
+            if lost := missing_before(before, release, None if release.shard in self._followed else young_from):
+                raise self._refuse(release.shard, f"{self._name}: {lost} are lost")
+            self._last[release.shard] = release._replace(records=[])
+            if release.shard not in self._behind:
+                self._followed.add(release.shard)
+        return complete
+
+    def _refuse(self, shard: int, what: str) -> LawViolated:
+        mend = remedies.whole_table_again(self._table.name, self._table.form)
+        self._refused = LawViolated(
+            f"shard {shard} of {self._table.name}: {what}, so the table read from it need not be k-anonymous and is "
+            f"not shown; {mend}"
+        )
+        return self._refused
 
     def _check_topic(self) -> None:
         """Records that came before the answer came from the topics that it names. Raises StreamerError."""
@@ -198,13 +239,18 @@ class Subscription:
         try:
             headers = dict(record.headers)
             release, through, part = int(headers["release"]), int(headers["through"]), parse_part(headers["part"])
-            beside = int(headers.get("beside", 0))
+            beside, whole, begins = (int(headers.get(name, 0)) for name in ("beside", "whole", "begins"))
+            after = int(headers["after"]) if "after" in headers else None
         except (KeyError, TypeError, ValueError, LawViolated):
             where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
             raise LawViolated(f"{where}: a record without the headers release, part and through") from None
+        self._begins[place] = max(begins, self._begins.get(place, 0))
         kind, outside = self._kinds[record.topic], OUTSIDE in record.headers
         key, value = self._read(record)
-        return self._fold.apply(place.partition, release, through, key, value, part, kind, beside, outside)
+        complete = self._fold.apply(
+            place.partition, release, through, key, value, part, kind, beside, outside, whole, after, record.timestamp
+        )
+        return self._whole(complete)
 
     def _read(self, record: Any) -> tuple[bytes, bytes | None]:
         try:
@@ -214,21 +260,52 @@ class Subscription:
             where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
             raise LawViolated(f"{where}: {broken} (publish.live.format: {self._table.format})") from None
 
+    def _position(self, place: TopicPartition) -> int:
+        position = self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
+        if position is None:
+            raise ServerUnreachable(f"Kafka does not say where {place.topic} ends: is it being recreated?")
+        return int(position)
+
+    def _read_all_of_joins(self) -> list[FoldedRelease]:
+        """Shows releases of a lossy join that wait for an earlier one which compaction has removed.
+
+        A worker begins a transaction only when the one before is in both topics. So if one waits, whatever stands
+        before it lies below the ends that the topics have now; once these are read, nothing earlier can come.
+        """
+        complete: list[FoldedRelease] = []
+        for shard in {place.partition for place in self._next} - {place.partition for place in self._end_at_start}:
+            waits = self._fold.awaits(shard)
+            if waits is None:
+                self._asked.pop(shard, None)
+            elif shard not in self._asked:
+                places = [place for place in self._next if place.partition == shard]
+                self._asked[shard] = waits, self._consumer.end_offsets(places)
+            elif all(self._position(place) >= end for place, end in self._asked[shard][1].items()):
+                complete += self._whole(self._fold.read_up_to(shard, self._asked.pop(shard)[0]))
+        return complete
+
     def _reach_ends(self) -> list[FoldedRelease]:
         """Finds the shards that have reached the end that they had at the start."""
         for place, end in list(self._end_at_start.items()):
-            position = self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
-            if position is None:
-                raise ServerUnreachable(f"Kafka does not say where {place.topic} ends: is it being recreated?")
-            if position >= end:
+            if self._position(place) >= end:
                 del self._end_at_start[place]
         complete: list[FoldedRelease] = []
         for shard in self._behind - {place.partition for place in self._end_at_start}:
             silent_for = monotonic() - self._last_record_at.get(shard, 0.0)
-            if self._fold.is_whole(shard) or silent_for > SETTLE_SECONDS:
-                complete += self._fold.finish(shard)
+            waits = self._fold.awaits(shard) is not None
+            if self._fold.is_whole(shard) or (silent_for > SETTLE_SECONDS and not waits):
+                complete += self._whole(self._fold.finish(shard))
+                self._check_beginnings(shard)
                 self._behind.discard(shard)
         return complete
+
+    def _check_beginnings(self, shard: int) -> None:
+        """Raises LawViolated if the shard's log has lost its beginning, and the whole table did not come after that."""
+        places = [place for place in self._next if place.partition == shard]
+        for place, begins in self._consumer.beginning_offsets(places).items():
+            if begins > self._begins.get(place, 0):
+                where = f"{place.topic}, partition {shard}, begins at offset {begins}"
+                raise self._refuse(shard, f"{where}: what lay before was deleted by hand or by a retention time")
 
     def _check_time(self, heard: bool) -> None:
         now = monotonic()
@@ -271,6 +348,17 @@ def _connection(bootstrap: str) -> dict[str, Any]:
         "selector": TicketsSkipped,
         **kafka_python_access(kafka_settings()),
     }
+
+
+def _admin(bootstrap: str, connection: Mapping[str, Any]) -> KafkaAdminClient:
+    """The first client; a Kafka that is still starting is waited for, with a word."""
+    try:
+        return KafkaAdminClient(**{**connection, "api_version_auto_timeout_ms": min(WORD_MS, CONNECT_MS_MAX)})
+    except NoBrokersAvailable:
+        if CONNECT_MS_MAX <= WORD_MS:
+            raise
+        log.warning("Kafka at %s does not answer yet: it is waited for", bootstrap)
+        return KafkaAdminClient(**connection)
 
 
 def _consumer(connection: Mapping[str, Any]) -> KafkaConsumer:

@@ -7,7 +7,8 @@ The rules of this file
 * The facts of the whole table are collected only while somebody views the page.
 * If it listens on loopback, it answers only requests to names of this machine: else a page of another site could let
   its own name point here (DNS rebinding) and read the answers.
-* The number of connections is limited: the shards need the process' files for Kafka and Redis.
+* The number of connections is limited: the shards need the process' files for Kafka and Redis. Connections of others
+  never keep a probe out: a new one is always accepted, and above the limit answered at /health and /ready only.
 * A client learns what was wrong with its request. The log gets one line without the request's text, and a limited
   number of lines; of an unforeseen error it gets only the class.
 """
@@ -42,6 +43,7 @@ from agents.shard_metrics import ShardMetrics
 from agents.web.watch import FactCollector, Probes, Seen, TableLook, exposed, registry_of
 from streamer.errors import StreamerError, UsageError
 from streamer.incremental.events.changes import NO_MESSAGES
+from streamer.incremental.shard.rebuild import losses
 from streamer.incremental.shard.steps import told
 from streamer.incremental.store.base import Meta, Progress
 from streamer.kafka.clients import AtMost
@@ -51,6 +53,7 @@ from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts
 from streamer.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
 from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
+from streamer.table.space import Space
 from streamer.worker.options import Address, host_in, is_loopback
 from streamer.worker.settings import WorkerSettings
 
@@ -58,8 +61,8 @@ from streamer.worker.settings import WorkerSettings
 #
 # * The worker's own shards are shown as it knows them now, others as the last look saw them. One verdict is over both.
 # * Times are ISO 8601 in UTC; unknown values are null. No value of a row and no key. The page escapes all texts.
-# * NCP is the mean of the published rows. For a rebuild it is known only if this process saw it end with all regions
-#   done: else the number of rows in its sums is unknown.
+# * NCP is the mean over the published rows and the quasi-identifiers, 0 to 1 (`Space.mean_loss`). For a rebuild it is
+#   that of the regions done.
 
 POINTS_MAX = 360
 """Points of the history. Beyond that every second point goes, and new ones come half as often."""
@@ -119,7 +122,8 @@ def page_facts(
         "k": table.k, "model": words(table, model_of(table)), "form": table.form,
         "verdict": {"ok": not verdict.problems, "problems": verdict.problems, "warnings": verdict.warnings},
         "shards": [
-            _described(shard, facts, metrics[shard.number] if shard.held else ShardMetrics(), told) for shard in shards
+            _described(shard, facts, metrics[shard.number] if shard.held else ShardMetrics(), told, table.space)
+            for shard in shards
         ],
         "dead_letters": dict(sorted(letters.items())),
         "unlisted": list(unknown_category_warnings(table, counts.unlisted, counts.applied, "applied messages")),
@@ -172,12 +176,14 @@ def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], see
     return verdict
 
 
-def _described(shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics, told: bool) -> dict[str, Any]:
+def _described(
+    shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics, told: bool, space: Space
+) -> dict[str, Any]:
     """One shard. told: whether Kafka says who holds which shard."""
     here, custody = shard.held is not None, facts.refused.get(shard.number, shard.redis.custody)
     worker = shard.worker if here or told else custody.owner
     held = shard.held or _from_outside(shard, worker)
-    refusal = None if held.taken_over else custody.refusal
+    refusal = held.refused or (custody.refusal.reason if custody.refusal and not held.taken_over else "")
     wrong = held_problems(held, worker) if here else []
     state = ELSEWHERE if worker else NOBODY
     if here:
@@ -192,9 +198,9 @@ def _described(shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics, tol
         "merges": metrics.done.merges, "splits": metrics.done.splits,
         "release": held.release or None, "last_commit": iso(held.committed_at or custody.committed_at),
         "ncp": _rounded(held.ncp), "ncp_fresh": _rounded(held.ncp_fresh),
-        "reason": refusal.reason if refusal else "; ".join(wrong) or None,
+        "reason": refusal or "; ".join(wrong) or None,
         "rebuild": _running(held.rebuild) if held.rebuild else None,
-        "rebuilds": [_ended(one, metrics.rows_rebuilt) for one in reversed(held.rebuilds) if not one.is_answer],
+        "rebuilds": [_ended(one, space) for one in reversed(held.rebuilds) if not one.is_answer],
     }  # fmt: skip
 
 
@@ -224,13 +230,12 @@ def _running(one: Progress) -> dict[str, Any]:
     return {**began, "done": one.done, "of": one.total}
 
 
-def _ended(one: Progress, rows: Mapping[str, int]) -> dict[str, Any]:
-    """A rebuild that ended. rows: published at its end, by its id, if this process saw it."""
-    published = rows.get(one.rebuild.id, 0) if one.done == one.total else 0
+def _ended(one: Progress, space: Space) -> dict[str, Any]:
+    """A rebuild that ended."""
+    before, after = losses(one, space)
     return {
         "algorithm": one.rebuild.algorithm, "why": one.why, "at": iso(one.at), "ended": one.state,
-        "ncp_before": _rounded(one.ncp_before / published) if published else None,
-        "ncp_after": _rounded(one.ncp_now / published) if published else None,
+        "ncp_before": _rounded(before), "ncp_after": _rounded(after),
         "rows_published": one.rows_published_again,
     }  # fmt: skip
 
@@ -405,6 +410,14 @@ def _sentence(text: str) -> Markup:
 log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 128
+CONNECTIONS_OF_ONE_ADDRESS_MAX = 64
+CONNECTIONS_FOR_PROBES = 16
+"""Places beyond these two bounds, for connections that may only ask PROBES."""
+
+PROBES = ("/health", "/ready")
+
+LIVES_SECONDS_MAX = 300.0
+"""A connection that is open for longer is closed when a new one comes."""
 
 SILENT_SECONDS_MAX = 15.0
 """How long a connection may be open without a whole request."""
@@ -496,12 +509,74 @@ class WithoutText(logging.Filter):
         return True
 
 
-class Rejected(asyncio.Protocol):
-    """One connection too many: it is closed at once."""
+class Connections:
+    """The open connections of a server: since when, and which may only ask PROBES.
+
+    A connection above the bounds is not rejected, since it may be a probe: it gets one of a few more places, is closed
+    after one answer, and ends if it is the oldest there when another one needs its place.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[web.RequestHandler, float] = {}  # the oldest first
+        self.for_probes: set[web.RequestHandler] = set()
+
+    def admit(self, server: web.Server, transport: asyncio.Transport, everywhere_max: int) -> None:
+        """Gives a new connection its place."""
+        now, open_now = monotonic(), set(server.connections)
+        self._since = {one: at for one, at in self._since.items() if one in open_now}
+        self.for_probes &= open_now
+        for one, at in self._since.items():
+            if now - at > LIVES_SECONDS_MAX + END_SECONDS_MAX:
+                _abort(one)  # its client does not read the answer
+            elif now - at > LIVES_SECONDS_MAX:
+                one.force_close()  # an answer that is begun is sent to its end
+        place = server()
+        host = _host(transport.get_extra_info("peername"))
+        of_host = sum(_host(one.peername) == host for one in open_now - self.for_probes)
+        if len(open_now) - len(self.for_probes) >= everywhere_max or of_host >= CONNECTIONS_OF_ONE_ADDRESS_MAX:
+            if len(self.for_probes) >= CONNECTIONS_FOR_PROBES:
+                oldest = next(one for one in self._since if one in self.for_probes)
+                self.for_probes.discard(oldest)
+                _abort(oldest)
+            self.for_probes.add(place)
+        self._since[place] = now
+        transport.set_protocol(place)
+        place.connection_made(transport)
+
+
+def _abort(connection: web.RequestHandler) -> None:
+    if isinstance(connection.transport, asyncio.Transport):
+        connection.transport.abort()
+
+
+def _host(peer: Any) -> str:
+    return str(peer[0]) if peer else ""
+
+
+class Newcomer(asyncio.Protocol):
+    """A connection whose other end is not known yet."""
+
+    def __init__(self, admit: Callable[[asyncio.Transport], None]) -> None:
+        self._admit = admit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
+        self._admit(cast(asyncio.Transport, transport))
+
+
+CONNECTIONS = web.AppKey("connections", Connections)
+
+
+@web.middleware
+async def _for_probes(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A middleware that answers nothing but probes where the places of others are taken."""
+    if request.protocol not in request.app[CONNECTIONS].for_probes:
+        return await handler(request)
+    if request.path in PROBES:
+        answer = await handler(request)
+    else:
+        answer = _json({"error": "too many connections; a new one is answered only at " + " and ".join(PROBES)}, 503)
+    answer.force_close()
+    return answer
 
 
 def runner_of(app: web.Application, silent_seconds_max: float = SILENT_SECONDS_MAX) -> web.AppRunner:
@@ -510,15 +585,17 @@ def runner_of(app: web.Application, silent_seconds_max: float = SILENT_SECONDS_M
     if not logger.filters:
         logger.addFilter(WithoutText())
         logger.addFilter(AtMost())
+    app[CONNECTIONS] = Connections()
+    app.middlewares.append(_for_probes)
     return web.AppRunner(app, access_log=None, shutdown_timeout=END_SECONDS_MAX, keepalive_timeout=silent_seconds_max)
 
 
 async def listen(runner: web.AppRunner, address: Address, connections_max: int = CONNECTIONS_MAX) -> asyncio.Server:
     """Listens for a runner that is set up. Raises OSError; UnicodeError if the host is not a name."""
-    answering = cast(web.Server, runner.server)
+    server, connections = cast(web.Server, runner.server), runner.app[CONNECTIONS]
 
     def connected() -> asyncio.Protocol:
-        return answering() if len(answering.connections) < connections_max else Rejected()
+        return Newcomer(lambda transport: connections.admit(server, transport, connections_max))
 
     return await asyncio.get_running_loop().create_server(connected, address.host, address.port)
 

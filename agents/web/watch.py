@@ -102,6 +102,7 @@ class FactCollector:
             shard=shard.number,
             taken_over=shard.taken_over,
             lost=shard.loss is not None,
+            refused=shard.refused,
             since=metrics.taken_at if shard.taken_over else None,
             lag=lag,
             still_seconds=self._still_seconds(shard, lag, now),
@@ -126,7 +127,8 @@ class FactCollector:
 
     def _still_seconds(self, shard: HeldShard, lag: int, now: float) -> float:
         next_, moved_at = self._moved.get(shard.number, (-1, now))
-        if not lag or next_ != shard.meta.next:
+        compiles_first = shard.thread.busy and not shard.is_compiled  # a batch takes a hundred times as long
+        if not lag or next_ != shard.meta.next or compiles_first:
             moved_at = now
         self._moved[shard.number] = shard.meta.next, moved_at
         return now - moved_at
@@ -288,7 +290,10 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     ),
     "qi_groups": ("QI groups that are published.", lambda one, _: one.qi_groups),
     "release": ("Number of the last release.", lambda one, _: one.release),
-    "ncp": ("Mean NCP of the published rows: what generalizing loses.", lambda one, _: one.ncp),
+    "ncp": (
+        "Mean loss of published rows and quasi-identifiers: 0 is exact, 1 nothing left.",
+        lambda one, _: one.ncp,
+    ),
     "ncp_fresh": ("The same of a table anonymized afresh, by the last look for drift.", lambda one, _: one.ncp_fresh),
     "still_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
     "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),

@@ -28,6 +28,7 @@ Names = dict[str, ast.expr]
 
 MENDS = {name: getattr(remedies, name)(remedies.SOME_TABLE) for name in (
     "reload", "reload_from_file", "reset_redis_and_reload", "publish_again", "start_over", "keep_new_partitions",
+    "whole_table_again",
 )}  # fmt: skip
 """What an operator can do, by the name of its function."""
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from docs.generate.commands import all_commands
 from streamer.cli.stream.connector_check import PASSWORD, USER
 from streamer.cli.support.config import REDIS_VARIABLES
+from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from streamer.kafka.settings import CONFIG, VARIABLES
 from streamer.table.yaml import VARIABLE_PREFIX
@@ -40,6 +41,8 @@ CLIENTS = {
     BASIC_AUTH_FILE: "a file that holds these",
     USER: "Kafka Connect's REST interface: the user, for `check --connector`",
     PASSWORD: "and the password",
+    SECRET_KEY: "the key by which the shards' secrets are encrypted in the control topic; several with commas between",
+    SECRET_KEY_FILE: "a file that holds it, or them",
     "NUMBA_CACHE_DIR": "where machine code is kept",
 }  # fmt: skip
 

@@ -6,7 +6,8 @@
 #     examples/security/acls.sh TABLE
 #
 # The users are those of the .properties files beside this one. `changes` holds raw values: producer, worker and operator
-# may read it, and nobody else. `live` tells a reader who keeps it the history of the table (see
+# may read it, and nobody else. `control` holds the shards' secrets, by which rows that are alike are told apart: only the
+# worker may read it, and the operator writes it. `live` tells a reader who keeps it the history of the table (see
 # docs/explanation/guarantees.md). Under `form: lossy-join` the topics qit and stt stand for live.
 set -eu
 table=${1:?the name of the table}

@@ -39,44 +39,49 @@ class Listed(NamedTuple):
     """A command whose module is not imported yet."""
 
     module: str
-    help: str  # what `streamer --help` shows, on one line of 80 columns
+    help: str  # what `streamer --help` shows: 45 characters at most, as click allows in lists of commands
     extra: str | None = None  # the extra of the package that installs what the command needs
 
 
-COMMANDS = {
-    "init": Listed("streamer.cli.batch.init", "Drafts a table.yaml, with its hierarchy files, from ROWS.csv."),
-    "check": Listed("streamer.cli.batch.check", "Validates a table.yaml and says what it means."),
-    "config": Listed(
-        "streamer.cli.support.config", "Shows every setting in effect, and where it comes from.", "stream"
-    ),
-    "anonymize": Listed("streamer.cli.batch.anonymize", "Anonymizes ROWS.csv and writes the published table."),
-    "compare": Listed("streamer.cli.batch.compare", "Prints what every algorithm costs and risks on ROWS.csv."),
-    "topics": Listed("streamer.cli.stream.topics", "Creates or checks the topics of a table.", "stream"),
-    "connect": Listed(
-        "streamer.cli.stream.connect", "Prints settings of a source, a sink or a reader of a table.", "stream"
-    ),
-    "produce": Listed("streamer.cli.stream.produce", "Sends a file to the input topic of a table.", "stream"),
-    "load": Listed("streamer.cli.stream.load", "Loads all rows of a file into an empty table.", "stream"),
-    "worker": Listed("streamer.cli.operate.worker", "Keeps shards of a table current until it is stopped.", "stream"),
-    "subscribe": Listed("streamer.cli.stream.subscribe", "Reads the published table from Kafka; keeps copies of it."),
-    "status": Listed("streamer.cli.operate.status", "Shows the state of every shard, and what is wrong.", "stream"),
-    "groups": Listed("streamer.cli.operate.groups", "Shows QI groups with their boxes, sizes and losses.", "stream"),
-    "explain": Listed("streamer.cli.operate.explain", "Explains why a row is in its QI group.", "stream"),
-    "dead-letters": Listed(
-        "streamer.cli.operate.dead_letters", "Shows the dead letters of a table; retries them.", "stream"
-    ),
-    "rebuild": Listed("streamer.cli.operate.rebuild", "Anonymizes the whole table again while it runs.", "stream"),
-    "skip": Listed("streamer.cli.operate.skip", "Skips one message of the input; it becomes a dead letter.", "stream"),
-    "end-snapshot": Listed(
-        "streamer.cli.operate.end_snapshot", "Publishes an unfinished snapshot as far as it has come.", "stream"
-    ),
-    "reload": Listed("streamer.cli.operate.reload", "Loads the table again from its source.", "stream"),
-    "replay": Listed("streamer.cli.stream.replay", "Replays a file of events and writes what it would publish."),
-    "verify": Listed("streamer.cli.batch.verify", "Checks the laws of a published changelog."),
-    "index": Listed("streamer.cli.operate.index", "Writes the QI group of every source row of a live table.", "stream"),
-    "warm": Listed("streamer.cli.batch.warm", "Compiles in advance what is compiled on first use."),
-    "demo": Listed("streamer.cli.demo.command", "Shows everything at work, with invented people.", "demo"),
+SECTIONS = {
+    "Whole tables": {
+        "init": Listed("streamer.cli.batch.init", "Drafts a table.yaml from ROWS.csv."),
+        "check": Listed("streamer.cli.batch.check", "Validates a table.yaml; says what k costs."),
+        "anonymize": Listed("streamer.cli.batch.anonymize", "Writes the published table of ROWS.csv."),
+        "compare": Listed("streamer.cli.batch.compare", "Compares all algorithms on ROWS.csv."),
+    },
+    "Set up a live table": {
+        "config": Listed("streamer.cli.support.config", "Shows all settings and their sources.", "stream"),
+        "topics": Listed("streamer.cli.stream.topics", "Creates or checks the topics of a table.", "stream"),
+        "connect": Listed("streamer.cli.stream.connect", "Prints settings of sources, sinks, readers.", "stream"),
+        "load": Listed("streamer.cli.stream.load", "Loads a file into an empty table.", "stream"),
+        "warm": Listed("streamer.cli.batch.warm", "Compiles in advance, once per machine."),
+    },
+    "Run it": {
+        "demo": Listed("streamer.cli.demo.command", "Shows everything at work, without servers.", "demo"),
+        "worker": Listed("streamer.cli.operate.worker", "Keeps shards of a table current.", "stream"),
+        "produce": Listed("streamer.cli.stream.produce", "Sends a file to the input topic.", "stream"),
+        "subscribe": Listed("streamer.cli.stream.subscribe", "Reads the published table; keeps copies."),
+        "replay": Listed("streamer.cli.stream.replay", "Replays a file of events into files."),
+    },
+    "Look at it": {
+        "status": Listed("streamer.cli.operate.status", "Shows every shard, and what is wrong.", "stream"),
+        "groups": Listed("streamer.cli.operate.groups", "Shows QI groups: boxes, sizes, losses.", "stream"),
+        "explain": Listed("streamer.cli.operate.explain", "Explains why a row is in its QI group.", "stream"),
+        "index": Listed("streamer.cli.operate.index", "Writes the QI group of every source row.", "stream"),
+        "verify": Listed("streamer.cli.batch.verify", "Checks the laws of a published changelog."),
+    },
+    "Remedy": {
+        "dead-letters": Listed("streamer.cli.operate.dead_letters", "Shows dead letters; retries them.", "stream"),
+        "rebuild": Listed("streamer.cli.operate.rebuild", "Anonymizes the whole table again, live.", "stream"),
+        "reload": Listed("streamer.cli.operate.reload", "Loads the table again from its source.", "stream"),
+        "skip": Listed("streamer.cli.operate.skip", "Makes one message a dead letter.", "stream"),
+        "end-snapshot": Listed("streamer.cli.operate.end_snapshot", "Publishes an unfinished snapshot.", "stream"),
+    },
 }
+"""The commands as `streamer --help` lists them."""
+
+COMMANDS = {name: listed for section in SECTIONS.values() for name, listed in section.items()}
 
 
 class LazyGroup(click.Group):
@@ -106,8 +111,10 @@ class LazyGroup(click.Group):
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, listed.help) for name, listed in sorted(COMMANDS.items())])
+        width = max(map(len, COMMANDS))
+        for heading, section in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), listed.help) for name, listed in section.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -181,7 +188,7 @@ def main() -> None:
     """Keeps a k-anonymous copy of a changing table current, change by change, and publishes it as a Kafka changelog.
 
     Exit codes: 0 ok, 1 a law is violated or a problem was found, 2 usage or configuration, 3 a server cannot be
-    reached.
+    reached. A first look: `streamer demo`.
     """
 
 

@@ -102,6 +102,7 @@ class _Line(msgspec.Struct):
     value: msgspec.Raw
     part: str | None = None
     outside: bool = False
+    whole: int = 0
 
 
 def read_files(paths: Iterable[Path], table: Table) -> Iterator[LiveRecord]:
@@ -136,4 +137,5 @@ def _record(line: _Line, form: Form) -> LiveRecord:
     key, text = form.rewritten(bytes(line.key)), bytes(line.value)
     value = None if text == b"null" else text
     part = None if line.part is None else parse_part(line.part.encode())
-    return LiveRecord(line.shard, line.release, line.through, key, value, part, form.topic(key), line.outside)
+    where = line.shard, line.release, line.through
+    return LiveRecord(*where, key, value, part, form.topic(key), line.outside, line.whole)

@@ -51,6 +51,14 @@ def publish_again(table_name: str, form: str = ROWS) -> str:
     )
 
 
+def whole_table_again(table_name: str, form: str = ROWS) -> str:
+    """If the output has lost records, as a reader finds."""
+    return (
+        f"restart the workers of {table_name}: they publish the whole table again where its output has lost records; "
+        f"then start this reader again. If it is refused still, {publish_again(table_name, form)}"
+    )
+
+
 def recreate_control(table_name: str = SOME_TABLE) -> str:
     """If this version cannot read a record of the control topic."""
     return (

@@ -38,7 +38,7 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import Position, PublishedRecord
 from streamer.incremental.shard.ready import Assigned, FirstRows, Messages
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -135,6 +135,12 @@ class FilesOutlet:
     def position(self) -> Position | None:
         return None
 
+    def published(self) -> Sequence[PublishedRecord]:
+        return ()
+
+    def keep_secret(self, secret: bytes) -> None:
+        pass
+
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
         for record in records:
@@ -155,6 +161,12 @@ class NoOutlet:
 
     def position(self) -> Position | None:
         return None
+
+    def published(self) -> Sequence[PublishedRecord]:
+        return ()
+
+    def keep_secret(self, secret: bytes) -> None:
+        pass
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         pass

@@ -9,7 +9,7 @@
 * With three replicas or more, two confirm a write: one lost disk loses nothing that was confirmed, and one lost broker
   stops nothing. With fewer replicas no number gives both, so the broker's own setting holds. This is set when a topic
   is created, and no topic is refused for it.
-* `control` is kept for ever: every take-over must find what an operator asked for.
+* `control` is kept for ever: every take-over must find what an operator asked for, and the shards' secrets.
 * `positions` has one record per commit and shard; only the last one counts.
 """
 

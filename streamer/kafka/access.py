@@ -126,6 +126,11 @@ ANSWER_SECONDS_MAX = 10.0
 SECONDS_UNLESS_SAID = 300.0
 """How long a token counts as valid if the endpoint does not say."""
 
+TOKEN_CHARS_MIN = 16
+"""A shorter token could be guessed."""
+
+_TOKEN = re.compile(rf"(?=.{{{TOKEN_CHARS_MIN}}})[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
+
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 
 
@@ -178,7 +183,12 @@ def _token_in(answer: httpx.Response) -> Token:
         raise ConfigError(f"{_ENDPOINT}: the endpoint gives this client no token (HTTP {answer.status_code})")
     try:
         said = answer.json()
-        return Token(str(said["access_token"]), float(said.get("expires_in", SECONDS_UNLESS_SAID)))
+        token = Token(said["access_token"], float(said.get("expires_in", SECONDS_UNLESS_SAID)))
+        if not _TOKEN.fullmatch(token.text):
+            raise ConfigError(
+                f"{_ENDPOINT}: the endpoint's access_token is no bearer token of {TOKEN_CHARS_MIN} characters or more"
+            )
+        return token
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ConfigError(f"{_ENDPOINT}: the endpoint's answer holds no access_token") from None
 

@@ -28,7 +28,11 @@ from streamer.kafka.errors import ADMINISTRATION, DESCRIBE, READ_RIGHT, WRITE, R
 from streamer.kafka.reading import CALL_SECONDS_MAX
 from streamer.kafka.settings import servers_of
 
-CONNECT_SECONDS_MAX = 5.0
+log = logging.getLogger(__name__)
+
+WORD_SECONDS, CONNECT_SECONDS_MAX = 2.0, 5.0
+"""How long a command waits for a Kafka that is still starting or is silent: without a word, and in all."""
+
 ABORT_SECONDS_MAX = 2.0
 FLUSH_SECONDS_MAX = 30.0
 UUID_CHARACTERS = 36
@@ -42,11 +46,11 @@ def client_settings(bootstrap: str) -> dict[str, object]:
     return {"bootstrap.servers": bootstrap, "logger": limited("librdkafka"), **for_librdkafka(kafka_settings())}
 
 
-def reader_settings(group: str, fetch_wait_ms: int = 10) -> dict[str, object]:
+def reader_settings(group: str, fetch_wait_ms: int = 10, committed: bool = True) -> dict[str, object]:
     """The further settings of a consumer. fetch_wait_ms: short, as most callers read to the end."""
     return {
         "group.id": group,  # the client needs one, and does not join it
-        "isolation.level": "read_committed",
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "fetch.wait.max.ms": fetch_wait_ms,
@@ -88,24 +92,46 @@ def _command_settings(bootstrap: str) -> dict[str, object]:
     return {**client_settings(bootstrap), "log_level": 0}
 
 
+def require_answer(bootstrap: str) -> None:
+    """Raises ServerUnreachable if Kafka does not answer within a few seconds, and what else `open_consumer` raises."""
+    with open_consumer(bootstrap):
+        pass
+
+
+def _await_answer(bootstrap: str, client: AdminClient | Consumer | Producer, began: float) -> None:
+    """Waits for Kafka's first answer, and says so if that takes a while. Raises KafkaException.
+
+    began: when the command first asked, by the monotonic clock.
+    """
+    until = began + CONNECT_SECONDS_MAX
+    try:
+        client.list_topics(timeout=max(0.1, min(WORD_SECONDS, until - monotonic())))
+    except KafkaException as error:
+        left = until - monotonic()
+        if error.args[0].name() not in errors.NO_ANSWER or left <= 0:
+            raise
+        log.warning("Kafka at %s does not answer yet: it is waited for", bootstrap)
+        client.list_topics(timeout=left)
+
+
 @contextmanager
 def open_admin(bootstrap: str) -> Iterator[AdminClient]:
     """An admin client for a `with` block."""
-    settings = _command_settings(bootstrap)
+    began, settings = monotonic(), _command_settings(bootstrap)
     with reaching(bootstrap, *ADMINISTRATION):
         admin = AdminClient(settings)
-        admin.list_topics(timeout=CONNECT_SECONDS_MAX)
+        _await_answer(bootstrap, admin, began)
         yield admin
 
 
 @contextmanager
 def open_consumer(bootstrap: str, fetch_wait_ms: int = 10) -> Iterator[Consumer]:
     """A consumer of committed records for a `with` block; the caller assigns its partitions."""
-    settings = _command_settings(bootstrap)
+    began, settings = monotonic(), _command_settings(bootstrap)
     with reaching(bootstrap):
         consumer = Consumer({**settings, **reader_settings("streamer", fetch_wait_ms)})
         try:
-            consumer.list_topics(timeout=CONNECT_SECONDS_MAX)
+            _await_answer(bootstrap, consumer, began)
             yield consumer
         finally:
             consumer.close()
@@ -117,6 +143,7 @@ def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None)
 
     transactional_id: ends with a UUID, so that no two producers fence each other.
     """
+    began = monotonic()
     settings = {
         **_command_settings(bootstrap),
         "enable.idempotence": True,
@@ -131,6 +158,7 @@ def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None)
         settings |= {"transactional.id": transactional_id, "transaction.timeout.ms": 10_000, "retry.backoff.ms": 5}
     with reaching(bootstrap, WRITE, transactions=(transactional_id or "")[:-UUID_CHARACTERS]):
         producer = Producer(settings)
+        _await_answer(bootstrap, producer, began)
         reading.shards_in(producer, topic, WRITE)
         if transactional_id is not None:
             producer.init_transactions(CALL_SECONDS_MAX)
@@ -204,17 +232,18 @@ class KafkaCalls:
         return TopicPartition(self.topic(kind), self.shard)
 
     @contextmanager
-    def consumer(self) -> Iterator[Consumer]:
-        """A consumer of committed records for a `with` block."""
-        consumer = self.new_consumer()
+    def consumer(self, committed: bool = True) -> Iterator[Consumer]:
+        """A consumer of committed records, or of all, for a `with` block."""
+        consumer = self.new_consumer(committed)
         try:
             yield consumer
         finally:
             consumer.close()
 
-    def new_consumer(self) -> Consumer:
-        """A consumer of committed records."""
-        return Consumer({**client_settings(self.bootstrap), **reader_settings(f"{self.table_name}-outlet")})
+    def new_consumer(self, committed: bool = True) -> Consumer:
+        """A consumer of committed records, or of all."""
+        settings = reader_settings(f"{self.table_name}-outlet", committed=committed)
+        return Consumer({**client_settings(self.bootstrap), **settings})
 
     def watermarks(self, consumer: Consumer, kind: str) -> tuple[int, int]:
         """First and end offset of the shard's partition."""

@@ -1,4 +1,4 @@
-"""Reads the control topic: requests of operators and of other shards. It is never deleted, and stays small.
+"""Reads the control topic: requests of operators and of other shards, and secrets. It is kept for ever, and small.
 
 The rules of this file
 ----------------------
@@ -15,10 +15,12 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from streamer.incremental.shard.requests import Placed, placed_in, skips_of
+from streamer.incremental.shard.input import KeptSecret
+from streamer.incremental.shard.requests import Placed, placed_in, secrets_in, skips_of
 from streamer.incremental.topics import CONTROL
 from streamer.kafka.clients import KafkaCalls
 from streamer.kafka.errors import READ_RIGHT
+from streamer.kafka.secret_records import kept_in, secret_keys
 
 
 class KafkaControl:
@@ -34,6 +36,11 @@ class KafkaControl:
     def placed(self) -> list[Placed]:
         """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""
         return placed_in(self._values(), self._kafka.shard)
+
+    def secret(self) -> KeptSecret:
+        """The shard's secret, if it is kept. Raises ServerUnreachable, ShardRefused, ConfigError."""
+        records = secrets_in(self._values(), self._kafka.shard)
+        return kept_in(records, secret_keys(), self._kafka.table_name, self._kafka.shard)
 
     def _values(self) -> list[bytes]:
         with self._kafka.failures("reading the control topic", READ_RIGHT, CONTROL), self._kafka.consumer() as consumer:

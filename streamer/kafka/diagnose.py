@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
 from kafka.conn import BrokerConnection, ConnectionStates, get_ip_port_afi
@@ -26,7 +27,9 @@ from streamer.errors import ConfigError, ServerUnreachable, StreamerError
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
 from streamer.kafka.settings import KafkaSettings, TokenEndpoint
 
-TRY_SECONDS_MAX = 5.0
+TRY_SECONDS_MAX, TRY_SECONDS_MIN = 5.0, 1.0
+"""How long all servers together may take, and what the last of them has at least."""
+
 _OTHER_NAME = (62, 64)
 """OpenSSL's error codes of a certificate for another host name or address."""
 
@@ -83,12 +86,13 @@ def shut_out(servers: Sequence[str]) -> StreamerError | None:
         settings = kafka_settings()
         if not settings.is_secured:
             return None
-        return next(filter(None, (_refused(server, settings) for server in servers)), None)
+        until = monotonic() + TRY_SECONDS_MAX
+        return next(filter(None, (_refused(server, settings, until) for server in servers)), None)
     except StreamerError as error:  # the settings themselves
         return error
 
 
-def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
+def _refused(server: str, settings: KafkaSettings, until: float) -> StreamerError | None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     try:
         host, port, family = get_ip_port_afi(server)  # as the library reads it: 9092 if there is no port
@@ -96,7 +100,7 @@ def _refused(server: str, settings: KafkaSettings) -> StreamerError | None:
         return ConfigError(f"Kafka's servers: not host:port: {server}")
     attempt = _Attempt(host, port, family, **kafka_python_access(settings))
     try:
-        attempt.connect_blocking(TRY_SECONDS_MAX)
+        attempt.connect_blocking(max(TRY_SECONDS_MIN, until - monotonic()))
         why = attempt.why
     except (KafkaError, OSError) as error:  # not every one closes the connection
         attempt.close(error)

@@ -2,7 +2,8 @@
 
 The rules of this file
 ----------------------
-* All clients know the errors of Kafka's protocol by the same names. Names that begin with _ are librdkafka's own.
+* All clients know the errors of Kafka's protocol by the same names. Names that begin with _ are librdkafka's own: what
+  it lacks, not what a broker said. After an outage it takes any topic for unknown. So none of them is final.
 * A message repeats the name of the error and names of this project's topics, and nothing else that a client said.
 * If a user lacks a right, the message holds the command by which an administrator of Kafka grants it.
 """
@@ -23,12 +24,15 @@ READ_RIGHT, WRITE, DESCRIBE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Descri
 ADMINISTRATION = (CREATE, DESCRIBE, DESCRIBE_CONFIGS)
 TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "transactional-id"
 
-MISSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-"""A topic or a partition does not exist, or not yet."""
+_MISSING_BY_BROKER = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION"})
+MISSING = _MISSING_BY_BROKER | {"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
+"""A topic or a partition does not exist, or not yet, or the client does not know of it yet."""
 TOO_EARLY = MISSING | {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
 """The topic was just created, or the broker just restarted: the same request may succeed a moment later."""
 NOT_AUTHORIZED = frozenset(f"{what}_AUTHORIZATION_FAILED" for what in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"))
-_NO_CONNECTION = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL", "_TIMED_OUT"})
+NO_ANSWER = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "NoBrokersAvailable"})
+"""What the clients say of a broker that is down, is still starting, or is silent."""
+_NO_CONNECTION = NO_ANSWER | {"_AUTHENTICATION", "_SSL"}
 """What librdkafka answers if the broker refuses the login, and also if the broker is down."""
 _FENCED = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
 _NOT_ALLOWED = frozenset(
@@ -43,19 +47,20 @@ _REMEDIES = {
     "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
     "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
     "UNKNOWN_TOPIC_OR_PART": _IS_MISSING,
-    "_UNKNOWN_TOPIC": _IS_MISSING,
-    "_UNKNOWN_PARTITION": _IS_MISSING,
     "TOPIC_EXCEPTION": _IS_MISSING,
     "INVALID_TRANSACTION_TIMEOUT": "raise the broker's transaction.max.timeout.ms to 30000 at least",
     "UNSUPPORTED_VERSION": _TOO_OLD,
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": _TOO_OLD,
-    "_UNSUPPORTED_FEATURE": _TOO_OLD,
     "POLICY_VIOLATION": _POLICY,
     "INVALID_RECORD": _POLICY,
     "INVALID_CONFIG": _POLICY,
-    "_INVALID_ARG": "a setting of the connection is not valid: look at --kafka",
 }
-"""What to do about an error that no retry changes."""
+"""What to do about an answer of the broker that no retry changes."""
+_HINTS = {
+    "_UNSUPPORTED_FEATURE": f": {_TOO_OLD}",
+    "_INVALID_ARG": ": a setting of the connection is not valid: look at --kafka",
+}
+"""What else an error of the client may mean."""
 
 _TOPICS = re.compile(rf"[\w.-]+\.(?:{'|'.join(map(re.escape, REQUIRED_CONFIGS))})(?![\w.-])")
 _USER = re.compile(r"[\w.@-]+")
@@ -96,7 +101,7 @@ def refused_to_shard(doing: str, name: str, right: Right, table_name: str) -> St
 def refused_to_command(bootstrap: str, name: str, right: Right) -> StreamerError | None:
     """A command's or a reader's error for the broker's answer `name`; None if the broker did not answer."""
     where = f"Kafka at {bootstrap}"
-    if name in MISSING:
+    if name in _MISSING_BY_BROKER:
         return UsageError(f"a topic is missing at {bootstrap}: `streamer topics create` makes them all")
     if name in NOT_AUTHORIZED:
         return ConfigError(not_authorised(where, right, kafka_settings().username))
@@ -110,13 +115,20 @@ def worker_error(bootstrap: str, doing: str, name: str, right: Right, table_name
     refused = refused_to_shard(doing, name, right, table_name)
     if refused is None and name in _NO_CONNECTION:
         refused = shut_out(servers_of(bootstrap))
+    if refused is None and name.startswith("_"):
+        return ServerUnreachable(f"{doing}: Kafka at {bootstrap} does not answer ({name}){_HINTS.get(name, '')}")
     return refused or ServerUnreachable(f"{doing}: Kafka at {bootstrap} answers {name}")
 
 
 def command_error(bootstrap: str, name: str, right: Right, unanswered: str) -> StreamerError:
-    """A command's or a reader's error. unanswered: the client's name of the error if the broker did not answer."""
+    """A command's or a reader's error. unanswered: the client's name of the error if the broker did not answer.
+
+    A broker that is silent is not asked for a reason: `diagnose.require_access` has asked before the first request.
+    """
     refused = refused_to_command(bootstrap, name, right)
-    return refused or shut_out(servers_of(bootstrap)) or does_not_answer(bootstrap, unanswered)
+    if refused is None and unanswered not in NO_ANSWER:
+        refused = shut_out(servers_of(bootstrap))
+    return refused or does_not_answer(bootstrap, unanswered)
 
 
 def does_not_answer(bootstrap: str, name: str) -> ServerUnreachable:

@@ -6,6 +6,7 @@ The rules of this file
   and aborts its open transaction. `fence` always makes a new producer.
 * One transaction holds a commit's records and the shard's position, a record of `<table>.positions`. It sends no
   offsets (`send_offsets_to_transaction` hangs after a restart of the broker): the position says all.
+* The shard's secret goes into the control topic in a transaction of its own, which the fence protects like the others.
 * Every record goes to the partition that has the shard's number, whatever its key. Only a shard's records to other
   shards, in the control topic, go to the partition that their key names.
 * One request in flight: if several are, and the first is refused because a topic has no leader yet, the broker takes
@@ -15,6 +16,7 @@ The rules of this file
 * A lossy join publishes into two topics; what is said here of `live` holds for both.
 * The offset of the last record shows, before the transaction ends, whether `live` was recreated (`shard.outlet`).
   Answers about the records before it are not needed: if Kafka refuses one, the transaction cannot be committed.
+* The position follows when the rows are taken, because it says where they end.
 * After any error the producer is dropped: `fence` makes another, and `position` says what became of the transaction.
 """
 
@@ -27,16 +29,19 @@ from functools import partial
 from time import monotonic
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from msgspec.structs import replace
 
 from streamer.errors import Conflict, ServerUnreachable, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
 from streamer.incremental.release.records import Outgoing
-from streamer.incremental.shard.outlet import LiveEnd, Position
+from streamer.incremental.shard.outlet import LiveEnd, Position, PublishedRecord
 from streamer.incremental.topics import CONTROL, DEAD_LETTERS, LIVE, POSITIONS, RECORD_BYTES_MAX
 from streamer.kafka.clients import Confirmations, KafkaCalls, OnDelivery, client_settings, flush, produce, transaction
 from streamer.kafka.errors import MISSING, READ_RIGHT, WRITE
 from streamer.kafka.reading import CALL_SECONDS_MAX, last_value
+from streamer.kafka.secret_records import record_of, secret_keys
+from streamer.kafka.shard_input import KafkaReading
 
 TRANSACTION_MS_MAX = 30_000
 
@@ -102,20 +107,38 @@ class KafkaOutlet:
 
     # -- publishing -----------------------------------------------------------------------------------------------
 
+    def keep_secret(self, secret: bytes) -> None:
+        shard = self._kafka.shard
+        record = record_of(shard, secret, secret_keys())
+        with self._transaction("keeping the secret", CONTROL) as (producer, taken):
+            produce(producer, self._kafka.topic(CONTROL), shard, record.to_json(), b"%d" % shard, [], taken)
+            flush(producer, CALL_SECONDS_MAX)
+
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        shard = self._kafka.shard
+        kinds = *self._ends, POSITIONS, DEAD_LETTERS, CONTROL
+        with self._transaction("publishing", *kinds) as (producer, taken):
+            self._produce_all(producer, records, taken)
+            if records:
+                flush(producer, CALL_SECONDS_MAX)
+            self._check_same_live()  # before the transaction ends: no reader may see records in a recreated topic
+            ends = {kind: end.end for kind, end in self._ends.items()}
+            value = replace(position, ends=ends).to_json()
+            produce(producer, self._kafka.topic(POSITIONS), shard, value, b"%d" % shard, [], taken)
+            flush(producer, CALL_SECONDS_MAX)
+
+    @contextmanager
+    def _transaction(self, doing: str, *kinds: str) -> Iterator[tuple[Producer, _RowConfirmations]]:
         producer, self._producer = self._producer, None  # after an error below, `fence` has to be called again
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
-        taken, shard = _RowConfirmations(), self._kafka.shard
+        taken = _RowConfirmations()
         with (
-            self._kafka.failures("publishing", WRITE, *self._ends, POSITIONS, DEAD_LETTERS, CONTROL),
+            self._kafka.failures(doing, WRITE, *kinds),
             self._conflict_where_missing(),
             transaction(producer, taken),
         ):
-            self._produce_all(producer, records, taken)
-            produce(producer, self._kafka.topic(POSITIONS), shard, position.to_json(), b"%d" % shard, [], taken)
-            flush(producer, CALL_SECONDS_MAX)
-            self._check_same_live()  # before the transaction ends: no reader may see records in a recreated topic
+            yield producer, taken
         self._producer = producer
 
     @contextmanager
@@ -154,6 +177,10 @@ class KafkaOutlet:
                 produce(producer, topics[record.topic], partition, value, key, headers, answer)
 
     # -- reading back ---------------------------------------------------------------------------------------------
+
+    def published(self) -> Iterator[PublishedRecord]:
+        calls = self._kafka
+        return KafkaReading(calls.bootstrap, calls.table_name, calls.shard, [*self._ends], self._format).records()
 
     def position(self) -> Position | None:
         with self._kafka.failures("reading the position", READ_RIGHT, POSITIONS), self._kafka.consumer() as consumer:

@@ -279,11 +279,19 @@ def _credentials(said: Mapping[str, str]) -> dict[str, object]:
     return {"mechanism": mechanism, USERNAME: stated[USERNAME], SASL_PASSWORD: stated[SASL_PASSWORD]}
 
 
+_ON_THIS_MACHINE = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/|$)")
+
+
 def _endpoint(said: Mapping[str, str], stated: Mapping[str, str]) -> TokenEndpoint:
     """KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD are the client's id and secret."""
     url = said.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url: {OAUTHBEARER} needs the http(s) address of tokens")
+    if url.startswith("http://") and not _ON_THIS_MACHINE.match(url):
+        raise ConfigError(
+            "sasl.oauthbearer.token.endpoint.url: by http:// everybody on the way reads the client's secret: name the "
+            "https:// address (http:// is taken only for 127.0.0.1, ::1 and localhost)"
+        )
     client_id = said.get(USERNAME) or stated.get("clientId")
     client_secret = said.get(SASL_PASSWORD) or stated.get("clientSecret")
     if not client_id or not client_secret:

@@ -20,24 +20,25 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, repeat
 from time import monotonic, sleep
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from confluent_kafka import Message as Record
-from confluent_kafka.admin import AdminClient
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
-from streamer.incremental.shard.bootstrap import PublishedRecord
-from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.input import InputState, KeptSecret, Message, is_same
+from streamer.incremental.shard.outlet import PublishedRecord
 from streamer.incremental.shard.requests import Placed
+from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
 from streamer.kafka.clients import KafkaCalls, client_settings
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.errors import READ_RIGHT
-from streamer.kafka.reading import CALL_SECONDS_MAX, batches
-from streamer.kafka.topics import Topics, described, gives_ids
+from streamer.kafka.reading import CALL_SECONDS_MAX, Place, batches, records, watermarks
+from streamer.kafka.topics import Admin, Described, Topics, described, gives_ids, is_compacted, with_reach
 
 # Reading a whole partition: the published table of a shard, or its input.
 
@@ -53,12 +54,18 @@ class KafkaReading:
     live_format: LiveFormat = PLAIN  # and their format
 
     def records(self) -> Iterator[PublishedRecord]:
-        """What is published. Raises ServerUnreachable; LawViolated for a record that no publisher of ours wrote."""
+        """What is published. Raises ServerUnreachable; LawViolated for a record that no publisher of ours wrote.
+
+        A transaction whose end is lost stays open until the next one of its writer ends, and becomes visible with that:
+        its records come last, as of no release.
+        """
         for kind in self.outputs:
-            for records in self._batches(kind, 0):
-                self.live_format.learn((record.key(), None) for record in records)
-                for record in records:
-                    yield self._published(kind, record)
+            committed, left_open = self._batches(kind, 0), self._left_open(kind)
+            for release, batch in chain(zip(repeat(None), committed), zip(repeat(-1), left_open)):
+                self.live_format.learn((record.key(), None) for record in batch)
+                for record in batch:
+                    found = self._published(kind, record)
+                    yield found if release is None else found._replace(release=release)
 
     def check_format(self) -> None:
         """Raises UsageError if the output holds records of another format than table.yaml says."""
@@ -80,10 +87,10 @@ class KafkaReading:
         """The messages of the input from one offset to another, some at a time. Raises ServerUnreachable."""
         if start == end:
             return
-        for records in self._batches(CHANGES, start):
-            below = [record for record in records if _offset(record) < end]
+        for batch in self._batches(CHANGES, start):
+            below = [record for record in batch if _offset(record) < end]
             yield [_message(record) for record in below]
-            if len(below) < len(records):
+            if len(below) < len(batch):
                 return
 
     def _published(self, kind: str, record: Record) -> PublishedRecord:
@@ -97,20 +104,38 @@ class KafkaReading:
         key = self.live_format.read_key(record.key() or b"")
         return PublishedRecord(int(release), key, record.value() is not None, kind)
 
-    def _batches(self, kind: str, start: int) -> Generator[list[Record]]:
+    def _batches(self, kind: str, start: int, committed: bool = True) -> Generator[list[Record]]:
+        kafka = KafkaCalls(self.bootstrap, self.table_name, self.shard)
+        with kafka.failures(f"reading {kafka.topic(kind)}", READ_RIGHT, kind), kafka.consumer(committed) as consumer:
+            first, end = kafka.watermarks(consumer, kind)
+            if max(first, start) < end:
+                yield from batches(consumer, [Place(kafka.topic(kind), self.shard, max(first, start))])
+
+    def _left_open(self, kind: str) -> Generator[list[Record]]:
         kafka = KafkaCalls(self.bootstrap, self.table_name, self.shard)
         with kafka.failures(f"reading {kafka.topic(kind)}", READ_RIGHT, kind), kafka.consumer() as consumer:
-            first, end = kafka.watermarks(consumer, kind)
-            if first < end:
-                yield from batches(consumer, [TopicPartition(kafka.topic(kind), self.shard, max(first, start))])
+            _, end = kafka.watermarks(consumer, kind)
+        yield from self._batches(kind, end, committed=False)
 
 
 def _message(record: Record) -> Message:
-    return Message(_offset(record), record.key(), record.value())
+    _, timestamp = record.timestamp()
+    return Message(_offset(record), record.key(), record.value(), max(0, timestamp))
 
 
 def _offset(record: Record) -> int:
     return int(record.offset() or 0)
+
+
+def message_at(bootstrap: str, consumer: Consumer, place: Place, offset: int) -> tuple[Message | None, ...]:
+    """What stands at an offset of the input, as `InputState.again`. Raises KafkaException, ServerUnreachable."""
+    first, end = watermarks(consumer, place)
+    if offset < first:
+        return ()
+    record = next(records(consumer, place, offset, end), None) if offset < end else None
+    if record is not None and _offset(record) == offset:
+        return (_message(record),)
+    return () if is_compacted(Admin(client_settings(bootstrap)), place.topic) else (None,)
 
 
 # The ids of a table's topics now: one question for all topics, and for all shards of a worker.
@@ -162,13 +187,14 @@ def kafka_topics(bootstrap: str, table_name: str) -> TopicQuestions:
     settings = client_settings(bootstrap)
 
     @cache
-    def connection() -> tuple[AdminClient, bool]:
-        admin = AdminClient(settings)
+    def connection() -> tuple[Admin, bool]:
+        admin = Admin(settings)
         return admin, gives_ids(admin)
 
     def ask_now() -> Topics:
         admin, ids = connection()
-        return described(admin, table_name, ids)
+        found = described(admin, table_name, ids)
+        return with_reach(admin, table_name, found) if ids else found
 
     return TopicQuestions(ask_now)
 
@@ -202,28 +228,32 @@ class KafkaInput:
         self._topics = topics or kafka_topics(bootstrap, table_name)
         self._seen: Topics = {}
         self._asked: Future[Topics] | None = None
+        self._read: Meta | None = None
+        """As of the last `check`: which message was read last."""
         self._control = KafkaControl(bootstrap, table_name, shard)
         self.lost = ""
         """Why the shard was taken from us; "" while it is ours."""
         self.looked_at = 0.0
         """When `check` last found the topics unchanged, by the monotonic clock."""
 
-    def state(self) -> InputState:
-        """The shard's input now.
+    def state(self, last: int | None = None) -> InputState:
+        """The shard's input now. last: the offset of the message that was read last.
 
         Raises ShardRefused if a topic is missing or the topics differ in their number of partitions; ServerUnreachable;
         Fenced if the shard is lost.
         """
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
-            self._seen, self._asked = self._all_topics(), None
+            self._seen, self._asked, self._read = self._all_topics(), None, None
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, CHANGES)
             live_begun = any(self._has_begun(consumer, kind) for kind in self._outputs)
             control_end = self._kafka.watermarks(consumer, CONTROL)[1] if CONTROL in self._seen else 0
+            reach = {kind: self._reach(consumer, kind) for kind in self._outputs}
+            again = () if last is None else message_at(self._kafka.bootstrap, consumer, self._input, last)
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
         if self.lost:
             raise Fenced(f"{self._kafka.name}: {self.lost}")
-        return InputState(ids, shards, earliest, end, live_begun, control_end)
+        return InputState(ids, shards, earliest, end, live_begun, control_end, reach, again)
 
     def piece(self, start: int, end: int) -> tuple[list[Message], int]:
         """Reads messages from `start` on again; returns them and the offset to go on from, `end` at most.
@@ -245,6 +275,10 @@ class KafkaInput:
                     return found, _offset(record) + 1
         return found, end
 
+    def topics(self) -> Topics:
+        """The topics of the table that exist now, by kind. Raises ServerUnreachable."""
+        return self._answer(self._topics.ask())
+
     def ask(self) -> None:
         """Asks for the topics, for `check` to compare them; does not wait for the answer."""
         gives_ids = any(described.id for described in self._seen.values())
@@ -254,25 +288,50 @@ class KafkaInput:
         """Has `check` ask a question of its own."""
         self._asked = None
 
-    def check(self, *more: str) -> None:
-        """Raises Conflict if a topic is not the one that `state` saw, or has another number of partitions.
+    def check(self, meta: Meta, *more: str) -> None:
+        """Raises Conflict if a topic is not the one that `state` saw, or has lost its end since.
 
-        Else everything read before `ask` came from those topics. more: kinds to compare besides the input, the control
-        topic and the output. Raises ServerUnreachable.
+        Else everything read before `ask` came from those topics. meta: as the commit leaves it that is made of what was
+        read. more: kinds to compare besides the input, the control topic and the output. Raises ServerUnreachable.
         """
         if not any(described.id for described in self._seen.values()):
             return  # the embedded broker recreates no topic
         now = self._answer(self._asked or self._topics.ask())
         kinds = (CHANGES, CONTROL, *self._outputs, *more)
-        changed = [kind for kind in kinds if now.get(kind) != self._seen.get(kind)]
+        changed = [kind for kind in kinds if not _is_same(now.get(kind), self._seen.get(kind))]
         if changed:
             names = ", ".join(map(self._kafka.topic, changed))
             raise Conflict(f"{self._kafka.name}: recreated, grown or gone since the shard was taken over: {names}")
-        self.looked_at = monotonic()
+        if lost := [self._kafka.topic(kind) for kind in (CHANGES, *self._outputs) if self._has_lost(kind, now[kind])]:
+            raise Conflict(f"{self._kafka.name}: records are lost, at the beginning or the end: {', '.join(lost)}")
+        shard = self._kafka.shard  # without a leader its partition has no reach: the last one known stays
+        known = {kind: self._seen.get(kind, one) for kind, one in now.items() if shard not in one.reach}
+        self._seen, self._read, self.looked_at = {**now, **known}, meta, monotonic()
+
+    def _has_lost(self, kind: str, now: Described) -> bool:
+        """Whether a topic has lost records that it had at the last look.
+
+        Under one leader an end never moves back. After a new leader has taken messages, too, only the messages tell.
+        """
+        before, reach = self._seen[kind].reach.get(self._kafka.shard), now.reach.get(self._kafka.shard)
+        if before is None or reach is None:
+            return False  # it had no leader
+        if reach.end < before.end or kind != CHANGES or reach.epoch == before.epoch:
+            return reach.end < before.end or (kind != CHANGES and reach.begin > before.begin)
+        last = self._read.read if self._read is not None else None
+        if self._read is None or last is None:
+            return True  # nobody has compared it since the take-over, which does
+        with self._kafka.failures("comparing the last message read"), self._kafka.consumer() as consumer:
+            found = message_at(self._kafka.bootstrap, consumer, self._input, last.offset)
+        return not all(one is not None and is_same(one, last, self._read.secret) for one in found)
 
     def placed(self) -> list[Placed]:
         """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""
         return self._control.placed()
+
+    def secret(self) -> KeptSecret | None:
+        """The shard's secret in the control topic; None: there is no such topic. Raises as `KafkaControl.secret`."""
+        return self._control.secret() if CONTROL in self._seen else None
 
     def skips(self, topic_id: str) -> frozenset[int]:
         """The offsets that operators skip in the input with that id. Raises ServerUnreachable, ShardRefused."""
@@ -311,6 +370,21 @@ class KafkaInput:
             raise ShardRefused(f"{self._kafka.name}: {remedies.unequal_partitions(self._kafka.table_name, counts)}")
         return self._seen[CHANGES].partitions
 
+    @property
+    def _input(self) -> Place:
+        return self._kafka.partition(CHANGES)
+
+    def _reach(self, consumer: Consumer, kind: str) -> tuple[int, int]:
+        """Where a topic begins and ends. Its end counts what is being committed: a commit is told before it is done."""
+        first, committed = self._kafka.watermarks(consumer, kind)
+        reach = self._seen[kind].reach.get(self._kafka.shard)
+        return first, committed if reach is None else max(committed, reach.end)
+
     def _has_begun(self, consumer: Consumer, kind: str) -> bool:
         first, end = self._kafka.watermarks(consumer, kind)
         return first < end and next(self._kafka.records(consumer, kind, first), None) is not None
+
+
+def _is_same(now: Described | None, seen: Described | None) -> bool:
+    """Whether it is the same topic with as many partitions, or there is none."""
+    return now is seen is None or (now is not None and seen is not None and now[:2] == seen[:2])

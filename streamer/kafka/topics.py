@@ -11,22 +11,31 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient as Admin
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from streamer.errors import UsageError
-from streamer.incremental.topics import Topic, create_config, topic_name, topics_of
-from streamer.kafka.errors import ADMINISTRATION, Right
-from streamer.kafka.reading import CALL_SECONDS_MAX
+from streamer.incremental.topics import CHANGES, OUTPUTS, Topic, create_config, topic_name, topics_of
+from streamer.kafka.errors import ADMINISTRATION, TOO_EARLY, Right
+from streamer.kafka.reading import CALL_SECONDS_MAX, Place
 from streamer.kafka.settings import EMBEDDED_CLUSTER
 
 __all__ = ["Admin", "Described", "FoundTopic", "Members", "Topics"]
 
 
+class Reach(NamedTuple):
+    """Where a partition begins and ends, whether what stands before is committed or not; epoch: of its leader."""
+
+    begin: int
+    end: int
+    epoch: int | None
+
+
 class Described(NamedTuple):
-    """A topic that exists. id: "" on the embedded broker."""
+    """A topic that exists. id: "" on the embedded broker. reach: by partition, as far as they were asked for."""
 
     id: str
     partitions: int
+    reach: Mapping[int, Reach] = {}
 
 
 Topics = Mapping[str, Described]
@@ -44,6 +53,30 @@ def described(admin: Admin, table_name: str, ids: bool = True) -> Topics:
     kinds = {topic.name: topic.kind for topic in topics_of(table_name)}
     found = _described(admin, list(kinds)) if ids else _listed(admin, kinds)
     return {kinds[name]: described for name, described in found.items()}
+
+
+def reach_of(admin: Admin, places: Sequence[Place]) -> dict[Place, Reach]:
+    """Beginnings and ends of those partitions that have a leader now. Raises KafkaException."""
+    first, last = (
+        admin.list_offsets(dict.fromkeys(places, spec), request_timeout=CALL_SECONDS_MAX) if places else {}
+        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    )
+    found = {}
+    for place in places:
+        begin, end = (_unless(TOO_EARLY, answers[place], [place.topic]) for answers in (first, last))
+        if begin is not None and end is not None:
+            found[place] = Reach(begin.offset, end.offset, end.leader_epoch)
+    return found
+
+
+def with_reach(admin: Admin, table_name: str, topics: Topics) -> Topics:
+    """The same topics; those of the input and of published rows with their reach. Raises KafkaException."""
+    kinds = {topic_name(table_name, kind): kind for kind in (CHANGES, *OUTPUTS) if kind in topics}
+    places = [Place(name, n) for name, kind in kinds.items() for n in range(topics[kind].partitions)]
+    found: dict[str, dict[int, Reach]] = {}
+    for place, reach in reach_of(admin, places).items():
+        found.setdefault(kinds[place.topic], {})[place.partition] = reach
+    return {kind: one._replace(reach=found.get(kind, {})) for kind, one in topics.items()}
 
 
 def topic_ids(admin: Admin, table_name: str) -> dict[str, str]:
@@ -110,6 +143,13 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]
             config = {setting: said[setting].value for setting in topic.config if setting in said}
             found[topic.name] = FoundTopic(there[topic.name].partitions, config)
     return found
+
+
+def is_compacted(admin: Admin, topic: str) -> bool:
+    """Whether a topic may lose records that others follow. Raises KafkaException."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    said = admin.describe_configs([resource], request_timeout=CALL_SECONDS_MAX)[resource].result(CALL_SECONDS_MAX + 1)
+    return "compact" in (said["cleanup.policy"].value or "")
 
 
 def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:

@@ -6,7 +6,8 @@ The rules of this file
   So every state of all these files has a folder of its own, with one folder in it for each processor, Python, version
   of numba and settings of numba.
 * The folder is in the package; in $NUMBA_CACHE_DIR if that is set; in the user's cache folder if the package is not
-  writable. Machine code is a program: it is never kept where others could write.
+  writable. Machine code is a program: a folder that belongs to another user, or that others can write to, is not used.
+  (Who can write to the package's own __pycache__ could change the package as well.)
 * An empty file marks a set of machine code that is complete. So one look at the disk finds it, without numba.
 * One process at a time compiles a set; the others wait, or go on without it. The kernel releases the lock of a process
   that ends.
@@ -26,6 +27,7 @@ from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
+from stat import S_ISDIR, S_IWGRP, S_IWOTH
 
 PACKAGE = Path(__file__).parent.parent
 KEPT_IN = "compiled-"
@@ -130,16 +132,27 @@ def folder_for(package: Path) -> str:
     state = f"{KEPT_IN}{_digest(*_sources(package))}"
     for home in _homes(package):
         kept = home / state / _digest(*_made_for())
+        own = [*([home] if home.parent != package else []), home / state, kept]
         try:
-            kept.mkdir(parents=True, exist_ok=True)
+            home.parent.mkdir(parents=True, exist_ok=True)
+            home.mkdir(0o777 if home.parent == package else 0o700, exist_ok=True)
+            for place in own:
+                place.mkdir(0o700, exist_ok=True)
+            is_ours = all(map(_is_ours, own))
         except OSError:
             continue
-        if not os.access(kept, os.W_OK):  # numba reads only a folder that it can write
+        if not is_ours or not os.access(kept, os.W_OK):  # numba reads only a folder that it can write
             continue
         for former in set(home.glob(f"{KEPT_IN}*")) - {home / state}:
             shutil.rmtree(former, ignore_errors=True)
         return str(kept)
     return ""
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether a place is a folder of this user, and no link, that others cannot write to."""
+    found = place.lstat()
+    return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & (S_IWGRP | S_IWOTH)
 
 
 def _sources(package: Path) -> Iterator[bytes]:

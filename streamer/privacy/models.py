@@ -146,14 +146,14 @@ class Model:
         """The first constraint that the rows subjects (m, s) as one QI group break, in words; "" if all hold."""
         n = len(subjects)
         if n < self.rows:
-            return f"{n} rows are fewer than k = {self.rows}"
+            return f"{counted(n, 'rows')} fewer than k = {self.rows}"
         for column, subject in enumerate(self.subjects):
             count = np.bincount(subjects[:, column])
             if not subject.null_counts:
                 count[NULL] = 0
             n_distinct, top = int((count > 0).sum()), int(count.max(initial=0))
             if n_distinct < self.distinct.get(subject, 0):
-                return f"{n_distinct} distinct {names[subject]} are fewer than {self.distinct[subject]}"
+                return f"{counted(n_distinct, names[subject], 'distinct ')} fewer than {self.distinct[subject]}"
             share = self.shares.get(subject, Fraction(1))
             if top > share * n:
                 return (
@@ -161,6 +161,16 @@ class Model:
                     f" the largest share allowed is {float(share):g}"
                 )
         return ""
+
+
+def counted(n: int, names: str, which: str = "") -> str:
+    """The beginning of a sentence about n things, by their plural.
+
+    >>> counted(1, "values of problem", "distinct "), counted(4, "rows")
+    ('1 distinct value of problem is', '4 rows are')
+    """
+    noun, blank, rest = names.partition(" ")
+    return f"{n} {which}{noun.removesuffix('s') if n == 1 else noun}{blank}{rest} {'is' if n == 1 else 'are'}"
 
 
 def k_anonymity(k: int) -> Model:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from decimal import Decimal
+from math import nan
 from pathlib import Path
 
 import pandas as pd
@@ -23,21 +25,19 @@ from streamer.table.data_warnings import unknown_category_rows
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table
+from streamer.table.yaml import K_MAX, K_MIN
 from streamer.table.yaml.loading import table_of
-
-K_MIN = 2
-"""One row would be its own QI group."""
 
 SEED_BITS = 128
 """Bits of chance from the operating system: too many to try."""
 
 
 def with_k(table: Table, k: int | None) -> Table:
-    """The table with another k, or as it is if k is None. Raises UsageError below 2, as table.yaml does."""
+    """The table with another k, or as it is if k is None. Raises UsageError for one that table.yaml may not have."""
     if k is None:
         return table
-    if k < K_MIN:
-        raise UsageError(f"k must be at least {K_MIN}")
+    if not K_MIN <= k <= K_MAX:
+        raise UsageError(f"k must be at least {K_MIN} and at most {K_MAX:,}")
     return replace(table, k=k)
 
 
@@ -52,7 +52,7 @@ def anonymize(
     *,
     algorithm: str = DEFAULT_ALGORITHM,
     k: int | None = None,
-    suppression: float = 0.0,
+    suppression: float | Decimal = 0.0,
     refine: int = 0,
     merge_equal_boxes: bool = False,
     seed: int | None = None,
@@ -108,17 +108,21 @@ def anonymize(
 
 
 def checked_options(
-    suppression: float = 0.0, refine: int = 0, merge_equal_boxes: bool = False, seed: int | None = None
+    suppression: float | Decimal = 0.0, refine: int = 0, merge_equal_boxes: bool = False, seed: int | None = None
 ) -> Options:
     """The options of a run; without a seed, chance comes from the operating system and differs in every run.
 
     Raises UsageError for an option out of range.
     """
-    if not 0 <= suppression < 1:
+    try:
+        share = float(suppression)
+    except (ValueError, OverflowError):  # a signaling NaN; a whole number beyond all floats
+        share = nan
+    if not 0 <= share < 1:
         raise UsageError("suppression must be a share of the rows, at least 0 and below 1")
     if refine < 0:
         raise UsageError("refine counts sweeps: it must not be negative")
     if seed is not None and seed < 0:
         raise UsageError("seed must not be negative")
     chance = secrets.randbits(SEED_BITS) if seed is None else seed
-    return Options(seed or 0, suppression, refine, merge_equal_boxes, chance)
+    return Options(seed or 0, share, refine, merge_equal_boxes, chance)

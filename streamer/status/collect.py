@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
@@ -12,12 +12,14 @@ import msgspec
 from streamer.errors import UsageError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.preflight import message_read_last
 from streamer.incremental.shard.steps import REFUSED, REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, server_now, shards_of
-from streamer.incremental.store.redis_server import connect, durability_of
+from streamer.incremental.store.redis_server import connect_now, durability_of
 from streamer.incremental.topics import (
     CHANGES,
+    CONTROL,
     DEAD_LETTERS,
     OUTPUTS,
     POSITIONS,
@@ -28,7 +30,8 @@ from streamer.incremental.topics import (
 )
 from streamer.kafka.clients import open_admin, open_consumer
 from streamer.kafka.reading import Consumer, Place, Record, last_value, places_of, records, shards_in, watermarks
-from streamer.kafka.topics import Admin, GroupHidden, members_of, topic_ids
+from streamer.kafka.shard_input import message_at
+from streamer.kafka.topics import Admin, GroupHidden, members_of, reach_of, topic_ids
 from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, Waiting, Workers
 from streamer.table.schema import Table
 
@@ -167,16 +170,22 @@ GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
 def look(table: Table, kafka: str, redis: str) -> TableFacts:
     """Collects the facts once. Raises UsageError if the input topic does not exist; ServerUnreachable."""
     table_name, outputs = table.name, outputs_of(table.form)
-    client = connect(redis)
     with open_consumer(kafka) as consumer:
+        client = connect_now(redis)
         places = shards_in(consumer, topic_name(table_name, CHANGES))
         stores = [RedisLookups(client, table_name, place.partition) for place in places]
         before = [store.meta() for store in stores]
         topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name, table.form)}
         with open_admin(kafka) as admin:
             ids, workers = topic_ids(admin, table_name), _workers(admin, table_name)
+            positions = _positions(consumer, table_name)
+            published = [place for kind in outputs for place in places_of(consumer, topic_name(table_name, kind))]
+            reach = {place: (found.begin, found.end) for place, found in reach_of(admin, published).items()}
         ids = {kind: id_ for kind, id_ in ids.items() if kind not in OUTPUTS or kind in outputs}
-        in_kafka = _in_kafka(consumer, table, places, before, ids)
+        in_kafka = [
+            _in_kafka(consumer, table, place, meta, positions.get(place.partition), ids, reach, len(places), kafka)
+            for place, meta in zip(places, before, strict=True)
+        ]
     in_redis = [
         InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta())
         for store, first in zip(stores, before, strict=True)
@@ -195,30 +204,38 @@ def _partitions(consumer: Consumer, topic: str) -> int:
         return 0
 
 
+def _positions(consumer: Consumer, table_name: str) -> dict[int, Position]:
+    places = places_of(consumer, topic_name(table_name, POSITIONS))
+    said = {place.partition: last_value(consumer, place) for place in places}
+    return {shard: Position.from_json(value) for shard, value in said.items() if value is not None}
+
+
 def _in_kafka(
     consumer: Consumer,
     table: Table,
-    places: Sequence[Place],
-    metas: Sequence[Meta | None],
+    place: Place,
+    meta: Meta | None,
+    position: Position | None,
     ids: Mapping[str, str],
-) -> list[InKafka]:
-    said = {
-        place.partition: last_value(consumer, place) for place in places_of(consumer, topic_name(table.name, POSITIONS))
-    }
-    positions = {shard: Position.from_json(value) for shard, value in said.items() if value is not None}
-    outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
-    published = [place for name in outputs for place in places_of(consumer, name)]
-    begun = {place.partition for place in published if watermarks(consumer, place)[1] > 0}
-    reach = {place: watermarks(consumer, place) for place in places}
-    return [
-        InKafka(
-            InputState(ids, len(places), *reach[place], live_begun=place.partition in begun),
-            positions.get(place.partition),
-            _waiting(consumer, place, max(reach[place][0], meta.next if meta else 0), reach[place][1]),
-            *_refused_lately(consumer, table.name, place.partition, meta),
-        )
-        for place, meta in zip(places, metas, strict=True)
-    ]
+    reach_of_outputs: Mapping[Place, tuple[int, int]],
+    shards: int,
+    kafka: str,
+) -> InKafka:
+    """What Kafka holds of one shard. place: of its input."""
+    (earliest, end), shard = watermarks(consumer, place), place.partition
+    published = {kind: Place(topic_name(table.name, kind), shard) for kind in outputs_of(table.form)}
+    reach = {kind: reach_of_outputs[of] for kind, of in published.items() if of in reach_of_outputs}
+    last = message_read_last(meta, position)
+    again = () if last is None else message_at(kafka, consumer, place, last.offset)
+    begun = any(end > 0 for _, end in reach.values())
+    control = next((of for of in places_of(consumer, topic_name(table.name, CONTROL)) if of.partition == shard), None)
+    control_end = 0 if control is None else watermarks(consumer, control)[1]
+    return InKafka(
+        InputState(ids, shards, earliest, end, begun, control_end, reach, again),
+        position,
+        _waiting(consumer, place, max(earliest, meta.next if meta else 0), end),
+        *_refused_lately(consumer, table.name, shard, meta),
+    )
 
 
 def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting | None:

@@ -59,6 +59,7 @@ class HeldFacts:
     shard: int
     taken_over: bool = False  # since its assignment
     lost: bool = False  # another worker has it now
+    refused: str = ""  # why its worker does not serve it, although it serves others
     since: float | None = None
     lag: int = 0  # messages and markers that wait
     still_seconds: float = 0.0  # for how long messages wait, and none was applied
@@ -75,7 +76,7 @@ class HeldFacts:
     counts: Counts = NO_MESSAGES  # over the shard's whole life, not of this process
     release: int = 0
     committed_at: float | None = None
-    ncp: float | None = None  # the mean of the published rows
+    ncp: float | None = None  # mean loss of the published rows (`Space.mean_loss`)
     ncp_fresh: float | None = None  # the same if the table were anonymized again
     rebuild: Progress | None = None
     rebuilds: tuple[Progress, ...] = ()

@@ -20,20 +20,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.preflight import Consistency, compare
+from streamer.incremental.shard.preflight import Consistency, compare, former_version, lost_records, new_topics
 from streamer.incremental.shard.rebuild import last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
-from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, outputs_of, topic_name
 from streamer.privacy.models import model_of, words
 from streamer.status.facts import HeldFacts, InRedis, ServerFacts, ShardFacts, TableFacts, WorkerFacts, Workers
-from streamer.table.schema import Table
+from streamer.table.schema import Table, version_of
 
 SERVER_SILENT_SECONDS_MAX = 10.0
 """How long a server may not answer a worker."""
@@ -90,7 +91,9 @@ def ago(seconds: float) -> str:
 
 def worker_problems(facts: WorkerFacts) -> list[str]:
     """What is wrong with a worker, by what it knows itself."""
-    refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in sorted(facts.refused.items()))
+    own = {held.shard for held in facts.shards if held.refused}
+    others = sorted((number, custody) for number, custody in facts.refused.items() if number not in own)
+    refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in others)
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
         *_joining(facts),
@@ -126,10 +129,11 @@ def not_ready(facts: WorkerFacts) -> list[str]:
     """Why a worker is not ready: its assignment is not complete, or it has not taken over all its shards."""
     if not facts.joined:
         return ["Kafka has not given shards to this worker yet"]
-    missing = {shard.shard: shard.lost for shard in facts.shards if shard.lost or not shard.taken_over}
     return [
-        f"shard {number}: {'another worker has it' if lost else 'is being taken over'}"
-        for number, lost in missing.items()
+        f"shard {one.shard}: "
+        f"{'another worker has it' if one.lost else 'is refused' if one.refused else 'is being taken over'}"
+        for one in facts.shards
+        if one.lost or not one.taken_over
     ]
 
 
@@ -167,6 +171,11 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         yield (
             f"{prefix} another worker has taken it over, and Kafka has not given it away yet: if that lasts, this "
             "worker ends, to be started again"
+        )
+    elif held is not None and held.refused:
+        yield (
+            f"{prefix} refused by {shard.worker or 'its worker'}, which tries it again when something has changed: "
+            f"{held.refused}"
         )
     elif held is not None and held.error and held.error_seconds > STILL_SECONDS_MAX:
         yield f"{prefix} cannot go on for {ago(held.error_seconds)}: {held.error}"
@@ -219,21 +228,26 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
     number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
     if meta is None:
         lost = position is not None and shard.redis.before is None
-        return Verdict([_nothing_in_redis(table, number, position)] if lost and position else [])
+        return Verdict([_nothing_in_redis(table, shard, position)] if lost and position else [])
     at_rest = meta == shard.redis.before
     input_state = shard.kafka.input_state
     if not at_rest:
         position = Position.of(meta)
-        input_state = replace(input_state, end=max(input_state.end, meta.next))
+        input_state = replace(input_state, end=max(input_state.end, meta.next), again=())
     if _is_emptied(shard):
-        return Verdict([_emptied(table, number)])
+        return Verdict([_incomplete(table, shard)])
     try:
         standing = compare(table, number, meta, position, input_state)
     except ShardRefused as refused:
         return Verdict([str(refused)])
-    if standing is Consistency.EMPTIED:
-        return Verdict([_emptied(table, number)])
-    verdict = Verdict()
+    if standing is Consistency.INCOMPLETE:
+        return Verdict([_incomplete(table, shard)])
+    verdict, kept = Verdict(), former_version(table, meta)
+    if kept:
+        verdict.warnings.append(
+            f"shard {number}: its QI groups were kept by engine version {kept}; the next worker of this version, "
+            f"{version_of(table.fingerprint)}, adopts them"
+        )
     if standing is Consistency.AHEAD:
         verdict.warnings.append(f"shard {number}: {standing.value}; the next worker publishes it")
     elif standing is Consistency.BEHIND:
@@ -246,27 +260,46 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
     return verdict
 
 
-def _emptied(table: Table, number: int) -> str:
-    outputs = [topic_name(table.name, kind) for kind in outputs_of(table.form)]
-    recreated = f"{' and '.join(outputs)} {'were' if len(outputs) > 1 else 'was'} recreated"
-    return (
-        f"shard {number}: {recreated}, and readers lack the table; start `streamer worker`, which publishes it whole "
-        "again"
-    )
+def _incomplete(table: Table, shard: ShardFacts) -> str:
+    """What the output lacks: all of it, the end of a topic, its beginning, or what is published."""
+    kafka, meta = shard.kafka, shard.redis.before or Meta()
+    outputs, new = outputs_of(table.form), new_topics(meta, kafka.input_state)
+    recreated = [kind for kind in outputs if kind in new] or (list(outputs) if _is_emptied(shard) else [])
+    lost = recreated or lost_records(meta, kafka.position, kafka.input_state)
+    names = " and ".join(topic_name(table.name, kind) for kind in lost)
+    if recreated:
+        what = f"{names} {'were' if len(recreated) > 1 else 'was'} recreated, and readers lack the table"
+    elif lost:
+        what = f"{names} lost records at the beginning or the end, and the table that readers see may break its promise"
+    else:
+        what = f"{topic_name(table.name, POSITIONS)} lost its end, and nothing says what is published"
+    return f"shard {shard.number}: {what}; start `streamer worker`, which publishes it whole again"
 
 
-def _nothing_in_redis(table: Table, number: int, position: Position) -> str:
-    lost = f"shard {number}: published up to {position.next}, but Redis holds nothing; restore it from"
+def _nothing_in_redis(table: Table, shard: ShardFacts, position: Position) -> str:
+    lost = f"shard {shard.number}: published up to {position.next}, but Redis holds nothing; "
     if position.outside:
         return (
-            f"{lost} a copy not older than commit {position.outside}, which did not come from the input, or, "
-            f"{remedies.reload(table.name)}"
+            f"{lost}restore it from a copy not older than commit {position.outside}, which did not come from the "
+            f"input, or, {remedies.reload(table.name)}"
         )
-    return (
-        f"{lost} any former copy: "
-        "else the next worker reads the input again from its start, publishing nothing on the way, and refuses the "
-        "shard if that gives another table, because the secret of the shard's chances is lost as well"
-    )
+    ours = version_of(table.fingerprint)
+    if position.engine not in ("", ours):
+        return (
+            f"{lost}restore it from any former copy, and start workers of engine version {position.engine}, which "
+            f"decided what is published (this streamer's is {ours}), or, {remedies.reload(table.name)}"
+        )
+    if begins := shard.kafka.input_state.earliest:
+        return (
+            f"{lost}restore it from a copy that had reached offset {begins}, where the input begins now, or, "
+            f"{remedies.reload_from_file(table.name)}"
+        )
+    if _lacks_secret(shard):
+        return (
+            f"{lost}restore it from any former copy: else the next worker reads the input again from its start, and "
+            "refuses the shard if that gives another table, because the shard's secret is lost as well"
+        )
+    return f"{lost}the next worker reads the input again from its start, and publishes nothing on the way"
 
 
 def _is_emptied(shard: ShardFacts) -> bool:
@@ -283,12 +316,18 @@ def _is_emptied(shard: ShardFacts) -> bool:
 
 
 def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
-    """Why a worker refused the shard; a warning if another worker goes on with it. known: problems found before."""
-    custody = shard.redis.custody
+    """Why a worker refused the shard; a warning if another worker goes on with it. known: problems found before.
+
+    Nothing of a refusal that is past, as the shard was taken over or has committed since.
+    """
+    custody, held = shard.redis.custody, shard.held
     refusal = custody.refusal
+    if held is not None and held.refused:  # told as what it stands still for
+        known[:] = [problem for problem in known if problem != held.refused]
+        return Verdict()
     if custody.beginning:
         return Verdict([f"shard {shard.number}: {remedies.PARTLY_LOADED}"])
-    if refusal is None:
+    if refusal is None or max(custody.taken_at or 0, custody.committed_at or 0) > refusal.at:
         return Verdict()
     sentence = f"shard {shard.number}: refused by {refusal.by or 'a worker'} {ago(now - refusal.at)} ago: "
     if refusal.reason in known:
@@ -346,6 +385,72 @@ def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
         )
 
 
+# -- a loss of Redis --------------------------------------------------------------------------------------------------
+
+REPLAYED_PER_SECOND = 5_000
+"""Messages that a worker on two cores applies in a second, when many wait."""
+
+
+class RedisLoss(NamedTuple):
+    """What the loss of Redis would cost today, if there is no copy of it."""
+
+    messages: int  # read again from the beginning of the input; markers of transactions among them
+    reload: str = ""  # why that would not be enough
+
+    def told(self) -> str:
+        """The same in words.
+
+        >>> RedisLoss(1_200_000).told()
+        'if Redis is lost: 1,200,000 messages are read again from offset 0, about 4 min at 5,000/s'
+        """
+        if self.reload:
+            return f"if Redis is lost, without a copy: the table has to be reloaded, as {self.reload}"
+        lasts = ago(self.messages / REPLAYED_PER_SECOND)
+        return (
+            f"if Redis is lost: {self.messages:,} messages are read again from offset 0, about {lasts} at "
+            f"{REPLAYED_PER_SECOND:,}/s"
+        )
+
+
+def if_redis_is_lost(table: Table, facts: TableFacts) -> RedisLoss:
+    """Judges by the published positions, by where the inputs begin, and by what the control topic holds."""
+    positions = (shard.kafka.position for shard in facts.shards)
+    why = (reason for shard in facts.shards if (reason := _why_reload(table, shard)))
+    return RedisLoss(sum(one.next for one in positions if one is not None), next(why, ""))
+
+
+def _why_reload(table: Table, shard: ShardFacts) -> str:
+    """Why a shard without Redis could not be read again; "" if it could, or has published nothing."""
+    position, meta, begins = shard.kafka.position, shard.redis.meta, shard.kafka.input_state.earliest
+    outside = max(one.outside if one is not None else 0 for one in (position, meta))
+    if outside:
+        return (
+            f"commit {outside} of shard {shard.number} (a load, a rebuild, a first snapshot, a recreated output) did "
+            "not come from the input: copy Redis after it"
+        )
+    if position is not None and begins:
+        return f"the input of shard {shard.number} begins at offset {begins}"
+    if position is not None and _lacks_secret(shard):
+        return f"{topic_name(table.name, CONTROL)} does not have the secret of shard {shard.number}"
+    return ""
+
+
+def _lacks_secret(shard: ShardFacts) -> bool:
+    """Whether the control topic holds nothing of the shard. What it holds may be read by workers alone."""
+    return not shard.kafka.input_state.control_end
+
+
+def _secrets_lacking(table: Table, facts: TableFacts) -> Iterator[str]:
+    """Shards that a loss of Redis would make a case for a reload, and a worker's next start would not."""
+    secret = topic_name(table.name, CONTROL)
+    lacking = [str(one.number) for one in facts.shards if _why_reload(table, one).startswith(secret)]
+    if lacking:
+        yield (
+            f"the secret of shard{'s' * (len(lacking) > 1)} {', '.join(lacking)} is in Redis alone, and would be lost "
+            f"with it: start the workers again, which write it into {secret}"
+        )
+
+
 # -- the whole table ------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +468,7 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
     """The verdict on the table as a whole."""
     verdict = Verdict(warnings=list(sql_warnings(table)))
     verdict.problems += [*_topic_problems(table, facts), *_key_forms(facts)]
+    verdict.warnings += _secrets_lacking(table, facts)
     for number in sorted(set(facts.shards_in_redis) - {shard.number for shard in facts.shards}):
         verdict.problems.append(
             f"Redis holds a shard {number}, but the input has {len(facts.shards)} partitions: its people are not kept "

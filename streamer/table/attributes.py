@@ -12,7 +12,8 @@ The rules of this file
 * A temporal quasi-identifier (a date, a timestamp) is kept as an int64 code, too, which gives the value back. Its cells
   are those of the calendar (`streamer.table.calendar`), and its published interval is a pair of ISO texts. Lengths are
   counted in cells: January is as long as February, and a clipped cell as long as the others. So NCP, similarities and
-  the unit of a column with a grid of a month are in months.
+  the unit of a column with a grid of a month are in months: a month of a year is 1/12 of it, as for timestamps.
+  A reader learns as much from February as from January, so neither may cost more.
 * A categorical quasi-identifier is kept as the number of its leaf in the hierarchy.
 """
 
@@ -155,7 +156,12 @@ class TemporalAttribute:
     @property
     def width_codes(self) -> Decimal:
         """Width of the domain in codes, all cells of one length."""
-        return Decimal(self.n_cells * self.codes_per_cell - self.calendar.is_closed)
+        return Decimal(self.n_cells * self.codes_per_cell - self._ends_with_its_last_day)
+
+    @property
+    def _ends_with_its_last_day(self) -> bool:
+        """Whether a length goes from the first day to the last: not of cells of months, whose days are not counted."""
+        return self.calendar.is_closed and not self.calendar.grid.months
 
     @property
     def n_cells(self) -> int:
@@ -166,7 +172,7 @@ class TemporalAttribute:
         return Axis(
             codes_per_cell=self.codes_per_cell,
             n_cells=self.n_cells,
-            closed=self.calendar.is_closed,
+            closed=self._ends_with_its_last_day,
             width_codes=float(self.width_codes),
             unit_codes=float(self.unit * self.codes_per_cell),
             hierarchy=None,

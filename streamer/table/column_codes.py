@@ -80,7 +80,8 @@ def _outside(column: str) -> EventRefused:
 
 
 def _off_step(column: str) -> EventRefused:
-    return EventRefused("off-the-step", f"column {column!r}: not a multiple of the step of table.yaml", column)
+    detail = "not a multiple of the step of table.yaml; round it in the source, or make the step smaller"
+    return EventRefused("off-the-step", f"column {column!r}: {detail}", column)
 
 
 def _unknown_category(column: str) -> EventRefused:

@@ -17,6 +17,7 @@ from streamer.table.encode import Encoder
 from streamer.table.published.rows import box_columns
 from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.schema import Table
+from streamer.table.source_texts import source_cells
 from streamer.table.yaml.columns import OTHER_LABEL
 
 
@@ -36,9 +37,11 @@ def refused_rows(table: Table, frame: pd.DataFrame, *, upserts: bool = False) ->
     """
     encoder, known, refused = Encoder(table), set[str](), list[RefusedRow]()
     columns = encoder.named_columns(frame)
-    for number, texts in enumerate(zip(*(frame[name].tolist() for name in columns), strict=True), start=1):
-        fields = encoder.fields(dict(zip(columns, texts, strict=True)))
+    for number, texts in enumerate(
+        zip(*(source_cells(frame[name]).tolist() for name in columns), strict=True), start=1
+    ):
         try:
+            fields = encoder.fields(dict(zip(columns, texts, strict=True)))
             source_key = encoder.source_key(fields) if table.source_key else str(number)
             encoder.row(fields)
         except EventRefused as refusal:
@@ -107,7 +110,7 @@ def unknown_category_rows(table: Table, frame: pd.DataFrame) -> dict[str, int]:
     encoder, found = Encoder(table), {}
     for name, encode in _encoders_of_others(table, encoder):
         rows = 0
-        for cell, count in frame[name].value_counts().items() if name in frame.columns else ():
+        for cell, count in source_cells(frame[name]).value_counts().items() if name in frame.columns else ():
             encoder.unlisted.clear()
             with suppress(EventRefused):
                 encode(encoder.fields({name: cell})[name])

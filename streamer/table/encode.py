@@ -36,7 +36,7 @@ from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from streamer.table.source_texts import CellReader, booleans_as_texts, meanings_of
+from streamer.table.source_texts import CellReader, meanings_of, source_cells
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
@@ -203,7 +203,10 @@ class Encoder:
         return columns
 
     def fields(self, cells: Mapping[str, object]) -> dict[str, object]:
-        """What a row of a CSV file means: numbers and booleans by their column's type, an empty cell is a null."""
+        """What a row of a CSV file means: numbers and booleans by their column's type, an empty cell is a null.
+
+        Raises EventRefused for what is no text.
+        """
         return {name: self._cells.value(name, cell) for name, cell in cells.items()}
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
@@ -232,9 +235,12 @@ class Encoder:
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
         """One column, encoded; length n."""
         try:
-            numbers, texts = pd.factorize(booleans_as_texts(frame[name]), use_na_sentinel=False)
-        except TypeError:
-            raise ConfigError(f"column {name!r} holds a value that is neither text, number, boolean nor null") from None
+            numbers, texts = pd.factorize(source_cells(frame[name]), use_na_sentinel=False)
+        except (TypeError, NotImplementedError, ArithmeticError):  # a list, of Python or of Arrow; a signaling NaN
+            raise ConfigError(
+                f"column {name!r} holds a value that is neither text, number, boolean nor null; convert it, or leave"
+                " the column out of table.yaml"
+            ) from None
         encoded: list[T] = []
         for number, text in enumerate(texts):
             try:

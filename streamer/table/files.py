@@ -260,16 +260,24 @@ def table_files(path: Path, names: Sequence[str]) -> list[Path]:
     return [path] if len(names) == 1 else [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in names]
 
 
-def write_rows(frame: pd.DataFrame, file: IO[str]) -> None:
-    """Writes a published table as CSV that is read back as the same values.
+ESCAPE, REFUSE, KEEP = "escape", "refuse", "keep"
+"""What becomes of a text that a spreadsheet would take for a formula."""
+
+_FORMULA = re.compile(r"(?![+-]?[\d.,]+\Z)[=+\-@\t\r\n].", re.DOTALL)  # -5 is a number, and a mark alone a text
+
+
+def write_rows(frame: pd.DataFrame, file: IO[str], formulas: str = KEEP) -> None:
+    """Writes a published table as CSV.
 
     Numbers are shortest decimals, dates and timestamps the published ISO texts, booleans true and false, nulls empty.
+    Under KEEP it is read back as the same values. ESCAPE writes an apostrophe before texts that a spreadsheet would
+    take for a formula; REFUSE raises ConfigError for them.
     """
-    texts = {name: _cell_texts(frame[name]) for name in frame.columns}
+    texts = {name: _cell_texts(frame[name], formulas) for name in frame.columns}
     pd.DataFrame(texts, columns=frame.columns).to_csv(file, index=False)
 
 
-def _cell_texts(column: pd.Series[Any]) -> Any:
+def _cell_texts(column: pd.Series[Any], formulas: str) -> Any:
     """The texts of a column; whole numbers stay as they are."""
     if pd.api.types.is_integer_dtype(column.dtype):
         return column
@@ -279,7 +287,19 @@ def _cell_texts(column: pd.Series[Any]) -> Any:
     for pair in cells:
         if pair not in texts:
             texts[pair] = cell_text(pair[1])
+            if formulas != KEEP and isinstance(pair[1], str) and _FORMULA.match(pair[1]):
+                texts[pair] = _escaped(pair[1], str(column.name), formulas)
     return [texts[pair] for pair in cells]
+
+
+def _escaped(text: str, column: str, formulas: str) -> str:
+    """A text that no spreadsheet takes for a formula. Raises ConfigError if formulas are refused."""
+    if formulas == REFUSE:
+        raise ConfigError(
+            f"column {column!r}: a text begins as a formula of a spreadsheet does (=, +, -, @, tab, line end): with"
+            f" `--formulas {ESCAPE}` an apostrophe is written before it, with `--formulas {KEEP}` it stays as it is"
+        )
+    return f"'{text}"
 
 
 def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:

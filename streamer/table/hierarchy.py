@@ -8,8 +8,9 @@ The rules of this file
   read from the root end. A repeated leaf row is accepted if its path is the same.
 * Several roots get a common root `*`.
 * Nodes over the same leaves are one node, named by its lowest label: the leaf, if it has only one.
-* A label names one set of leaves. A file that gives it to two sets is refused, because no reader of the published table
-  could tell which one is meant.
+* A label names a node at a level, as in ARX: the leaf 33.1 may lie below a node 33.1 that rounds 33.12, too. Where
+  labels are published (of categories, not of numbers or sensitive values), two nodes that publish one label are
+  refused, because no reader could tell which one is meant.
 * A *level* is a column of the file: level 0 the leaves, the last one the root. A short row stays at its leaf for the
   levels that it lacks, and a row that repeats a label stays there, so nodes of one level may nest: under `unknown;*;*`
   and `baker;craft;*` level 1 has `craft`, and `*` for the unknown. Leaves that have one node at a level share a node at
@@ -39,13 +40,20 @@ ROOT_LABEL = "*"
 
 
 class _Branch:
-    """A node while the tree is being built: its label and its children by label, in order of appearance."""
+    """A node while the tree is being built: its label, its children in order of appearance, and its number.
 
-    __slots__ = ("children", "label")
+    Children are known by their label and by whether they are leaves.
+    """
+
+    __slots__ = ("children", "label", "node")
 
     def __init__(self, label: str) -> None:
         self.label = label
-        self.children: dict[str, _Branch] = {}
+        self.children: dict[tuple[str, bool], _Branch] = {}
+        self.node = -1
+
+    def child(self, label: str, is_leaf: bool) -> _Branch:
+        return self.children.setdefault((label, is_leaf), _Branch(label))
 
 
 class Hierarchy:
@@ -70,9 +78,11 @@ class Hierarchy:
             """Numbers the nodes below `branch` in depth-first order; returns the last leaf."""
             chain = []
             while len(branch.children) == 1:  # same leaves as its only child: one node, the lower label
-                chain.append(branch.label)
+                chain.append(branch)
                 branch = next(iter(branch.children.values()))
             node, first = len(labels), len(leaves)
+            for one in (*chain, branch):
+                one.node = node
             labels.append(branch.label)
             node_lo.append(first)
             node_hi.append(first)
@@ -82,7 +92,7 @@ class Hierarchy:
                 paths.append(here)
             for child in branch.children.values():
                 node_hi[node] = visit(child, here)
-            all_labels.extend((label, first, node_hi[node]) for label in (*chain, branch.label))
+            all_labels.extend((one.label, first, node_hi[node]) for one in (*chain, branch))
             return node_hi[node]
 
         visit(root, [])
@@ -91,10 +101,9 @@ class Hierarchy:
         self.node_lo: Ints = np.array(node_lo, dtype=np.int64)
         self.node_hi: Ints = np.array(node_hi, dtype=np.int64)
         self.labels: tuple[str, ...] = tuple(labels)
-        self.interval_of: dict[str, tuple[int, int]] = {}
-        for label, lo, hi in all_labels:
-            if self.interval_of.setdefault(label, (lo, hi)) != (lo, hi):
-                raise ConfigError(f"hierarchy: the label {label!r} names two different sets of leaves; rename one")
+        self._named = frozenset(all_labels)
+        self.interval_of: dict[str, tuple[int, int]] = {label: (lo, hi) for label, lo, hi in all_labels}
+        self.interval_of |= {label: (lo, hi) for label, lo, hi in zip(labels, node_lo, node_hi, strict=True)}
         self.node_of: dict[tuple[int, int], int] = {
             (lo, hi): node for node, (lo, hi) in enumerate(zip(node_lo, node_hi, strict=True))
         }
@@ -106,8 +115,11 @@ class Hierarchy:
         self.levels: Ints = self._path[::-1]
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[str]]) -> Hierarchy:
-        """The tree of rows from leaf to root, without empty cells. Raises ConfigError."""
+    def from_rows(cls, rows: Iterable[Sequence[str]], published: bool = True) -> Hierarchy:
+        """The tree of rows from leaf to root, without empty cells; published: whether its labels are.
+
+        Raises ConfigError.
+        """
         paths: dict[str, tuple[str, ...]] = {}
         for number, row in enumerate(rows, start=1):
             path = tuple(cell.strip() for cell in row if cell.strip())
@@ -120,34 +132,71 @@ class Hierarchy:
         if not paths:
             raise ConfigError("hierarchy: no rows; expected one line per leaf, from the leaf to the root")
         roots: dict[str, _Branch] = {}
-        for path in paths.values():
-            branch = roots.setdefault(path[-1], _Branch(path[-1]))
-            for label in path[-2::-1]:
-                if label != branch.label:  # the same label twice in a row is one node
-                    branch = branch.children.setdefault(label, _Branch(label))
+        branches = [_branches(roots.setdefault(path[-1], _Branch(path[-1])), path) for path in paths.values()]
         top = next(iter(roots.values()))
         if len(roots) > 1:
             top = _Branch(ROOT_LABEL)
-            top.children = roots
-        if inner := sorted({label for path in paths.values() for label in path[1:] if label != path[0]} & paths.keys()):
-            raise ConfigError(f"hierarchy: {inner[0]!r} is a leaf in one row and an inner node in another")
+            top.children = {(label, False): root for label, root in roots.items()}
+            branches = [[*row, top] for row in branches]
+        elif len(paths) > 1:  # a leaf alone in its row may have the root's label
+            branches = [row if len(row) > 1 else [*row, top] for row in branches]
         tree = cls(top)
-        tree.levels = tree._levels_of(paths)
+        tree._check_labels(branches, published, is_added=len(roots) > 1)
+        tree.levels = tree._levels_of(branches)
         return tree
 
-    def _levels_of(self, paths: Mapping[str, Sequence[str]]) -> Ints:
+    def _levels_of(self, rows: Sequence[Sequence[_Branch]]) -> Ints:
         """The node of every leaf at every level of the file; int64 (levels, leaves)."""
-        top = (self.labels[0],) if len({path[-1] for path in paths.values()}) > 1 else ()
-        height = max(map(len, paths.values())) + len(top)
-        columns = []
-        for leaf in self.leaves:
-            path = (*paths[leaf], *top)
-            padded = (leaf,) * (height - len(path)) + path
-            columns.append([self.node_of[self.interval_of[label]] for label in padded])
-        levels: Ints = np.array(columns, dtype=np.int64).T
+        height = max(map(len, rows))
+        levels: Ints = np.empty((height, self.n_leaves), dtype=np.int64)
+        for row in rows:
+            padded = [row[0]] * (height - len(row)) + [*row]
+            levels[:, self.code_of[row[0].label]] = [branch.node for branch in padded]
         for below, here in pairwise(levels):
             here[:] = widest_by_class(below, here)
         return levels
+
+    def _check_labels(self, rows: Sequence[Sequence[_Branch]], published: bool, is_added: bool) -> None:
+        """Raises ConfigError if a label names two nodes at one level or, published, two nodes at any."""
+        height = max(map(len, rows))
+        at_level: dict[tuple[int, str], int] = {}
+        lowest: dict[tuple[str, int], int] = {}
+        for row in rows:
+            for level, branch in enumerate(row[1:], start=height - len(row) + 1):
+                lowest[branch.label, branch.node] = min(level, lowest.get((branch.label, branch.node), level))
+                if at_level.setdefault((level, branch.label), branch.node) != branch.node:
+                    raise ConfigError(
+                        f"hierarchy: {branch.label!r} at level {level} names two sets of leaves: rename one of them,"
+                        f" such as to {self._free_label(branch.label)!r}"
+                    )
+        known: dict[str, int] = {}
+        for node in np.argsort(self.node_hi - self.node_lo, kind="stable").tolist() if published else ():
+            label = self.labels[node]
+            if (other := known.setdefault(label, node)) == node:
+                continue
+            said = [self._described(one, lowest) for one in (other, node)]
+            what = "rename the node, such as to" if said[0] == "a leaf" else "rename one of them, such as to"
+            if node == 0 and is_added:
+                what, said[1] = "end all rows with one label, such as", "the root that is added above several ones"
+            raise ConfigError(
+                f"hierarchy: {label!r} is {said[0]} and {said[1]}, and no reader of a published {label!r} could tell"
+                f" which one is meant: {what} {self._free_label(label)!r}"
+            )
+
+    def _described(self, node: int, lowest: Mapping[tuple[str, int], int]) -> str:
+        n_leaves = int(self.node_hi[node] - self.node_lo[node]) + 1
+        level = lowest.get((self.labels[node], node))  # None: of the root that is added
+        return "a leaf" if n_leaves == 1 else f"the node at level {level} over {n_leaves} leaves"
+
+    def _free_label(self, label: str) -> str:
+        """A label like this one that no node has."""
+        while label in self.interval_of:
+            label += "*"
+        return label
+
+    def is_ambiguous(self, label: str) -> bool:
+        """Whether several nodes have this label."""
+        return sum(name == label for name, _, _ in self._named) > 1
 
     @property
     def n_leaves(self) -> int:
@@ -183,8 +232,18 @@ class Hierarchy:
 
     def fingerprint(self) -> str:
         """Hash of the contents; equal for hierarchies that generalize alike and publish the same labels."""
-        text = "\x1e".join(f"{lo}\x1f{hi}\x1f{label}" for label, (lo, hi) in sorted(self.interval_of.items()))
+        text = "\x1e".join(f"{lo}\x1f{hi}\x1f{label}" for label, lo, hi in sorted(self._named))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _branches(root: _Branch, path: Sequence[str]) -> list[_Branch]:
+    """The branches of a row, from its leaf to its root, which are made where they are missing."""
+    found = [root]
+    for label in path[-2:0:-1]:
+        found.append(found[-1] if label == found[-1].label else found[-1].child(label, is_leaf=False))
+    if len(path) == 1:
+        return [root.child(path[0], is_leaf=True)]
+    return [found[-1].child(path[0], is_leaf=True), *reversed(found)]
 
 
 def widest_by_class(classes: Ints, nodes: Ints) -> Ints:

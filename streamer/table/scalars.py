@@ -18,6 +18,9 @@ from streamer.errors import EventRefused
 DIGITS_MAX = 400
 """The most digits before the point, or leading zeros after it, of a number (a binary float has at most 325)."""
 
+PLAIN_ZEROS_MAX = 30
+"""The most zeros after the point of a number that is written without an exponent; table.yaml's numbers have fewer."""
+
 _INTEGER_BITS_MAX = 1328  # 400 decimal digits
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 
@@ -37,11 +40,16 @@ def read_decimal(text: str) -> Decimal | None:
 
 
 def decimal_text(number: Decimal) -> str:
-    """The shortest plain text of a number: no exponent, no trailing zeros, no minus zero.
+    """The one text of a number: no trailing zeros, no minus zero, and an exponent only instead of very many zeros.
 
     >>> decimal_text(Decimal("1.50")), decimal_text(Decimal("1E+2")), decimal_text(Decimal("-0.0"))
     ('1.5', '100', '0')
+    >>> decimal_text(Decimal("1.50E-300"))
+    '1.5e-300'
     """
+    if number and number.adjusted() < -PLAIN_ZEROS_MAX:
+        digits, _, exponent = format(number, "e").partition("e")
+        return f"{decimal_text(Decimal(digits))}e{exponent}"
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")

@@ -55,19 +55,45 @@ def differences(kept: str, ours: str) -> Differences:
     return Differences(None if version[0] == version[1] else version, parts)
 
 
+def version_of(fingerprint: str) -> str:
+    """The version of the engine that a fingerprint says; "" if it says none.
+
+    >>> version_of("engine-version:6.2 columns:aa")
+    '6.2'
+    """
+    return _parts_of(fingerprint).get(VERSION, "")
+
+
+def precedes(version: str, other: str) -> bool:
+    """Whether one version of the engine is older than another; one that is not known is not.
+
+    >>> precedes("6.2", "6.10"), precedes("7.1", "6.2"), precedes("", "6")
+    (True, False, False)
+    """
+    return bool(version) and _numbers(version) < _numbers(other)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
 def _parts_of(fingerprint: str) -> dict[str, str]:
     """The parts by name; none before engine version 6, whose fingerprint was one hash."""
     return dict(part.split(":", 1) for part in fingerprint.split(" ") if ":" in part)
 
 
-ENGINE_VERSION = 6
-"""To be raised whenever the same events would give another table or other dead letters: a state is never a mixture."""
+ENGINE_VERSION = 7
+"""To be raised whenever the same events would give another table or other dead letters.
 
-REPAIR_VERSION = 2
+A higher version adopts the QI groups that a lower one kept, if table.yaml is the same: so the hash of a part of
+table.yaml stays as it is where what is new is not used.
+"""
+
+REPAIR_VERSION = 3
 """The same, if only tables with local repair are concerned."""
 
 REPAIR = Decimal("0.055")
-"""The default price of local repair: the NCP that each row published again must save."""
+"""The default price of local repair: the NCP, summed over the columns, that each row published again must save."""
 
 
 @dataclass(frozen=True)

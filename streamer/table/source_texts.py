@@ -240,6 +240,8 @@ def _expressions(written: str) -> Iterator[str]:
 # message.
 
 _BOOLEAN_TYPES = (bool, np.bool_)
+_HALVES = re.compile("[\ud800-\udfff]")
+_LONG = 8  # bytes of a float64, whose shortest decimal Python prints
 _SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, date, np.datetime64, time, UUID)
 
 
@@ -251,10 +253,13 @@ class CellReader:
         self._meanings = meanings
 
     def value(self, name: str, cell: Any) -> object:
-        """The value that a cell stands for, as a message would have it."""
+        """The value that a cell stands for, as a message would have it. Raises EventRefused for what is no text."""
         if not isinstance(cell, str) and not is_scalar(cell):
             return cell  # the encoder refuses it
         text, meaning = cell_text(cell), self._meanings.get(name)
+        if not text.isascii() and _HALVES.search(text):
+            detail = "not a text: it holds half of a character (a lone surrogate); mend it in the source"
+            raise EventRefused("wrong-type", f"column {name!r}: {detail}", name)
         if text and meaning is not None and isinstance(cell, str):
             try:
                 meant = meaning(text)
@@ -277,8 +282,16 @@ def is_scalar(value: Any) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or isinstance(value, _SCALARS)
 
 
-def booleans_as_texts(cells: pd.Series[Any]) -> pd.Series[Any]:
-    """A column in which true and 1 are different: they are equal for Python, but not in any source."""
+def source_cells(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column whose values are apart as in a source: true is not 1, and 0.1 of a short float is 0.1.
+
+    For Python true and 1 are equal, and a float32 is a float64 with digits that nobody wrote.
+    """
+    kind = cells.dtype.categories.dtype if isinstance(cells.dtype, pd.CategoricalDtype) else cells.dtype
+    n_bytes = getattr(kind, "itemsize", _LONG)
+    if pd.api.types.is_float_dtype(kind) and n_bytes < _LONG:
+        short = cells.to_numpy(dtype=f"float{8 * n_bytes}", na_value=np.nan)
+        return pd.Series(short.astype(str).astype(np.float64), index=cells.index, name=cells.name)
     if cells.dtype != object or set(map(type, cells)).isdisjoint(_BOOLEAN_TYPES):
         return cells
     return cells.map(lambda cell: cell_text(cell) if isinstance(cell, _BOOLEAN_TYPES) else cell)

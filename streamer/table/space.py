@@ -110,6 +110,13 @@ class Space:
         """
         return in_order(self.ncp_terms(lo, hi))
 
+    def mean_loss(self, ncp: float, rows: int = 1) -> float | None:
+        """The one scale of a loss that people and programs see: the mean over quasi-identifiers and rows, 0 to 1.
+
+        ncp: summed over the rows. None without rows.
+        """
+        return ncp / (self.d * rows) if rows else None
+
     def ncp_terms(self, lo: Ints, hi: Ints) -> Floats:
         """The attributes' terms of `ncp`, (..., d)."""
         first, last = self.edges(lo, hi)

@@ -14,6 +14,7 @@ from streamer.incremental.formats.live_format import LiveFormat, live_format
 from streamer.incremental.topics import worker_group
 from streamer.kafka.access import kafka_settings
 from streamer.kafka.registry import registry_from
+from streamer.kafka.secret_records import secret_keys
 from streamer.kafka.settings import servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
@@ -63,6 +64,7 @@ class WorkerSettings:
         missing = [f"{name} ({what})" for name, what in VARIABLES.items() if not environment.get(name)]
         if missing:
             raise ConfigError(f"the environment does not name {', '.join(missing)}")
+        secret_keys(environment)  # refuses now what every take-over would be refused for
         table, kafka, redis = (environment[name] for name in VARIABLES)
         web = environment.get(WEB)
         return cls(

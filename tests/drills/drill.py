@@ -12,6 +12,7 @@ from drills.load import Load
 from drills.oracle import Oracle, ServersRemains
 from servers.broker.servers import Servers
 from streamer.errors import ServerUnreachable
+from streamer.incremental.store.redis_server import connect
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.yaml.loading import load_table
@@ -126,6 +127,10 @@ class Drill:
     def freeze_worker(self, seconds: float) -> None:
         self._faults += 1
         self._crew.freeze_one(self.rng, seconds)
+
+    def empty_redis(self) -> None:
+        """Redis loses everything that it confirmed, under the workers."""
+        self.strike(connect(self.servers.redis_url).flushall)
 
     def set_redis_back(self, seconds_min: float, seconds_max: float | None = None) -> None:
         """Redis loses what it confirmed meanwhile, and the workers are started again."""

@@ -60,6 +60,7 @@ class Killed:
                 pass
             time.sleep(moment)
             process.kill()
+        self.served.claim_ends()
         ended = "killed" if process.returncode < 0 else f"had ended with {process.returncode}"
         return f"{command[0]}: {ended} {moment:.2f} s into phase {phase + 1} of {PHASES}, which takes {seconds:.2f} s"
 

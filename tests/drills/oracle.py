@@ -94,7 +94,12 @@ class Transcript:
 
     def fence(self) -> None: ...
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> None: ...
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         for record in records:

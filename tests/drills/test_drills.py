@@ -67,6 +67,26 @@ def test_redis_set_back(drill: Drill) -> None:
     drill.finish()
 
 
+def test_redis_emptied(drill: Drill) -> None:
+    """The workers read the input again from its beginning, and publish nothing of it twice."""
+    drill.until_all_publish()
+    drill.go_on(12)
+    drill.empty_redis()
+    drill.go_on(20)
+    drill.finish()
+
+
+def test_redis_emptied_and_workers_killed_in_the_replay(drill: Drill) -> None:
+    drill.until_all_publish()
+    drill.go_on(12)
+    drill.empty_redis()
+    for _ in range(3):
+        drill.go_on(1, 6)
+        drill.kill_worker()
+    drill.go_on(20)
+    drill.finish()
+
+
 def test_workers_ended_while_a_server_is_away(drill: Drill) -> None:
     """They end in time, and those that come after them find what they left unfinished."""
     for outage in OUTAGES.values():
@@ -96,7 +116,7 @@ def test_everything_at_once(drill: Drill) -> None:
     drill.servers.start_kafka()
     drill.freeze_worker(SESSION_SECONDS + 4)
     drill.go_on(4, 8)
-    drill.set_redis_back(4, 8)
+    drill.empty_redis()
     drill.go_on(0, 6)
     drill.kill_worker()
     drill.go_on(0, 6)

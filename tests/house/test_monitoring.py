@@ -47,7 +47,7 @@ def everything_told() -> bytes:
     diary = ShardMetrics()
     diary.step(StepReport(Counts(dead_letters=1, unlisted={"job": 1}), commits=1))
     diary.done.reasons["key-exists"] += 1
-    diary.rebuilt(Progress(Rebuild("1", "ordered", 1, 1), 1, state=DONE), rows=1)
+    diary.rebuilt(Progress(Rebuild("1", "ordered", 1, 1), 1, state=DONE))
     facts = worker(replace(WELL, pending_since=0.0))
     return exposed(registry_of(lambda: facts, {0: diary}))
 

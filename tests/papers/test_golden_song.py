@@ -143,5 +143,5 @@ def test_given_groups_that_do_not_hold_the_model_are_refused_and_nothing_is_writ
     arguments = ["replay", "--table", str(folder / "table.yaml"), "--initial", str(folder / "initial.csv")]
     result = CliRunner().invoke(main, [*arguments, "--out", str(folder / "out"), str(folder / "events.jsonl")])
     assert result.exit_code == 2
-    assert "QI group 3 does not hold the privacy model: 1 rows are fewer than k = 2" in result.output
+    assert "QI group 3 does not hold the privacy model: 1 row is fewer than k = 2" in result.output
     assert not list((folder / "out").glob("*"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.cli.stream.bootstrap import begin, found_shards
+from streamer.cli.stream.bootstrap import begin, claimed, found_shards
 from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
@@ -121,9 +121,9 @@ def test_a_table_is_reloaded_in_its_form_and_readers_of_before_go_on(world: Publ
     world.publish()
     redis = world.served.environment["REDIS_URL"]
     settings = WorkerSettings(world.table, world.served.bootstrap, redis, embedded=True)
-    with world.subscription() as reader:
+    with world.subscription() as reader, claimed(settings, "streamer reload") as claim:
         releases = read_all(reader)
-        (begun,) = begin(found_shards(settings), str(world.served.folder / "rows.csv"), "end", lambda _: None)
+        (begun,) = begin(found_shards(settings, claim), str(world.served.folder / "rows.csv"), "end", lambda _: None)
         while not releases[-1].outside:
             releases += reader.poll()
     assert begun.removed

@@ -54,13 +54,29 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
 def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shards(store: RedisLookups) -> None:
     store.check_begun("shard 0")
     store.report_refusal("bob:2", "there are too many partitions")
-    store.tell_beginning()
+    claim = store.claim("ann", 60)
+    store.check_begun("shard 0")
+    store.tell_beginning(claim)
     assert store.custody().beginning
     with pytest.raises(ShardRefused, match="shard 0: the table is not loaded in all its shards yet: wait for"):
         store.check_begun("shard 0")
-    store.tell_begun()
+    store.tell_begun(claim)
     store.check_begun("shard 0")
     assert store.custody() == Ownership()
+
+
+def test_the_mark_of_a_command_of_a_former_version_keeps_workers_out_until_the_next_command(
+    servers: Servers, store: RedisLookups
+) -> None:
+    with connect(servers.redis_url) as client:
+        client.hset(f"{{{TABLE}:7}}:custody", "beginning", "1")
+    with pytest.raises(ShardRefused):
+        store.take_over()
+    claim = store.claim("ann", 60)
+    store.shut_out_older(claim)
+    store.tell_beginning(claim)
+    store.tell_begun(claim)
+    store.take_over()
 
 
 def test_a_shard_that_was_only_refused_is_no_shard_of_the_table(servers: Servers, store: RedisLookups) -> None:

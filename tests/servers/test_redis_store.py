@@ -445,7 +445,7 @@ def test_a_take_over_whose_answer_was_lost_gives_one_fence(client: Any, open_sto
     store = open_store("patients", 0)
     store.take_over()
     take_over = client.register_script(files("streamer.incremental.store").joinpath("take_over.lua").read_text("utf-8"))
-    fences = {take_over(keys=[meta_key(client)], args=["the-token"]) for _ in range(3)}
+    fences = {take_over(keys=[meta_key(client), "custody"], args=["the-token", ""]) for _ in range(3)}
     assert fences == {b"2-the-token"}
     assert store.take_over().startswith("3-")
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from time import sleep
+from socket import gethostname
+from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
-from streamer.cli.stream.bootstrap import found_shards
+from streamer.cli.stream.bootstrap import LEASE_SECONDS, claimed, found_shards
 from streamer.incremental import remedies
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.store.redis_lookups import shards_of
@@ -26,7 +30,7 @@ from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.kafka_and_redis import expire, grow, wait_until_deleted
 from worlds.patients import CANARY, COLUMNS, smallest_group, write_csv
-from worlds.workers import SHARDS, WorkedTable, wait_until
+from worlds.workers import PATIENCE, SHARDS, WorkedTable, wait_until
 
 
 def rows(n: int, first: int = 0) -> dict[str, dict[str, object]]:
@@ -276,6 +280,7 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
                 process.stdout.readline()  # a shard has its table
             sleep(rng.random())
             process.kill()
+        world.claim_ends()
         killed += process.returncode < 0
         world.laws()
         if turn == 2:
@@ -288,6 +293,74 @@ def test_killed_at_any_moment_the_command_leaves_a_table_or_is_named_by_the_refu
     assert killed
     reload(world, as_csv(tmp_path / "rows.csv", people))
     assert_holds(world, set(people))
+
+
+def said_first(process: subprocess.Popen[Any]) -> bytes:
+    """Waits until a command says that it has read its rows; nothing is written then."""
+    assert process.stderr is not None
+    line: bytes = process.stderr.readline()
+    return line
+
+
+@pytest.mark.gate("two loads at once")
+def test_of_two_loads_at_once_one_fills_the_table_and_the_other_is_told_who_does(
+    world: WorkedTable, tmp_path: Path
+) -> None:
+    """Before: both found the table empty, and it held some shards of the one and some of the other."""
+    files = [as_csv(tmp_path / f"{n}.csv", rows(400, n)) for n in (0, 1_000)]
+    begun = [world.begun("load", file, stderr=subprocess.PIPE, text=True) for file in files]
+    said = [process.communicate(timeout=PATIENCE * 30)[1] for process in begun]
+    assert sorted(process.returncode for process in begun) == [0, 2], said
+    winner = [process.returncode for process in begun].index(0)
+    process = begun[winner].pid
+    assert re.search(rf"{world.name} is being loaded by `streamer load` \(\S+:{process}\) since ", said[1 - winner]), (
+        said
+    )
+    assert_holds(world, set(rows(400, (0, 1_000)[winner])))
+
+
+def test_a_reload_beside_another_is_refused_at_once_and_after_a_kill_until_the_claim_has_ended(
+    world: WorkedTable, tmp_path: Path
+) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(300)))
+    other = as_csv(tmp_path / "other.csv", rows(300, 500))
+    with world.begun("reload", "--from-source", other, stderr=subprocess.PIPE) as process:
+        said_first(process)
+        refused = world.refused("reload", "--from-source", tmp_path / "rows.csv")
+        process.kill()
+    assert f"`streamer reload` ({gethostname()}:{process.pid})" in refused
+    again = world.refused("reload", "--from-source", other)
+    found = re.search(r"if that process is dead, call this again in (\d+) s", again)
+    assert found is not None
+    assert 0 < int(found[1]) <= LEASE_SECONDS
+    assert_holds(world, set(rows(300)))
+    sleep(int(found[1]) + 1)
+    reload(world, other)
+    assert_holds(world, set(rows(300, 500)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_load_of_many_rows_ends_within_two_seconds_of_a_signal_at_any_moment(
+    world: WorkedTable, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Before: after the algorithm of every shard."""
+    file = as_csv(tmp_path / "rows.csv", rows(400_000))
+    began = monotonic()
+    reload(world, file)
+    seconds, took = monotonic() - began, {}
+    for moment in (0.1, 0.3, 0.5, 0.7, 0.9):
+        with world.begun("reload", "--from-source", file, stderr=subprocess.PIPE) as process:
+            sleep(moment * seconds)
+            process.send_signal(number)
+            sent = monotonic()
+            process.communicate()
+        took[moment] = monotonic() - sent
+        assert process.returncode in (0, -number if number == signal.SIGTERM else 130)
+        if world.store(0).custody().beginning:
+            assert remedies.PARTLY_LOADED in world.refusal()
+    assert max(took.values()) < 2, took
+    reload(world, file)
 
 
 def test_a_source_without_anybody_is_taken_for_a_mistake(world: WorkedTable, tmp_path: Path) -> None:
@@ -341,7 +414,8 @@ def test_an_offset_that_means_nothing_is_refused(world: WorkedTable, tmp_path: P
 def test_an_input_is_read_to_the_end_that_it_had_and_no_further(world: WorkedTable) -> None:
     send(world, *inserted(rows(60)))
     settings = WorkerSettings(load_table(world.table), world.bootstrap, world.environment["REDIS_URL"])
-    shards = found_shards(settings)
+    with claimed(settings, "streamer reload") as claim:
+        shards = found_shards(settings, claim)
     send(world, *inserted(rows(60, 100)))
     for shard, state in enumerate(shards.states):
         messages = [one for batch in KafkaReading(world.bootstrap, world.name, shard).messages(state) for one in batch]

@@ -19,11 +19,12 @@ import trustme
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError as ReaderError
 from click.testing import CliRunner
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from agents.ingest import failure_of, reader_access
+from servers.acl_recipe import bindings_of, commands_of
 from servers.broker.secured import SecuredKafka
-from servers.people import KEY_PASSWORD, PASSWORDS, People
+from servers.people import KEY_PASSWORD, PASSWORDS, SECURITY, People
 from servers.redis_servers import running
 from streamer.cli.main import main
 from streamer.errors import ConfigError, StreamerError
@@ -191,6 +192,18 @@ def test_no_one_does_what_the_recipes_leave_to_others(people: People, tmp_path: 
     assert refused.ended() == 2
     people.said += refused.log.read_text()
     assert "User:producer" in refused.log.read_text()
+
+
+def test_only_workers_read_the_topic_that_holds_the_secrets_of_shards(tmp_path: Path) -> None:
+    commands = commands_of(SECURITY / "acls.sh", "people", tmp_path)
+    readers = {
+        rule.principal
+        for rule in (rule for command in commands for rule in bindings_of(command))
+        if rule.operation in (AclOperation.READ, AclOperation.ALL)
+        and rule.restype is ResourceType.TOPIC
+        and "people.control".startswith(rule.name)
+    }
+    assert readers == {"User:worker"}
 
 
 # -- who gets in, by each of the three clients ---------------------------------------------------------------------

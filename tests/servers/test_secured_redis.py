@@ -69,8 +69,11 @@ def everything_a_worker_does(secured: SecuredRedis) -> None:
     store.commit(fence, 3, commit_number(4, similarity={1: None}))
     store.trim(fence, 4)
     store.report_owner("alice")
-    store.tell_beginning()
-    store.tell_begun()
+    claim = store.claim("ann", 60)
+    store.shut_out_older(claim)
+    store.tell_beginning(claim)
+    store.tell_begun(claim)
+    store.renew(claim, 0)
     store.check_begun("shard 0")
     store.report_refusal("alice", "no reason")
     everything_somebody_looks_up(client, store)
@@ -133,7 +136,8 @@ def test_the_recipe_grants_what_is_needed_and_no_command_more(
 def test_an_operator_writes_nothing_and_nobody_reaches_another_table(secured: SecuredRedis, tester: Any) -> None:
     a_shard_to_look_at(tester)
     worker, operator = (connect(secured.url_of(secured.login(user))) for user in ("worker", "operator"))
-    for write in (RedisLookups(operator, "patients", 0).take_over, RedisLookups(operator, "patients", 0).tell_begun):
+    store = RedisLookups(operator, "patients", 0)
+    for write in (store.take_over, store.refusal_is_over):
         with pytest.raises(ConfigError, match=r"forbids this user the command (evalsha|hdel)"):
             write()
     for client in (worker, operator):

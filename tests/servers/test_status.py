@@ -160,7 +160,7 @@ def recreate_input(table: WorkedTable) -> None:
 @pytest.mark.parametrize(
     ("lose", "says", "times"),
     [
-        (lose_redis, "but Redis holds nothing; restore it", 1),
+        (lose_redis, "but Redis holds nothing; the next worker reads the input again from its start", 1),
         (set_redis_back, "shard 0: the store has lost commits that are published", 1),
         (recreate_live, ".live was recreated", SHARDS),
         (recreate_input, "the input topic was recreated", SHARDS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from time import time
 
 import duckdb
 import pytest
@@ -18,12 +19,13 @@ from streamer.errors import LawViolated, StreamerError, UsageError
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.records import OutboxEntry, PublishedGroup
+from streamer.incremental.topics import LIVE, topic_name
 from streamer.kafka.embedded import embedded_servers
 from streamer.reader import Subscription
 from streamer.table.published.rows import published_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from worlds.kafka_and_redis import fresh_name, make_topics, transactional
+from worlds.kafka_and_redis import expire, fresh_name, make_topics, transactional
 
 TABLE_YAML = """
 table: {name}
@@ -73,14 +75,15 @@ class ShardWriter:
         self._groups[number] = after
         return entries
 
-    def begin(self, entries: Sequence[OutboxEntry], total: int | None = None) -> None:
-        """Sends the records of the next release; `total`: what its headers say about their number."""
+    def begin(self, entries: Sequence[OutboxEntry], total: int | None = None, hours_ago: int = 0, **more: int) -> None:
+        """Sends the records of the next release; `total`: what its headers say about their number; more: headers."""
         self.release += 1
         self._producer.begin_transaction()
         for i, entry in enumerate(entries, start=1):
             headers = {"release": self.release, "part": f"{i}/{total or len(entries)}", "through": 10 * self.release}
-            texts = [(name, str(value).encode()) for name, value in headers.items()]
-            self._producer.produce(self._topic, entry.value, entry.key, partition=self._shard, headers=texts)
+            texts = [(name, str(value).encode()) for name, value in {**headers, **more}.items()]
+            where = {"partition": self._shard, "timestamp": int((time() - 3600 * hours_ago) * 1000)}
+            self._producer.produce(self._topic, entry.value, entry.key, headers=texts, **where)
         self._producer.flush(20)
 
     def commit(self) -> None:
@@ -144,7 +147,7 @@ def test_an_empty_topic_is_an_empty_table_that_can_be_followed(kafka: str, table
 
 def test_a_release_whose_last_removal_was_compacted_away_is_complete_after_a_silence(kafka: str, table: Table) -> None:
     writer = ShardWriter(kafka, table, 0)
-    writer.begin(writer.diff(1, TWO), total=3)
+    writer.begin(writer.diff(1, TWO), total=3, hours_ago=48)
     writer.commit()
     with Subscription(table, kafka) as people:
         people.poll()
@@ -228,6 +231,26 @@ def test_the_command_writes_the_table_and_a_changelog_that_verifies(kafka: str, 
     fold.finish()
     assert fold.to_frame().to_dict("records") == found["table"]
     assert run("verify", "--table", table_yaml, live).exit_code == 0
+
+
+def test_a_topic_that_has_lost_its_beginning_is_no_table_until_the_whole_one_is_published_again(
+    servers: Servers, table_yaml: Path, table: Table
+) -> None:
+    """Kafka deletes no record of a topic that is only compacted: somebody has set it to `compact,delete`."""
+    kafka = servers.kafka_bootstrap
+    make_topics(kafka, table.name, shards=2, config={LIVE: {"cleanup.policy": "compact,delete", "retention.ms": "-1"}})
+    writer = ShardWriter(kafka, table, 0)
+    writer.publish(1, TWO)
+    writer.publish(1, WIDER)
+    expire(kafka, topic_name(table.name, LIVE), {0: 3})
+    result = run("subscribe", "--table", table_yaml, "--kafka", kafka)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{table.name}.live, partition 0, begins at offset 3" in " ".join(result.stderr.split())
+    whole = Changelog(table, 0).diff(1, None, WIDER)[0]
+    writer.begin(whole, whole=3, begins=3)
+    writer.commit()
+    result = run("subscribe", "--table", table_yaml, "--kafka", kafka, "--json")
+    assert json.loads(result.stdout)["rows"] == 2
 
 
 def test_the_command_prints_the_table_for_people(kafka: str, table_yaml: Path, table: Table) -> None:

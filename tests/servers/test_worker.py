@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 
 from agents.shard_thread import EXIT_LOST
+from servers.broker.servers import Servers
+from streamer.incremental.shard.requests import secrets_in
+from streamer.incremental.topics import CONTROL, LIVE
 from worlds.kafka_and_redis import expire, transactional
 from worlds.patients import write_table
 from worlds.workers import PATIENCE, SHARDS, WorkedTable, Worker, inserts, wait_until
@@ -63,21 +68,72 @@ def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: 
 
 @pytest.mark.gate("lost keys of Redis")
 @pytest.mark.slow
-def test_shards_whose_redis_keys_are_gone_are_refused_until_a_former_copy_is_restored(world: WorkedTable) -> None:
-    """Their secrets went with the keys: the input alone gives another table than the published one."""
-    dropper = world.serve(400)
-    copy = world.copy_redis()
-    world.write(600)
-    world.wait_until_published()
+def test_shards_whose_redis_keys_are_gone_are_read_again_by_themselves(world: WorkedTable) -> None:
+    """Their secrets are in the control topic, encrypted by the operator's key, without which nobody is shut out."""
+    world.environment["STREAMER_SECRET_KEY"] = Fernet.generate_key().decode()
+    dropper = world.serve(1000)
+    published = world.ends(LIVE)
     world.lose_redis()
-    world.write(400)
+    world.write(40)
     assert dropper.ended() == EXIT_LOST, world.logs()
-    assert world.start().ended() == 2, world.logs()
-    assert "Redis had lost everything, and with it the secret" in world.logs()
-    copy.restore()
+    key = world.environment.pop("STREAMER_SECRET_KEY")
+    assert "is encrypted, and STREAMER_SECRET_KEY is not set" in world.refusal()
+    world.environment["STREAMER_SECRET_KEY"] = key
     world.start()
     world.wait_until_published()
+    assert "the input is read again from 0 to" in world.logs()
     world.assert_published_as_expected()
+    assert [first <= last for first, last in zip(published, world.ends(LIVE), strict=True)] == [True] * SHARDS
+    records = [record for shard in range(SHARDS) for record in world.read(CONTROL, shard)]
+    said = [secrets_in([record.value() or b""], shard)[0] for shard, record in enumerate(records)]
+    assert [(one.plain, bool(one.encrypted)) for one in said] == [(b"", True)] * SHARDS
+
+
+@pytest.mark.slow
+def test_a_refused_shard_leaves_the_others_of_its_worker_served_and_goes_on_once_it_is_mended(
+    world: WorkedTable,
+) -> None:
+    """Before: the worker ended, and with it the healthy shards."""
+    first = world.serve(400)
+    copy = world.copy_redis("0")
+    world.write(200)
+    world.wait_until_published()
+    first.terminate()
+    world.lose_redis("0")
+    expire(world.bootstrap, world.input, {0: 10})
+    worker = world.start()
+    wait_until(lambda: "shard 0 of" in refused_in(worker), 40, world.logs)
+    refused_at = world.reached()[0]
+    world.write(400)
+    wanted = [refused_at, *(len(messages) for messages in world.changes.messages[1:])]
+    world.wait_until_published(to=wanted)
+    assert any("shard 0: refused by" in problem for problem in world.status()["problems"])
+    copy.restore()
+    world.wait_until_published()
+    assert worker.process.poll() is None
+    world.assert_published_as_expected()
+    wait_until(lambda: not any("refused" in problem for problem in world.status()["problems"]), 20, world.logs)
+
+
+def refused_in(worker: Worker) -> str:
+    """The lines about refused shards."""
+    return "\n".join(line for line in worker.log.read_text().splitlines() if "is refused" in line)
+
+
+@pytest.mark.slow
+def test_a_kafka_that_was_away_for_more_than_half_a_minute_ends_no_worker(world: WorkedTable, servers: Servers) -> None:
+    """Whatever the clients say meanwhile, no shard is refused, then or later."""
+    servers.require_own()
+    worker = world.serve(400)
+    servers.kill_kafka()
+    time.sleep(45)
+    servers.start_kafka()
+    world.write(400)
+    world.wait_until_published(60)
+    assert worker.process.poll() is None, world.logs()
+    world.assert_published_as_expected()
+    assert refused_in(worker) == ""
+    assert not any("refused" in problem for problem in world.status()["problems"])
 
 
 def letters_of(world: WorkedTable) -> list[tuple[str, int]]:

@@ -16,6 +16,7 @@ from hashlib import sha256
 from simulation import test_first_snapshots as snapshots
 from simulation import test_forms as forms
 from simulation import test_input_recreated as new_inputs
+from simulation import test_output_lost as lost_outputs
 from simulation import test_output_recreated as new_outputs
 from simulation import test_rebuilds as rebuilds
 from simulation import test_reload as starts
@@ -144,6 +145,20 @@ def with_an_output_recreated(seed: int) -> Worlds:
     return [world]
 
 
+def with_an_output_that_lost_records(seed: int) -> Worlds:
+    chance = random.Random(seed)
+    world = World(lost_outputs.ALL_FORMS[chance.choice(list(lost_outputs.ALL_FORMS))], MESSAGES, {})
+    for read in sorted(chance.sample(range(1, len(MESSAGES)), 4)):
+        world.written = read
+        world.plan = faults(chance, 0.1, 60, world.steps)
+        world.run(batch=chance.choice([1, 4]), tries_max=200)
+        lost_outputs.LOSSES[chance.choice(list(lost_outputs.LOSSES))](world)
+    world.plan, world.written, commit = {}, None, world.meta().commit
+    world.run(batch=5)
+    lost_outputs.assert_readers_see_whole_tables(world, commit + 1)
+    return [world]
+
+
 def with_an_input_recreated(seed: int) -> Worlds:
     chance = random.Random(seed)
     world = World(PEOPLE, MESSAGES, faults(chance, 0.1, 100))
@@ -183,6 +198,7 @@ KINDS: Mapping[str, Callable[[int], Worlds]] = {
     "retries": with_retries,
     "truncations": with_truncations,
     "output made anew": with_an_output_recreated,
+    "output lost records": with_an_output_that_lost_records,
     "input made anew": with_an_input_recreated,
     "start anew": with_a_reload,
 }

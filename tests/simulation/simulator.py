@@ -9,8 +9,8 @@ these can happen, by plan:
 * `MOVED`: the same, but the other worker keeps the shard; this one must find out by itself and never take it back;
 * `REFUSED`: Kafka or Redis refuses the call for good (`ShardRefused`): the process ends, an operator mends it.
 
-The shard's secret is known beforehand, so that a run can be held against another; a store that is emptied takes it
-along, and the next worker draws another one.
+The shard's secret is known beforehand, so that a run can be held against another. Once the control topic has one, a
+worker that begins draws another, which must not be used.
 
 Topics can be deleted and made again at any numbered step, and `live` also between two records of a transaction
 (`happens`, `happens_in_live`). A worker asks for the ids of topics when it has read a batch; the answer is of that very
@@ -46,10 +46,10 @@ from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard.answers import Retrial, answer
-from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick, Truncated
 from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild
-from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request
+from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request, secrets_in
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.store.base import STOPPED, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -74,7 +74,7 @@ class Fault(Enum):
 MENDED = "the broker refuses it for good"
 
 
-SECRET, ANOTHER_SECRET = b"of every first run", b"after it was lost"
+SECRET, ANOTHER_SECRET = b"of every first run", b"of a later worker"
 
 
 class Died(BaseException):
@@ -88,15 +88,18 @@ class WorkerInput:
         self._world, self._model, self._said_by = world, model, said_by
         self.ask = model.ask
 
-    def state(self) -> InputState:
-        state: InputState = self._said_by.state()
+    def state(self, last: int | None = None) -> InputState:
+        state: InputState = self._said_by.state(last)
         return state
 
-    def check(self) -> None:
+    def check(self, meta: Meta) -> None:
         self._model.check(CHANGES, CONTROL, *outputs_of(self._world.table.form))
 
     def placed(self) -> list[Placed]:
         return placed_in(self._world.control, self._world.shard)
+
+    def secret(self) -> KeptSecret:
+        return self._world.kept_secret()
 
     def begins(self) -> int:
         return self._world.earliest
@@ -114,11 +117,9 @@ class Worker(Driven):
 
     def __init__(self, world: World) -> None:
         store = Faulty(world, MemoryStore(world.server, world.table.name, world.shard))
-        outlet = Faulty(world, ModelOutlet(world.topic))
-        of = Holding.SNAPSHOT
-        super().__init__(
-            world.table, world.shard, store, outlet, secret=world.secret, holding=of, schemas=world.schemas()
-        )
+        outlet = Faulty(world, ModelOutlet(world.topic, world.shard))
+        of, drawn = Holding.SNAPSHOT, ANOTHER_SECRET if world.kept_secret().secret else world.secret
+        super().__init__(world.table, world.shard, store, outlet, secret=drawn, holding=of, schemas=world.schemas())
         self.input: Any = Faulty(world, ModelInput(world))
         self._world = world
         self._rebuilding: Rebuilding | None = None
@@ -318,7 +319,7 @@ class World:
         for kind in kinds:
             self.topic_ids = {**self.topic_ids, kind: f"{self.topic_ids[kind]}, made anew"}
             self.topic.begins[kind] = len(self.topic.transactions)
-            self.topic.ends[kind] = 0
+            self.topic.ends[kind] = self.topic.firsts[kind] = 0
 
     def make_input_anew(self, messages: Sequence[Message]) -> None:
         """The input is deleted and made again, and holds other messages at offsets that may be the same."""
@@ -344,19 +345,24 @@ class World:
         written = len(self.there)
         return self.messages[written].offset if written < len(self.messages) else self.messages[-1].offset + 2
 
-    def state(self) -> InputState:
+    def state(self, last: int | None = None) -> InputState:
         """What the broker says."""
-        live_begun = any(self._has_begun(kind) for kind in outputs_of(self.table.form))
-        return InputState(self.topic_ids, self.shards, self.earliest, self.end, live_begun, len(self.control))
+        outputs = outputs_of(self.table.form)
+        reach = {kind: (self.topic.firsts[kind], self.topic.ends[kind]) for kind in outputs}
+        there = [one for one in self.there if one.offset == last and one.offset not in self.expired]
+        again: tuple[Message | None, ...] = () if last is None or last < self.earliest else (*there, None)[:1]
+        begun, ids = bool(self.topic.in_topic(*outputs)), self.topic_ids
+        return InputState(ids, self.shards, self.earliest, self.end, begun, len(self.control), reach, again)
 
     @property
     def control(self) -> list[bytes]:
         """The shard's partition of the control topic."""
         return self.topic.control[self.shard]
 
-    def _has_begun(self, kind: str) -> bool:
-        kept = self.topic.transactions[self.topic.begins.get(kind, 0) :]
-        return any(record.topic == kind for records, _ in kept for record in records)
+    def kept_secret(self) -> KeptSecret:
+        """The shard's secret in the control topic."""
+        said = secrets_in(self.control, self.shard)
+        return KeptSecret(said[0].plain, is_current=True) if said else KeptSecret()
 
     @property
     def input(self) -> Any:
@@ -435,12 +441,7 @@ class World:
         self.snapshots.append(deepcopy(self.server))
 
     def lose_commits(self, to: MemoryServer | None) -> None:
-        """The store falls back to an earlier state, or is emptied. Fences are tokens: none comes back.
-
-        A shard that is emptied, or was before its first commit, has to do without its secret.
-        """
-        if to is None or not any(shard.commit for shard in to.shards.values()):
-            self.secret = ANOTHER_SECRET
+        """The store falls back to an earlier state, or is emptied. Fences are tokens: none comes back."""
         self.server = MemoryServer() if to is None else deepcopy(to)
 
 

@@ -23,6 +23,7 @@ from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS
 from streamer.table.schema import Table
 from worlds.published_groups import FORMS
+from worlds.small_tables import as_of_version
 
 K = PEOPLE.k
 N_READ = 15
@@ -221,3 +222,16 @@ def test_a_store_that_lost_the_first_release_is_refused_with_the_mend() -> None:
     world.lose_commits(world.snapshots[0])
     with pytest.raises(ShardRefused, match="did not come from the input"):
         world.run(batch=5)
+
+
+@pytest.mark.parametrize("written", range(5, 24, 2))
+def test_rows_that_an_older_engine_held_back_or_released_are_all_there_when_a_newer_one_adopts_them(
+    written: int,
+) -> None:
+    world = World(as_of_version("1", PEOPLE, repair=50.0, recut=False), MESSAGES, {})
+    world.written = written
+    world.run(batch=5)
+    world.table, world.written = PEOPLE, None
+    world.run(batch=5)
+    assert_whole(world)
+    assert len(world.meta().adopted) == 1

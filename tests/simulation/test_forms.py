@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -11,15 +11,14 @@ import pytest
 
 from simulation.simulator import Fault, World
 from simulation.story import MESSAGES, PEOPLE, events, fold, table_before, tables_by_count
-from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.engine.stored_state import PENDING
-from streamer.incremental.release.fold import Fold, parse_part
+from streamer.incremental.release.fold import Fold, FoldedRelease, parse_part
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.topics import OUTPUTS, POSITIONS, QIT, STT, outputs_of
+from streamer.incremental.topics import OUTPUTS, QIT, STT, outputs_of
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 
 TABLES = {form: replace(PEOPLE, form=form) for form in (GROUPS, LOSSY_JOIN)}
@@ -143,46 +142,94 @@ def test_an_output_recreated_gets_the_whole_table_as_one_release(form: str, faul
 
 
 @pytest.mark.parametrize("kind", [QIT, STT])
-def test_one_of_two_topics_recreated_is_refused_with_the_mend(kind: str) -> None:
+def test_one_of_two_topics_recreated_gets_its_part_with_the_whole_table(kind: str) -> None:
     world = World(TABLES[LOSSY_JOIN], MESSAGES, {})
     world.run(batch=5)
     world.make_anew(kind)
-    with pytest.raises(ShardRefused, match=rf"only {kind} was recreated.*people.qit, people.stt and people.positions"):
-        world.worker().take_over(world.state())
-    world.make_anew(QIT, STT, POSITIONS)  # what the refusal says
     world.run(batch=5)
-    assert_true_and_lawful(world, MESSAGES, first_with_rows(world, world.topic.begins[QIT]))
+    assert found_by_readers(world) == tables_of(LOSSY_JOIN, tuple(MESSAGES))[-1]
+
+
+def found_by_readers(world: World) -> dict[bytes, bytes]:
+    """What stands in the topics, folded from their beginnings."""
+    rows: dict[bytes, bytes] = {}
+    for records, _ in world.topic.in_topic(*OUTPUTS):
+        fold(rows, records)
+    return rows
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_whoever_reads_two_topics_in_any_order_sees_the_tables_of_whole_commits_only(seed: int) -> None:
     """Two topics come as they please; each keeps its own order."""
     rng = random.Random(seed)
-    table, messages = TABLES[LOSSY_JOIN], events(60, seed)
-    world = World(table, messages, {})
+    world = World(TABLES[LOSSY_JOIN], events(90, seed), {})
     world.run(batch=rng.choice([1, 4]))
-    commits: list[dict[bytes, bytes]] = [{}]
+    assert_readers_see_every_release_in_its_order(world, rng)
+
+
+def lose_a_store(world: World, rng: random.Random) -> None:
+    world.lose_commits(world.snapshots[-1])
+
+
+def lose_workers(world: World, rng: random.Random) -> None:
+    world.plan = {world.steps + i: rng.choice(list(Fault)) for i in range(60) if rng.random() < 0.2}
+
+
+def lose_the_output(world: World, rng: random.Random) -> None:
+    world.make_anew(QIT, STT)
+
+
+@pytest.mark.parametrize("lose", [lose_a_store, lose_workers, lose_the_output], ids=lambda lose: lose.__name__)
+@pytest.mark.parametrize("seed", range(5))
+def test_no_loss_makes_a_reader_of_two_topics_see_a_later_release_first(
+    seed: int, lose: Callable[[World, random.Random], None]
+) -> None:
+    rng, messages = random.Random(seed), events(90, seed)
+    world = World(TABLES[LOSSY_JOIN], messages, {})
+    for written in (20, 45):
+        world.written = written
+        world.run(batch=1)
+        world.snapshot()
+    world.written = 60
+    world.run(batch=1)
+    lose(world, rng)
+    world.run(batch=1)
+    world.written = None
+    world.run(batch=1)
+    assert_readers_see_every_release_in_its_order(world, rng, world.topic.begins.get(QIT, 0))
+
+
+def assert_readers_see_every_release_in_its_order(world: World, rng: random.Random, first: int = 0) -> None:
+    """The tables of all releases, one after the other, however the two topics come, and what they see is lawful."""
+    tables: list[dict[bytes, bytes]] = [{}]
     queues: dict[str, list[Outgoing]] = {QIT: [], STT: []}
-    for sent, _ in world.topic.transactions:
-        fold(known := dict(commits[-1]), sent)
-        commits.append(known)
+    for sent, _ in world.topic.transactions[first:]:
+        if records_of(sent):
+            fold(known := dict(tables[-1]), sent)
+            tables.append(known)
         for record in sent:
             if record.topic in queues:
                 queues[record.topic].append(record)
-    reader = Fold(table)
-    while any(queues.values()):
-        kind = rng.choice([kind for kind, left in queues.items() if left])
-        tell(reader, queues[kind].pop(0))
-        assert dict(reader.stored()) in commits
-    assert reader.is_whole(0)
-    assert dict(reader.stored()) == commits[-1]
+    for ahead in (1, 5, 50):
+        laws = ChangelogLaws(world.table)
+        reader, n_seen, left = Fold(world.table), 0, {kind: list(queue) for kind, queue in queues.items()}
+        while any(left.values()):
+            kind = rng.choice([kind for kind, queue in left.items() if queue])
+            for _ in range(min(ahead, len(left[kind]))):
+                for release in tell(reader, left[kind].pop(0)):
+                    laws.check(release)
+                    n_seen += 1
+                assert dict(reader.stored()) == tables[n_seen]
+        assert reader.is_whole(0)
+        assert n_seen == len(tables) - 1
 
 
-def tell(reader: Fold, record: Outgoing) -> None:
+def tell(reader: Fold, record: Outgoing) -> list[FoldedRelease]:
     headers = dict(record.headers)
     numbers = int(headers["release"]), int(headers["through"])
     part, beside = parse_part(headers["part"]), int(headers["beside"])
-    reader.apply(0, *numbers, record.key, record.value, part, record.topic, beside)
+    after, whole = int(headers["after"]) if "after" in headers else None, int(headers.get("whole", 0))
+    return reader.apply(0, *numbers, record.key, record.value, part, record.topic, beside, whole=whole, after=after)
 
 
 def test_the_tables_are_of_their_forms() -> None:

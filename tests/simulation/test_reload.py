@@ -2,86 +2,44 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import pytest
 
 from simulation.model_kafka import ModelOutlet
+from simulation.reloaded_table import N_NEW, first_table, new_rows, published
 from simulation.simulator import Died, Fault, Faulty, World
 from simulation.story import MESSAGES, PEOPLE, fold, tables_by_count
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
 from streamer.incremental.release.fold import FoldedRelease
-from streamer.incremental.release.records import OUTSIDE, Outgoing
-from streamer.incremental.shard.bootstrap import PublishedRecord, reload
+from streamer.incremental.release.records import OUTSIDE
+from streamer.incremental.shard.bootstrap import reload
 from streamer.incremental.shard.first_commits import FirstTable, prepare
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.requests import secrets_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.topics import CHANGES, OUTPUTS, POSITIONS, QIT, STT, outputs_of
+from streamer.incremental.topics import CHANGES, POSITIONS, QIT, STT, outputs_of
 from streamer.table.encode import EncodedRows
-from streamer.table.row import Row
 from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 from worlds.published_groups import FORMS
 from worlds.small_tables import CITY, YEARS, table
 
 HALF = len(MESSAGES) // 2
 STRICTER = table(YEARS, CITY, k=3)
-NEW_SECRET = b"of the table begun anew"
-"""The secret of the reloaded table."""
-
-N_NEW = 11
 PUBLISHING = 8
 """The step of a reload that publishes its first commit."""
-
-
-def new_rows(seed: int = 0) -> dict[str, Row]:
-    rng = random.Random(seed)
-    return {f"n{i}": Row((rng.randrange(10), rng.randrange(6)), (b'"flu"',)) for i in range(N_NEW)}
-
-
-def first_table(rows: Mapping[str, Row], k: int, next_: int) -> FirstTable:
-    order = sorted(range(len(rows)), key=lambda i: list(rows.values())[i].codes)
-    cut = [np.array(order[i : i + k]) for i in range(0, len(order), k)]
-    if len(cut) > 1 and len(cut[-1]) < k:
-        cut[-2:] = [np.concatenate(cut[-2:])]
-    return FirstTable(EncodedRows.of_rows(rows, 2), cut, NEW_SECRET, next_)
-
-
-def published(world: World) -> Iterator[tuple[list[Outgoing], Position]]:
-    """What readers find in the topics of whatever form, transaction by transaction."""
-    begins = world.topic.begins
-    for number, (records, position) in enumerate(world.topic.transactions):
-        found = [one for one in records if one.topic in OUTPUTS and number >= begins.get(one.topic, 0)]
-        if found:
-            yield found, position
-
-
-class ModelLive:
-    """What readers find in the output."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def records(self) -> Iterable[PublishedRecord]:
-        return [
-            PublishedRecord(position.release, record.key, record.value is not None, record.topic)
-            for records, position in published(self._world)
-            for record in records
-        ]
 
 
 def begin(world: World, new: Table = STRICTER, next_: int | None = None, records_max: int = 1000) -> None:
     """An operator's command."""
     world.table = new
-    prepared = prepare(new, 0, 1, first_table(new_rows(), new.k, world.end if next_ is None else next_))
+    prepared = prepare(new, 0, 1, first_table(world, new_rows(), new.k, next_))
     store = Faulty(world, MemoryStore(world.server, new.name, 0))
-    outlet, live = Faulty(world, ModelOutlet(world.topic)), Faulty(world, ModelLive(world))
-    reload(new, 0, store, outlet, live, world.state(), prepared, records_max)
+    outlet: Any = Faulty(world, ModelOutlet(world.topic, world.shard))
+    reload(new, 0, store, outlet, world.state(), prepared, records_max, world.kept_secret)
 
 
 def half_read(table: Table = PEOPLE) -> World:
@@ -121,7 +79,8 @@ def assert_begun(world: World) -> None:
     before = folded(world)
     worker = world.run(batch=5)
     assert folded(world) == before
-    assert (worker.engine.n_rows, worker.meta.secret) == (N_NEW, NEW_SECRET)
+    assert (worker.engine.n_rows, worker.meta.secret) == (N_NEW, world.kept_secret().secret)
+    assert len(secrets_in(world.control, 0)) == 1
     assert_lawful(world)
 
 
@@ -297,7 +256,8 @@ def test_an_input_that_goes_on_at_a_lower_offset_is_read_from_there() -> None:
         else:
             with pytest.raises(Died):
                 begin(world, PEOPLE, next_=0)
-            assert world.meta().secret == NEW_SECRET, "the fault comes between the commit and what it publishes"
+            published = world.topic.transactions[-1][1].commit
+            assert world.meta().commit > published, "the fault comes between the commit and what it publishes"
         world.written = None
         worker = world.run(batch=5)
         assert worker.meta.next == world.end
@@ -321,9 +281,9 @@ def test_statement_ids_stay_known() -> None:
     store = MemoryStore(world.server, "people", 0)
     world.server.shard("people", 0).statement_ids.extend([b"s-1", b"s-2"])
     world.table = PEOPLE
-    first = replace(first_table(new_rows(), 2, world.end), statement_ids=("s-2", "s-3"))
-    live, outlet = ModelLive(world), ModelOutlet(world.topic)
-    reload(PEOPLE, 0, store, outlet, live, world.state(), prepare(PEOPLE, 0, 1, first))
+    first = replace(first_table(world, new_rows(), 2), statement_ids=("s-2", "s-3"))
+    outlet = ModelOutlet(world.topic, world.shard)
+    reload(PEOPLE, 0, store, outlet, world.state(), prepare(PEOPLE, 0, 1, first))
     assert store.statement_ids()[-3:] == ("s-1", "s-2", "s-3")
 
 
@@ -339,9 +299,9 @@ def test_requests_that_have_their_answers_are_not_answered_again() -> None:
 def test_a_table_of_nobody_takes_all_rows_away() -> None:
     world = half_read()
     assert folded(world)
-    prepared = prepare(PEOPLE, 0, 1, FirstTable(EncodedRows.of_rows({}, 2), [], NEW_SECRET, world.end))
-    store, outlet = MemoryStore(world.server, "people", 0), ModelOutlet(world.topic)
-    reload(PEOPLE, 0, store, outlet, ModelLive(world), world.state(), prepared)
+    prepared = prepare(PEOPLE, 0, 1, FirstTable(EncodedRows.of_rows({}, 2), [], world.secret, world.end))
+    store, outlet = MemoryStore(world.server, "people", 0), ModelOutlet(world.topic, world.shard)
+    reload(PEOPLE, 0, store, outlet, world.state(), prepared)
     assert not folded(world)
     assert world.run(batch=5).engine.n_rows == 0
     assert_lawful(world)

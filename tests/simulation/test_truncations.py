@@ -175,7 +175,8 @@ def test_one_fault_at_every_numbered_step_of_who_says_it_and_of_one_who_hears_it
             read_to_the_end(worlds)
             assert_the_shards_hold_what_the_source_holds(worlds, source)
             said = sorted(json.loads(value)["command"] for world in worlds for value in world.control)
-            assert said == ["truncate", "truncate", "truncated", "truncated"], "each is said once"
+            said_of_it = ["truncate", "truncate", "truncated", "truncated"]
+            assert said == ["secret"] * SHARDS + said_of_it, "each is said once"
 
 
 def test_a_store_that_lost_everything_but_its_secret_places_truncations_where_they_were() -> None:

@@ -1,4 +1,5 @@
-"""A reader's client library: the ids that it cannot ask for by itself, and tickets of TLS that it takes for an end.
+"""A reader of logs that have lost records; and its client library: the ids that it cannot ask for by itself, and
+tickets of TLS that it takes for an end.
 
 That the ids are those which workers see is tested on a real broker (servers/test_topic_ids.py).
 """
@@ -13,17 +14,24 @@ import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from selectors import EVENT_READ, EVENT_WRITE
+from time import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trustme
+from kafka import TopicPartition
 from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
-from streamer.reader import METADATA, METADATA_VERSION, NO_ID, TicketsSkipped, topics_now
+import streamer.reader
+from streamer.errors import LawViolated
+from streamer.incremental.topics import LIVE, QIT, STT, outputs_of, topic_name
+from streamer.reader import METADATA, METADATA_VERSION, NO_ID, Subscription, TicketsSkipped, topics_now
+from streamer.table.schema import LOSSY_JOIN, ROWS, Table
+from worlds.small_tables import TABLES
 
 ID = bytes(range(16))
 WRITTEN = "AAECAwQFBgcICQoLDA0ODw"
@@ -89,6 +97,200 @@ def test_a_topic_that_is_kept_from_this_user_is_an_error_that_names_it() -> None
 )
 def test_a_broker_that_gives_no_ids_gives_none(admin: Admin) -> None:
     assert topics_now(admin, ["people.live"]) == {"people.live": ("", 1)}
+
+
+# -- logs that have lost records ------------------------------------------------------------------------------------
+
+ROWS_OF_PEOPLE = replace(TABLES["one number"], form=ROWS)
+
+
+class Logs:
+    """A broker and a reader's clients in one: partitions as lists of records, whose first offset may have moved."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.logs = {TopicPartition(topic_name(table.name, kind), 0): list[Any]() for kind in outputs_of(table.form)}
+        self.begins = dict.fromkeys(self.logs, 0)
+        self.at: dict[TopicPartition, int] = {}
+        self.late: set[TopicPartition] = set()
+        """Whose records the reader does not get yet."""
+
+    def write(self, release: int, topic: str = LIVE, hours_ago: float = 0.0, n: int = 2, **headers: object) -> None:
+        """One release of n rows in a topic; more headers."""
+        place = TopicPartition(topic_name(self.table.name, topic), 0)
+        for i in range(n):
+            key = b'{"qi_group":"0-1","slot":%d}' % i if topic == LIVE else b"%b %d" % (topic.encode(), i)
+            said = {"release": release, "through": release, "part": f"{i + 1}/{n}", **headers}
+            record = {
+                "topic": place.topic, "partition": 0, "offset": len(self.logs[place]), "key": key, "value": b"{}",
+                "timestamp": int((time() - hours_ago * 3600) * 1000),
+                "headers": [(name, str(value).encode()) for name, value in said.items()],
+            }  # fmt: skip
+            self.logs[place].append(SimpleNamespace(**record))
+
+    def drop(self, topic: str, release: int) -> None:
+        """Takes the records of a release away; the others keep their offsets."""
+        place = TopicPartition(topic_name(self.table.name, topic), 0)
+        said = ("release", b"%d" % release)
+        self.logs[place] = [None if one and said in one.headers else one for one in self.logs[place]]
+
+    def delete_before(self, offset: int) -> None:
+        for place, log in self.logs.items():
+            self.begins[place] = offset
+            log[:offset] = [None] * offset
+
+    # -- what a reader asks of its clients
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.at = dict.fromkeys(places, 0)
+
+    def seek_to_beginning(self, *places: TopicPartition) -> None:
+        self.at = {place: self.begins[place] for place in places}
+
+    def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: self.begins[place] for place in places}
+
+    def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: len(self.logs[place]) for place in places}
+
+    def position(self, place: TopicPartition, timeout_ms: int) -> int:
+        return self.at[place]
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        came = {}
+        for place in self.at.keys() - self.late:
+            came[place] = [one for one in self.logs[place][self.at[place] :] if one is not None]
+            self.at[place] = len(self.logs[place])
+        return {place: records for place, records in came.items() if records}
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
+    return read_from(Logs(ROWS_OF_PEOPLE), monkeypatch)
+
+
+@pytest.fixture
+def two_logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
+    return read_from(Logs(replace(ROWS_OF_PEOPLE, form=LOSSY_JOIN)), monkeypatch)
+
+
+def read_from(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> Logs:
+    monkeypatch.setattr(streamer.reader, "_connection", lambda kafka: {})
+    monkeypatch.setattr(streamer.reader, "_consumer", lambda connection: logs)
+    monkeypatch.setattr(streamer.reader, "KafkaAdminClient", lambda: logs)
+    monkeypatch.setattr(streamer.reader, "topics_now", lambda admin, names: dict.fromkeys(names, ("id", 1)))
+    monkeypatch.setattr(streamer.reader, "SETTLE_SECONDS", 0.0)
+    return logs
+
+
+def read(logs: Logs) -> Subscription:
+    people = Subscription(logs.table, "127.0.0.1:1").__enter__()
+    people.catch_up()
+    return people
+
+
+def assert_shows_nothing(people: Subscription) -> None:
+    for ask in (people.stored, people.frame, people.frames, people.poll):
+        with pytest.raises(LawViolated, match="not shown"):
+            ask()
+
+
+def test_what_follows_on_a_lost_release_is_refused_and_no_table_is_shown_any_more(logs: Logs) -> None:
+    logs.write(1)
+    people = read(logs)
+    logs.write(2)
+    assert [release.number for release in people.poll()] == [2]
+    logs.write(4)
+    with pytest.raises(
+        LawViolated, match=r"shard 0 of .*: all records of releases 3 to 3 are lost.*restart the workers"
+    ):
+        people.poll()
+    assert_shows_nothing(people)
+
+
+@pytest.mark.parametrize("hours_ago", [0, 22])
+def test_a_hole_that_is_too_young_for_compaction_is_refused_at_the_start(logs: Logs, hours_ago: int) -> None:
+    logs.write(1, hours_ago=hours_ago)
+    logs.write(3)
+    with pytest.raises(LawViolated, match="all records of releases 2 to 2 are lost"):
+        read(logs)
+
+
+def test_what_compaction_may_have_dropped_is_no_loss(logs: Logs) -> None:
+    logs.write(1, hours_ago=30)
+    logs.write(3, hours_ago=25, n=1, part="2/2")
+    logs.write(4)
+    assert len(read(logs).stored()) == 2
+
+
+def test_the_newest_release_may_come_twice(logs: Logs) -> None:
+    logs.write(1)
+    people = read(logs)
+    logs.write(1)
+    logs.write(2)
+    assert [release.number for release in people.poll()] == [1, 2]
+
+
+def test_the_whole_table_after_a_hole_is_shown(logs: Logs) -> None:
+    logs.write(1)
+    logs.write(5, whole=5)
+    people = read(logs)
+    logs.write(9, whole=9)
+    assert [release.number for release in people.poll()] == [9]
+    logs.write(11, whole=10)  # and the whole table itself is lost
+    with pytest.raises(LawViolated, match="releases 10 to 10 are lost"):
+        people.poll()
+
+
+def test_a_log_that_has_lost_its_beginning_is_refused_until_the_whole_table_is_published_again(logs: Logs) -> None:
+    logs.write(1)
+    logs.write(2)
+    logs.delete_before(2)
+    with pytest.raises(LawViolated, match=r"live, partition 0, begins at offset 2: what lay before was deleted"):
+        read(logs)
+    logs.write(3, whole=3, begins=2)
+    assert len(read(logs).stored()) == 2
+    logs.write(4, whole=3, begins=2)
+    logs.drop(LIVE, 3)  # by compaction
+    logs.drop(LIVE, 2)
+    assert len(read(logs).stored()) == 2
+    logs.write(5, whole=3, begins=2)
+    logs.delete_before(8)
+    with pytest.raises(LawViolated, match="begins at offset 8"):
+        read(logs)
+
+
+def test_a_release_of_which_one_of_two_topics_has_lost_its_part_is_refused(two_logs: Logs) -> None:
+    for number in (1, 2, 3):
+        two_logs.write(number, QIT, beside=2)
+        two_logs.write(number, STT, beside=2)
+    two_logs.drop(STT, 2)
+    with pytest.raises(LawViolated, match=r"qit and .*stt: 2 of the records of release 2 are lost"):
+        read(two_logs)
+
+
+def test_a_release_in_one_of_two_topics_waits_for_the_earlier_one_of_the_other(two_logs: Logs) -> None:
+    two_logs.write(1, QIT, beside=2)
+    two_logs.write(1, STT, beside=2)
+    people = read(two_logs)
+    two_logs.late = {place for place in two_logs.logs if place.topic.endswith(STT)}
+    two_logs.write(2, STT, beside=0, after=1)
+    two_logs.write(3, QIT, beside=0, after=2)
+    assert [people.poll(), people.poll(), people.poll()] == [[], [], []]
+    two_logs.late = set()
+    assert [release.number for release in people.poll()] == [2, 3]
+
+
+def test_a_release_does_not_wait_for_one_that_compaction_has_removed(two_logs: Logs) -> None:
+    two_logs.write(1, QIT, beside=2, hours_ago=40)
+    two_logs.write(1, STT, beside=2, hours_ago=40)
+    two_logs.write(2, STT, beside=0, after=1, hours_ago=40)
+    two_logs.drop(STT, 2)
+    people = read(two_logs)
+    two_logs.write(3, QIT, beside=0, after=2)
+    assert [release.number for release in people.poll() + people.poll()] == [3]
 
 
 # -- tickets ------------------------------------------------------------------------------------------------------

@@ -29,26 +29,36 @@ class NoKafka:
         self.lost = ""
         self.looked_at = float("inf")
 
-    def state(self) -> InputState:
+    def state(self, last: int | None = None) -> InputState:
         if self.lost:
             raise Fenced(self.lost)
         return InputState({}, 1, 0, 1000)
+
+    def topics(self) -> Topics:
+        return {}
 
     def ask(self) -> None: ...
 
     def forget_answer(self) -> None: ...
 
-    def check(self, *kinds: str) -> None: ...
+    def check(self, meta: object, *kinds: str) -> None: ...
 
     def placed(self) -> list[Placed]:
         return []
+
+    def secret(self) -> None: ...
 
     def skips(self, topic_id: str) -> frozenset[int]:
         return self.asked_for
 
     def fence(self) -> None: ...
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> None: ...
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: object, position: object) -> None:
         self._wait()
@@ -60,7 +70,7 @@ class AskedKafka(NoKafka):
     def __init__(self, topics: TopicQuestions) -> None:
         super().__init__()
         self.asked = threading.Event()
-        self.published = False
+        self.has_published = False
         self._topics = topics
         self._answer: Future[Topics] = Future()
 
@@ -68,13 +78,16 @@ class AskedKafka(NoKafka):
         self._answer = self._topics.ask()
         self.asked.set()
 
-    def check(self, *kinds: str) -> None:
-        assert not self.published
+    def check(self, meta: object, *kinds: str) -> None:
+        assert not self.has_published
         if self._answer.result(10)["changes"].id != "first":
             raise Conflict(f"recreated: {kinds}")
 
+    def published(self) -> tuple[()]:
+        return ()
+
     def publish(self, records: object, position: object) -> None:
-        self.published = True
+        self.has_published = True
 
 
 class SlowBroker:

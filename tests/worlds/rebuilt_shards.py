@@ -67,12 +67,12 @@ class Kafka:
         """What the input holds for who reads it once more."""
         self._position: Position | None = None
 
-    def state(self) -> InputState:
+    def state(self, last: int | None = None) -> InputState:
         return InputState({}, 1, 0, 1 << 40)
 
     def ask(self) -> None: ...
 
-    def check(self, *kinds: str) -> None: ...
+    def check(self, meta: Meta) -> None: ...
 
     def begins(self) -> int:
         return 0
@@ -87,10 +87,17 @@ class Kafka:
     def placed(self) -> list[Placed]:
         return []
 
+    def secret(self) -> None: ...
+
     def fence(self) -> None: ...
+
+    def keep_secret(self, secret: bytes) -> None: ...
 
     def position(self) -> Position | None:
         return self._position
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: object, position: Position) -> None:
         self._position = position

@@ -18,7 +18,7 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
-from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.incremental.shard.preflight import Consistency
@@ -47,19 +47,25 @@ from worlds.small_tables import CITY, YEARS, table
 class SaysState(Protocol):
     """What knows the state of an input."""
 
-    def state(self) -> InputState: ...
+    def state(self, last: int | None = None) -> InputState: ...
+
+    def secret(self) -> KeptSecret | None: ...
 
 
 class StateOf(InputState):
-    """An input of which the state alone is known."""
+    """An input of which nothing is known but its state and the shard's secret."""
 
     def __init__(self, said_by: SaysState) -> None:
         super().__init__({}, 1, 0, 0)
         object.__setattr__(self, "said_by", said_by)
 
-    def state(self) -> InputState:
+    def state(self, last: int | None = None) -> InputState:
         said_by: SaysState = self.__dict__["said_by"]
-        return said_by.state()
+        return said_by.state(last)
+
+    def secret(self) -> KeptSecret | None:
+        said_by: SaysState = self.__dict__["said_by"]
+        return said_by.secret()
 
 
 class Driven:
@@ -149,8 +155,8 @@ class Driven:
 
     @property
     def published_anew(self) -> bool:
-        """Whether the last take-over published the whole table into a recreated output."""
-        return self.machine.standing is Consistency.EMPTIED
+        """Whether the last take-over published the whole table into an output that lacked records."""
+        return self.machine.standing is Consistency.INCOMPLETE
 
 
 PEOPLE = table(YEARS, CITY, k=2)
@@ -172,16 +178,23 @@ class Shard:
     def publisher(self) -> Driven:
         return Driven(self.table, 0, MemoryStore(self.server, "people", 0), self)
 
-    def state(self) -> InputState:
+    def state(self, last: int | None = None) -> InputState:
         self.asked.append("input")
         return InputState({"changes": "id"}, 1, self.earliest, self.end)
+
+    def secret(self) -> None: ...
 
     def fence(self) -> None:
         self.asked.append("fence")
         self.fences += 1
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> Position | None:
         return self.last
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.sent += records

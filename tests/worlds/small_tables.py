@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ from streamer.table.arrays import Bools
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import Diversity, KeptColumn, Table
+from streamer.table.schema import VERSION, Diversity, KeptColumn, Table
 
 CITIES = Hierarchy.from_rows(
     [
@@ -266,3 +267,11 @@ class RowsAsColumns:
     @property
     def nulls(self) -> np.ndarray:
         return np.zeros((len(self.rows), self.table.space.d), dtype=np.bool_)
+
+
+def as_of_version(version: str, ours: Table, **decisions: Any) -> Table:
+    """A table as another version of the engine had it, which decided by these settings; table.yaml is the same."""
+    other: Table = replace(ours, **decisions)
+    _, parts = ours.fingerprint.split(" ", 1)
+    other.__dict__["fingerprint"] = f"{VERSION}:{version} {parts}"
+    return other

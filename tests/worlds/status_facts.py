@@ -62,7 +62,7 @@ def shard(
     position = Position.of(meta) if meta else None
     end = meta.next if meta else 0
     in_kafka: dict[str, Any] = {
-        "input_state": InputState({}, 2, 0, end, begun),
+        "input_state": InputState({}, 2, 0, end, begun, control_end=2),
         "position": position,
         "waiting": None,
         "refused_lately": 0,

@@ -5,6 +5,7 @@ A subclass says with the fixture `open_store` how to reach a server; every call 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import Conflict, Fenced
+from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.release.records import OutboxEntry
@@ -371,6 +372,79 @@ class StoreContract:
             assert everything(open_store(table_name, number)) == (
                 commit_number(i).meta, {f"{i}": record(i)}, {}, {}, (), [(i, live(f"{i}")[0])],
             )  # fmt: skip
+
+    # -- which command loads the whole table ------------------------------------------------------------------------
+
+    def test_of_two_commands_the_second_is_told_who_loads_the_table_and_since_when(self, open_store: OpenStore) -> None:
+        ann, bob = open_store("patients", 0), open_store("patients", 0)
+        claim = ann.claim("`streamer load` (ann:7)", 60)
+        with pytest.raises(Conflict) as refused:
+            bob.claim("`streamer reload` (bob:8)", 60)
+        said = r"patients is being loaded by `streamer load` \(ann:7\) since [-\d]+ [:\d]+ UTC: .* in (60|59) s"
+        assert re.search(said, str(refused.value))
+        ann.renew(claim, 0)
+        bob.claim("`streamer reload` (bob:8)", 60)
+
+    def test_a_claim_that_is_not_renewed_ends_by_itself(self, open_store: OpenStore) -> None:
+        ann, bob = open_store("patients", 0), open_store("patients", 0)
+        claim = ann.claim("ann", 0)
+        ann.renew(claim, 0)  # as long as no one else came
+        later = bob.claim("bob", 60)
+        with pytest.raises(Fenced, match="has begun with"):
+            ann.renew(claim, 60)
+        bob.renew(later, 60)
+
+    def test_the_mark_of_a_command_keeps_everyone_else_out(self, open_store: OpenStore) -> None:
+        worker, command = open_store("patients", 1), open_store("patients", 1)
+        former = worker.take_over()
+        claim = open_store("patients", 0).claim("ann", 60)
+        command.shut_out_older(claim)
+        worker.check_fence(former)
+        for _ in range(2):
+            command.tell_beginning(claim)
+            with pytest.raises(Fenced):
+                worker.commit(former, 0, commit_number(1, records={"a": record()}))
+        for again in (False, True):
+            with pytest.raises(ShardRefused, match="the table is not loaded in all its shards yet"):
+                worker.take_over(again)
+        fence = command.take_over()
+        command.tell_beginning(claim)  # a repeated call
+        command.commit(fence, 0, commit_number(1, records={"b": record()}))
+        for _ in range(2):
+            command.tell_begun(claim)
+        worker.commit(worker.take_over(), 1, commit_number(2))
+
+    def test_a_command_that_comes_back_behind_a_later_one_writes_nothing(self, open_store: OpenStore) -> None:
+        first, old, new = open_store("patients", 0), open_store("patients", 1), open_store("patients", 1)
+        earlier = first.claim("ann", 0)
+        later = first.claim("bob", 0)
+        new.shut_out_older(later)
+        for call in (old.shut_out_older, old.tell_beginning, old.tell_begun):
+            with pytest.raises(Fenced):
+                call(earlier)
+        new.tell_beginning(later)
+        new.tell_begun(later)
+        open_store("patients", 1).take_over()
+
+    def test_the_mark_of_a_command_that_died_is_removed_by_the_next_one_alone(self, open_store: OpenStore) -> None:
+        first, old, new = open_store("patients", 0), open_store("patients", 1), open_store("patients", 1)
+        earlier = first.claim("ann", 0)
+        old.tell_beginning(earlier)
+        fence = old.take_over()
+        later = first.claim("bob", 0)
+        new.shut_out_older(later)
+        with pytest.raises(Fenced):
+            old.commit(fence, 0, commit_number(1, records={"a": record()}))
+        with pytest.raises(Fenced):
+            old.take_over()
+        with pytest.raises(Fenced):
+            old.tell_begun(earlier)
+        with pytest.raises(ShardRefused):
+            open_store("patients", 1).take_over()
+        new.tell_beginning(later)
+        new.commit(new.take_over(), 0, commit_number(1))
+        new.tell_begun(later)
+        open_store("patients", 1).take_over()
 
     # -- the outbox -----------------------------------------------------------------------------------------------
 

@@ -346,13 +346,7 @@ class Twin:
     def shrink(self, numbers: set[int]) -> None:
         for number in numbers:
             if self.groups[number].members:
-                box = self.box(self.groups[number].members)
-                if self.is_worth_it(number, box):
-                    self.set_box(number, box)
-
-    def is_worth_it(self, number: int, box: Box) -> bool:
-        saved = self.ncp(self.groups[number].box) - self.ncp(box)
-        return not self.table.repair or number in self.box_event or saved > self.table.repair
+                self.set_box(number, self.box(self.groups[number].members))
 
     # -- repairs --------------------------------------------------------------------------------------------------
 
@@ -564,18 +558,15 @@ def adopt(twin: Twin, number: int) -> int | None:
         n = len(group.members)
         for key in group.members:
             if can_take(twin, [key], number) and can_lose(twin, key, other):
-                stays = price * again(twin, other, 2) - twin.ncp(group.box)
-                shrinks = price * again(twin, other, n) + (
-                    (n - 1) * ncp_without(twin, key, other) - n * twin.ncp(group.box)
-                )
-                cost = min(stays, shrinks) + move_cost(twin, key, number)
-                found.append((cost, index, order(twin, key, other), key, other, shrinks < stays))
+                ncp, now = twin.ncp(group.box), ncp_without(twin, key, other)
+                loses = (n - 1) * now - n * ncp + price * again(twin, other, 2 if now == ncp else n)
+                cost = loses + move_cost(twin, key, number)
+                found.append((cost, index, order(twin, key, other), key, other))
     if not found:
         return None
-    *_, key, other, shrinks = min(found)
+    *_, key, other = min(found)
     move(twin, key, number)
-    if shrinks:
-        twin.set_box(other, twin.box(twin.groups[other].members))
+    twin.set_box(other, twin.box(twin.groups[other].members))
     return other
 
 

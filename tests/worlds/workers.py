@@ -182,8 +182,9 @@ class WorkedTable:
         for shard in range(self.shards):
             outlet = make_outlet(self.bootstrap, self.name, shard)
             publisher = Driven(load_table(self.table), shard, self.store(shard), outlet, secret)
-            start = publisher.take_over(KafkaInput(self.bootstrap, self.name, shard).state())
-            messages = [Message(one.offset(), one.key(), one.value()) for one in self.read(CHANGES, shard)]
+            start = publisher.take_over(KafkaInput(self.bootstrap, self.name, shard, outputs=outputs_of(self._form)))
+            read = self.read(CHANGES, shard)
+            messages = [Message(one.offset(), one.key(), one.value(), one.timestamp()[1]) for one in read]
             publisher.step([message for message in messages if message.offset >= start])
             publishers.append(publisher)
         return publishers
@@ -285,6 +286,10 @@ class WorkedTable:
         """The keys of the table's shards, or of one, are gone."""
         self.redis.delete(*self.redis.scan_iter(match=f"{{{self.name}:{shard}}}:*"))
 
+    def claim_ends(self) -> None:
+        """Time passes: a command that was killed has its claim no longer."""
+        self.redis.hset(f"{{{self.name}:0}}:custody", "claimed_until", 0)
+
     def copy_redis(self, shard: str = "*") -> RedisCopy:
         """What the table's shards, or one, keep, as an operator's backup holds it."""
         return copy_of(self.environment["REDIS_URL"], f"{{{self.name}:{shard}}}:*")
@@ -333,8 +338,8 @@ class WorkedTable:
         for record in self.read(LIVE, shard):
             headers = dict(record.headers())
             numbers, part = (int(headers["release"]), int(headers["through"])), parse_part(headers["part"])
-            outside = OUTSIDE in record.headers()
-            found.append(LiveRecord(shard, *numbers, record.key(), record.value(), part, outside=outside))
+            outside, whole = OUTSIDE in record.headers(), int(headers.get("whole", 0))
+            found.append(LiveRecord(shard, *numbers, record.key(), record.value(), part, LIVE, outside, whole))
         return found
 
     def laws(self) -> ChangelogLaws:

@@ -6,18 +6,20 @@ counts and measures are printed. Only --index writes source keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import msgspec
+import pandas as pd
 
 from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
 from streamer.cli.support import options as shared
 from streamer.cli.support.progress import stages
+from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
@@ -32,7 +34,7 @@ from streamer.table.data_warnings import (
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.files import atomic_writers, read_rows, table_files, write_index, write_rows
+from streamer.table.files import ESCAPE, atomic_writers, read_rows, table_files, write_index, write_rows
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.yaml.loading import files_of, load_table
 
@@ -75,6 +77,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     show_default=True,
     help="lossy-join: exact quasi-identifiers in OUT-qit.csv, sensitive values in OUT-stt.csv, joined by QI group.",
 )
+@shared.formulas_option(ESCAPE, "OUT.csv")
 @skip_refused.skip_refused_option
 @shared.k_option
 @shared.suppression_option
@@ -90,6 +93,7 @@ def command(
     index: Path | None,
     report: Path | None,
     form: str,
+    formulas: str,
     left_out: Path | None,
     k: int | None,
     suppression: float,
@@ -102,8 +106,8 @@ def command(
 
     The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
     order of the values that they publish, and at random if they publish the same. The order of the rows says nothing
-    about whose they are. --index is private: it says the QI group of every row, by the key, or by the number of the row
-    if the data has no key column.
+    about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they are. --index is
+    private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
     """
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
     outputs = output_paths(out, form)
@@ -126,21 +130,19 @@ def command(
             unlisted = unknown_category_rows(schema, frame)
             microdata = microdata_of(schema, encoded)
         with progress.stage("anonymize") as on_progress:
-            recoding = run(chosen, microdata, model, replace(options, on_progress=on_progress))
+            recoding = interruptible(lambda: run(chosen, microdata, model, replace(options, on_progress=on_progress)))
         with progress.stage("measure"):
-            facts = described(chosen, options, microdata, recoding, model, form)
+            facts = interruptible(lambda: described(chosen, options, microdata, recoding, model, form))
             facts["left_out"] = left_out and skip_refused.facts_of(refused, len(frame) + len(refused), left_out)
             facts["unlisted"] = unlisted
             facts["warnings"] = warning_of_individuals(encoded.individuals, schema.individual)
             facts["warnings"] += unknown_category_warnings(schema, unlisted, len(encoded.source_keys), "rows")
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
-            is_joined = form == LOSSY_JOIN
-            made = lossy_join_frames(microdata, recoding) if is_joined else [published_frame(microdata, recoding)]
-            published = dict(zip(outputs, made, strict=True))
+            published = dict(zip(outputs, _frames(microdata, recoding, form), strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
             for path, of in published.items():
-                write_rows(of, files[path])
+                write_rows(of, files[path], formulas)
             if index is not None:
                 write_index(_index_table(encoded.source_keys, recoding), files[index])
             if report is not None:
@@ -152,6 +154,10 @@ def command(
         click.echo(msgspec.json.encode(facts))
     else:
         _print(facts)
+
+
+def _frames(microdata: Microdata, recoding: Recoding, form: str) -> Sequence[pd.DataFrame]:
+    return lossy_join_frames(microdata, recoding) if form == LOSSY_JOIN else [published_frame(microdata, recoding)]
 
 
 def output_paths(out: Path, form: str) -> list[Path]:

@@ -19,7 +19,7 @@ from streamer.cli.support.tables import figure, grid_of, plural, print_table, sa
 from streamer.errors import EXIT_LAW, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.topics import QIT, STT
-from streamer.privacy.models import SubjectCodes, model_of, subject_names, words
+from streamer.privacy.models import SubjectCodes, counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
@@ -99,9 +99,9 @@ def _key_missing(table: Table, frame: pd.DataFrame) -> Iterator[str]:
 def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     who = "rows" if table.individual is None else "individuals"
     if individuals < table.k:
-        return [f"{individuals} {who} are fewer than k = {table.k}: nothing would be published"]
+        return [f"{counted(individuals, who)} fewer than k = {table.k}: nothing would be published"]
     if individuals < 2 * table.k:
-        return [f"{individuals} {who} are fewer than 2k = {2 * table.k}: they would be a single QI group"]
+        return [f"{counted(individuals, who)} fewer than 2k = {2 * table.k}: there would be a single QI group"]
     if shortfall:
         return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
     return []

@@ -121,7 +121,7 @@ def known_secret(path: Path) -> bytes:
     if secret is None:
         raise UsageError(
             f"--events needs the shard's secret, which breaks its ties, and there is no {path}: name it by --secret "
-            f"(`replay --out` writes it next to live.jsonl). The secret of a live shard stays in Redis: check such a "
+            f"(`replay --out` writes it next to live.jsonl). The secret of a live shard is not shown: check such a "
             f"shard by --source and --index, or the changelog alone without --events"
         )
     return secret

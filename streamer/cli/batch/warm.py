@@ -80,8 +80,8 @@ def warm(name: str, pieces: Callable[[], Iterator[str]]) -> CodeSet:
     """Compiles a set unless it is there, or waits until another process has. Raises UsageError if none can be kept."""
     if not folder():
         raise UsageError(
-            "machine code cannot be kept: neither the package's folder nor ~/.cache is writable;"
-            " name a writable folder by NUMBA_CACHE_DIR"
+            "machine code cannot be kept: neither the package's folder nor ~/.cache is writable, by this user alone;"
+            " name a folder of your own by NUMBA_CACHE_DIR, to which others cannot write"
         )
     seconds: Seconds = {}
     if not is_there(name):

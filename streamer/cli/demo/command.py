@@ -35,7 +35,8 @@ from streamer.cli.batch import check, verify
 from streamer.cli.operate import dead_letters, index, status
 from streamer.cli.stream import produce, subscribe, topics
 from streamer.cli.support.options import examples, kafka_option, redis_option
-from streamer.compiling import wait_while_coming, warm_in_background
+from streamer.cli.support.progress import stages
+from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.kafka.embedded import SHARDS, embedded_servers
@@ -226,7 +227,8 @@ def summed(metrics: Iterable[str]) -> Counter[str]:
 
 WORKERS_REAL = 2
 MESSAGES_PER_SECOND = "1000"
-DEMO_POLL_SECONDS, DEMO_SILENCE_SECONDS_MAX = 0.2, 60.0
+DEMO_POLL_SECONDS = 0.2
+DEMO_SILENCE_SECONDS_MAX = 300.0  # a tenth of a processor takes 40 to begin; a worker that ends is noticed at once
 RECORDS_SHOWN_MAX = 12
 SCREEN_WIDTH = "140"  # of a file or a pipe
 
@@ -234,7 +236,10 @@ WHAT_COUNTS = (
     "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 takes rows of its neighbours, or merges "
     "with the nearest. The counts come from the worker's /metrics."
 )
-COLD = "Nothing is compiled on this machine yet: this is done once, now, and takes a minute or two."
+COLD = (
+    "Nothing is compiled on this machine yet: this is done once, now, before anything is shown. It takes a minute of a "
+    "whole processor, and ten of a tenth of one."
+)
 LEAK = (
     "Every table here is k-anonymous. Their difference is not: a reader who knows that only she changed may learn her "
     "value from the records. `live` is for readers who may know its history (docs/explanation/guarantees.md)."
@@ -312,6 +317,7 @@ def stage_in(directory: Path, stack: ExitStack, servers: tuple[str, str] | None)
 
 def play(stage: DemoStage, stack: ExitStack) -> None:
     """The script. Raises the errors of the commands."""
+    compile_first(stage.table)
     is_real = stage.table.name != "survey"
     kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
     headline("A table of people, and what is published of it")
@@ -319,10 +325,6 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     if is_real:
         headline("Topics on your Kafka")
         stage.run(topics.create, "topics create", *kafka, "--shards", str(SHARDS))
-    compiler = warm_in_background(stage.table, niceness=0)
-    if compiler is not None:
-        click.echo(COLD)
-        wait_while_coming(stage.table, compiler)
     for number in range(WORKERS_REAL if is_real else 1):
         stage.workers.append(stack.enter_context(running(number + 1, stage.path, stage.kafka, stage.redis)))
     reader = stack.enter_context(Subscription(stage.table, stage.kafka))
@@ -358,6 +360,15 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     click.echo(left if is_real else EMBEDDED)
     headline("Where to go next")
     click.echo(WHERE_NEXT)
+
+
+def compile_first(table: Table) -> None:
+    """Waits with a bar until the core is compiled, here or by a process that is at it."""
+    compiler = warm_in_background(table, niceness=0)
+    if is_coming(table, compiler):
+        click.echo(COLD)
+        with stages(as_json=False) as progress, progress.stage("compiling"):
+            wait_while_coming(table, compiler)
 
 
 def headline(text: str) -> None:

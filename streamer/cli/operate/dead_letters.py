@@ -54,6 +54,7 @@ Chosen = Mapping[int, Sequence[Letter]]
 
 @click.command(
     name="retry",
+    short_help="Tries refused messages again.",
     epilog=examples(
         "streamer dead-letters retry --table mine --dry-run",
         "streamer dead-letters retry --table mine --reason internal-error",

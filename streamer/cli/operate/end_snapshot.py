@@ -15,7 +15,7 @@ from streamer.errors import UsageError
 from streamer.incremental.shard.requests import EndSnapshot
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.redis_server import connect_now
 from streamer.incremental.topics import CHANGES
 from streamer.table.yaml.loading import load_table
 
@@ -54,7 +54,7 @@ def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool
 
 def _requests(redis: str, table_name: str, numbers: list[int]) -> list[EndSnapshot]:
     """Requests to those shards that hold rows back."""
-    client, found = connect(redis), []
+    client, found = connect_now(redis), []
     for number in numbers:
         meta = RedisLookups(client, table_name, number).meta()
         if meta is not None and meta.snapshot is not None and holds_back(meta):

@@ -21,9 +21,9 @@ from streamer.errors import UsageError
 from streamer.incremental.engine.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.engine.stored_state import PENDING, How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.shard.preflight import check_written_for
-from streamer.incremental.store.base import Meta
+from streamer.incremental.store.base import Adopted, Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.redis_server import connect_now
 from streamer.table.published.rows import qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
@@ -72,7 +72,7 @@ def command(table: str, redis: str, key: str | None, group: str | None, raw: boo
     if (key is None) == (group is None):
         raise UsageError("name either a row by its KEY, or a QI group by --group")
     schema = load_table(table)
-    client = connect(redis)
+    client = connect_now(redis)
     if group is not None:
         shard, number = parsed_group("--group", group)
         store, wanted = RedisLookups(client, schema.name, shard), f"QI group {group}"
@@ -150,11 +150,18 @@ def _group(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
         "box": published_box(table, state.lo, state.hi),
         "slack": [margin._asdict() for margin in slack(table, [record.row for record in read.members.values()])],
         "origin": read.origin,
+        "adopted": (adopted := _adopted(read)) and msgspec.structs.asdict(adopted),
         "numbers_given": read.meta.qi_group_next - 1,
     }
     if raw:
         described["members"] = sorted(state.members)
     return described
+
+
+def _adopted(read: Read) -> Adopted | None:
+    """How the QI group came from the older version of the engine that formed it; None if it did not."""
+    formed = read.origin.commit if read.origin is not None else read.meta.commit
+    return next((one for one in read.meta.adopted if formed < one.commit), None)
 
 
 def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
@@ -188,6 +195,9 @@ def _print(table: Table, report: dict[str, Any]) -> None:
     origin: Origin | None = group["origin"]
     formed = NOT_KNOWN if origin is None else f"{HOW_FORMED[origin.how]}, in commit {origin.commit}"
     say(f"  how it was formed: {formed} (numbers given so far: {group['numbers_given']})")
+    if group["adopted"] is not None:
+        adopted = Adopted(**group["adopted"])
+        say(f"  engine version {adopted.version} formed it; a newer one adopted it, in commit {adopted.commit}")
     if "members" in group:
         say(f"  source keys: {', '.join(group['members'])}")
     if not loss["nearest"]:

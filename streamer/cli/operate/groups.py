@@ -22,7 +22,7 @@ from streamer.incremental.engine.explained import nearest_qi_groups
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.shard.preflight import check_written_for
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.redis_server import connect_now
 from streamer.table.published.rows import qi_group_name
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
@@ -47,9 +47,9 @@ from streamer.table.yaml.loading import load_table
 def command(
     table: str, redis: str, shard: int | None, nearest: str | None, limit: int, raw: bool, as_json: bool
 ) -> None:
-    """Shows the QI groups of a table with their boxes, sizes and losses (NCP)."""
+    """Shows the QI groups of a table with their boxes, sizes and losses (NCP: 0 exact values, 1 nothing left)."""
     schema = load_table(table)
-    client = connect(redis)
+    client = connect_now(redis)
     if nearest is not None:
         number, qi_group = parsed_group("--nearest", nearest)
         _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
@@ -106,7 +106,7 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
     described = {
         "qi_group": qi_group_name(shard, qi_group),
         "size": len(state.members),
-        "ncp": float(table.space.ncp(lo, hi)),
+        "ncp": table.space.mean_loss(float(table.space.ncp(lo, hi))),
         "box": published_box(table, state.lo, state.hi),
     }
     if raw:

@@ -16,7 +16,7 @@ from streamer.cli.support.tables import plural, say
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.redis_server import connect_now
 from streamer.table.files import atomic_writer, write_index
 from streamer.table.published.rows import qi_group_name
 from streamer.table.yaml.loading import load_table
@@ -38,7 +38,7 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
     the changelog and the source table while no changes come.
     """
     schema = load_table(table)
-    client = connect(redis)
+    client = connect_now(redis)
     numbers = shards_of(client, schema.name)
     if not numbers:
         raise UsageError(f"Redis holds no shard of {schema.name}: is --redis right, has a worker run?")

@@ -33,9 +33,10 @@ from streamer.incremental.shard.preflight import check_written_for
 from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
 from streamer.incremental.store.base import ANSWERED, DONE, Meta, Progress, State
 from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import connect
+from streamer.incremental.store.redis_server import connect_now
 from streamer.progress import OnProgress
 from streamer.table.schema import Table
+from streamer.table.space import Space
 from streamer.table.yaml.loading import load_table
 from streamer.table.yaml.shape import REBUILD_ALGORITHMS
 
@@ -48,8 +49,8 @@ class DryRun:
     rows: int
     regions: int
     rows_published_again: int
-    ncp_before: float  # summed over the rows
-    ncp_now: float
+    ncp_before: float | None  # mean loss of the rows (`Space.mean_loss`)
+    ncp_now: float | None
     seconds: float  # of the trial
 
 
@@ -60,7 +61,7 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, on_prog
     """
     began = perf_counter()
     if state is None:
-        return DryRun(shard, 0, 0, 0, 0.0, 0.0, 0.0)
+        return DryRun(shard, 0, 0, 0, None, None, 0.0)
     meta = state.meta
     check_written_for(table, shard, meta)
     engine = Engine.load(table, shard, meta.shards, state.kept, meta.secret)
@@ -73,10 +74,11 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, on_prog
         gains = rebuild.gains(table.space, region, groups, algorithm)
         replaced = engine.replace(region, groups) if gains else None
         progress = rebuilding.progress
-        rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region.ncp))
+        rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region))
         on_progress(rebuilding.progress.done / len(regions))
     done, seconds = rebuilding.progress, round(perf_counter() - began, 3)
-    return DryRun(shard, engine.n_rows, done.total, done.rows_published_again, done.ncp_before, done.ncp_now, seconds)
+    losses = rebuild.losses(done, table.space)
+    return DryRun(shard, engine.n_rows, done.total, done.rows_published_again, *losses, seconds)
 
 
 PROGRESS_SECONDS = 0.5
@@ -132,7 +134,7 @@ def command(
     schema = load_table(table)
     _check_algorithm(schema, algorithm or schema.rebuilding.algorithm)
     numbers = shards_asked(kafka, schema.name, shard)
-    client = connect(redis)
+    client = connect_now(redis)
     stores = {number: RedisLookups(client, schema.name, number) for number in numbers}
     if dry_run:
         _print_trials(_trials(schema, stores, algorithm or schema.rebuilding.algorithm, as_json), as_json)
@@ -144,7 +146,7 @@ def command(
         return
     with stages(as_json) as progress:
         ended = _ended(stores, id_, progress)
-    if not _print_ended(schema.name, ended, id_, as_json):
+    if not _print_ended(schema, ended, id_, as_json):
         ctx.exit(EXIT_LAW)
 
 
@@ -219,20 +221,20 @@ def _print_sent(
         say("no shard has a row yet: the request waits an hour for the first one")
 
 
-def _print_ended(table_name: str, ended: Mapping[int, Progress | None], id_: str, as_json: bool) -> bool:
+def _print_ended(table: Table, ended: Mapping[int, Progress | None], id_: str, as_json: bool) -> bool:
     """Prints how it ended; returns whether all shards succeeded."""
     ok = all(one is not None and one.state in (DONE, ANSWERED) for one in ended.values())
     if as_json:
-        shards = [{"shard": number, **_described(one)} for number, one in sorted(ended.items())]
-        click.echo(msgspec.json.encode({"ok": ok, "table": table_name, "id": id_, "shards": shards}))
+        shards = [{"shard": number, **_described(one, table.space)} for number, one in sorted(ended.items())]
+        click.echo(msgspec.json.encode({"ok": ok, "table": table.name, "id": id_, "shards": shards}))
         return ok
     for number, one in sorted(ended.items()):
         say(f"shard {number}: {NO_WORKER_REBUILDS if one is None else rebuild.told(one)}")
     return ok
 
 
-def _described(one: Progress | None) -> dict[str, Any]:
-    return {"state": "waiting", "said": NO_WORKER_REBUILDS} if one is None else rebuild.described(one)
+def _described(one: Progress | None, space: Space) -> dict[str, Any]:
+    return {"state": "waiting", "said": NO_WORKER_REBUILDS} if one is None else rebuild.described(one, space)
 
 
 def _print_trials(trials: Sequence[DryRun], as_json: bool) -> None:
@@ -248,10 +250,11 @@ def _trial_lines(trials: Sequence[DryRun]) -> Iterator[str]:
         if not trial.rows:
             yield f"shard {trial.shard}: has no row"
             continue
-        change = trial.ncp_now / trial.ncp_before - 1 if trial.ncp_before else 0.0
+        before, now = trial.ncp_before or 0.0, trial.ncp_now or 0.0
+        change = now / before - 1 if before else 0.0
         yield (
-            f"shard {trial.shard}: loss per row {trial.ncp_before / trial.rows:.4f}, after a rebuild "
-            f"{trial.ncp_now / trial.rows:.4f} ({change:+.1%}); {trial.rows_published_again:,} of "
+            f"shard {trial.shard}: loss {before:.4f}, after a rebuild "
+            f"{now:.4f} ({change:+.1%}); {trial.rows_published_again:,} of "
             f"{plural(trial.rows, 'row')} would be published again, in at most "
             f"{plural(trial.regions, 'release')}; about {trial.seconds:.0f} s"
         )

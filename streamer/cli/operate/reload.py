@@ -6,15 +6,18 @@ recreated or has more partitions. Readers of the output go on, and end with exac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import NamedTuple
 
 import click
 import msgspec
 
-from streamer.cli.stream.bootstrap import EARLIEST, END, TOPIC, Shards, begin, found_shards
+from streamer.cli.stream.bootstrap import EARLIEST, END, TOPIC, Shards, begin, claimed, found_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
@@ -64,15 +67,16 @@ def command(
 
     Stop the workers first: a running one is shut out, and one that starts in the middle ends this command. The
     whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove the old ones;
-    they have the header `outside`. After any error, call the command again: it starts from the beginning.
+    they have the header `outside`. After any error, call the command again: it starts from the beginning. While it
+    runs, another `load` or `reload` of the table is refused.
     """
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
     if although_trimmed and source != TOPIC:
         raise UsageError(f"--although-trimmed: goes with --from-source {TOPIC} only")
-    with stages(as_json) as progress:
-        progress.next("look")
-        done = carried_out(found_shards(settings), source, from_offset, as_json, progress, although_trimmed)
+    with stages(as_json) as progress, claimed(settings, "streamer reload") as claim:
+        look = partial(found_shards, settings, claim)
+        done = carried_out(look, source, from_offset, as_json, progress, although_trimmed)
     show(done, as_json)
 
 
@@ -90,15 +94,24 @@ def check_offset(text: str) -> None:
 
 
 def carried_out(
-    shards: Shards, source: str, from_offset: str, as_json: bool, progress: Stages, although_trimmed: bool = False
+    look: Callable[[], Shards],
+    source: str,
+    from_offset: str,
+    as_json: bool,
+    progress: Stages,
+    although_trimmed: bool = False,
 ) -> Done:
-    """Loads all shards; if it fails, prints what was done until then."""
+    """Loads all shards that are found; if it fails, or a signal ends it, prints what was done until then."""
     done = Done([], [])
-    try:
-        for begun in begin(
-            shards, source, from_offset, progress.say, progress.next, although_trimmed, done.warnings.append
-        ):
+
+    def load() -> None:
+        progress.next("look")
+        shards, warn = look(), done.warnings.append
+        for begun in begin(shards, source, from_offset, progress.say, progress.next, although_trimmed, warn):
             done.shards.append(begun)
+
+    try:
+        interruptible(load)
     except BaseException:
         if not as_json:
             show(done, as_json)

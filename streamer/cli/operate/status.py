@@ -16,7 +16,7 @@ import msgspec
 from rich.table import Table as RichTable
 
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
-from streamer.cli.support.tables import print_table, say
+from streamer.cli.support.tables import plural, print_table, say
 from streamer.errors import EXIT_LAW
 from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.rebuild import described as rebuild_described
@@ -26,9 +26,10 @@ from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.kafka.access import kafka_settings
 from streamer.status.collect import look
 from streamer.status.facts import ShardFacts, TableFacts
-from streamer.status.verdict import Verdict, ago, judge
+from streamer.status.verdict import Verdict, ago, if_redis_is_lost, judge
 from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
+from streamer.table.space import Space
 from streamer.table.yaml.loading import load_table
 
 COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
@@ -60,11 +61,12 @@ def command(
     facts = look(schema, kafka, redis)
     share_max = schema.limits.dead_letters_share_max if dead_letters_max is None else dead_letters_max
     of_shards, verdict = judge(schema, facts, share_max)
-    shards = [_described(shard, of_shard) for shard, of_shard in zip(facts.shards, of_shards, strict=True)]
+    shards = [_described(shard, of, schema.space) for shard, of in zip(facts.shards, of_shards, strict=True)]
     total = {name: sum(shard[name] for shard in shards) for name in (*COUNTED_FACTS, "offsets_read")}
     not_used = kafka_settings().not_used
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
+        report["if_redis_is_lost"] = if_redis_is_lost(schema, facts)._asdict()
         report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
         report["client_properties_not_used"] = not_used
         click.echo(msgspec.json.encode(report | asdict(verdict)))
@@ -77,7 +79,7 @@ def command(
         ctx.exit(EXIT_LAW)
 
 
-def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
+def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, Any]:
     meta, sizes, position = shard.redis.meta or Meta(), shard.redis.sizes, shard.kafka.position
     custody, waiting = shard.redis.custody, shard.kafka.waiting
     return {
@@ -97,8 +99,9 @@ def _described(shard: ShardFacts, verdict: Verdict) -> dict[str, Any]:
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
         "snapshot": meta.snapshot and {**msgspec.structs.asdict(meta.snapshot), "holds_back": meta.snapshot.holds},
-        "rebuild": meta.rebuild and rebuild_described(meta.rebuild),
-        "rebuilds": [rebuild_described(one) for one in meta.rebuilds],
+        "rebuild": meta.rebuild and rebuild_described(meta.rebuild, space),
+        "rebuilds": [rebuild_described(one, space) for one in meta.rebuilds],
+        "adopted": [msgspec.structs.asdict(one) for one in meta.adopted],
         "offsets_read": meta.next,
         "messages": meta.counts.messages,
         **asdict(meta.counts),
@@ -124,7 +127,9 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     lines = [
         *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
         *redis_lines(facts.durability),
+        if_redis_is_lost(schema, facts).told(),
         *(line for shard in facts.shards for line in _rebuild_lines(shard, facts.redis_now.time)),
+        *(line for shard in facts.shards for line in _adoption_lines(shard)),
     ]
     for line in lines:
         say(line)
@@ -143,6 +148,13 @@ def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
     elif last is not None:
         by = f"by {last.rebuild.algorithm} ({last.why})"
         yield f"last rebuild of shard {shard.number}, {by}, {ago(now - last.at)} ago: {told(last)}"
+
+
+def _adoption_lines(shard: ShardFacts) -> Iterator[str]:
+    """The last time that a new version of the engine adopted the QI groups of an older one."""
+    for one in (shard.redis.meta or Meta()).adopted[-1:]:
+        groups = plural(one.qi_groups, "QI group")
+        yield f"shard {shard.number} adopted {groups} that engine version {one.version} kept, in commit {one.commit}"
 
 
 def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from secrets import token_bytes
+from threading import Event, Thread
 
 from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.compiling import is_coming, wait_while_coming, warm_in_background
-from streamer.errors import ConfigError, Conflict, UsageError
+from streamer.errors import ConfigError, Conflict, ServerUnreachable, StreamerError, UsageError
 from streamer.grouping import first_groups
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.changes import NO_MESSAGES
@@ -21,7 +23,7 @@ from streamer.incremental.events.key_form import AnyKeyForm, default_form, shard
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.formats.live_format import LiveFormat
-from streamer.incremental.shard.bootstrap import Begun, reload
+from streamer.incremental.shard.bootstrap import Begun, known_secret, reload, whole_table
 from streamer.incremental.shard.driver import read_after_truncation, read_again
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState, Remainder
@@ -29,13 +31,11 @@ from streamer.incremental.shard.ready import RowsRead
 from streamer.incremental.shard.truncations import last_truncation, skipped_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
-from streamer.incremental.store.redis_server import connect, require_durable
+from streamer.incremental.store.redis_server import connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
-from streamer.kafka.clients import open_consumer, reaching
+from streamer.kafka.clients import open_consumer, reaching, require_answer
 from streamer.kafka.control import KafkaControl
-from streamer.kafka.diagnose import require_access
 from streamer.kafka.outlet import KafkaOutlet
-from streamer.kafka.settings import servers_of
 from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
 from streamer.progress import OnProgress, unheard
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
@@ -50,6 +50,7 @@ class Shards:
     """The shards of a table: their inputs and stores, and how to read and write their output."""
 
     settings: WorkerSettings
+    claim: str  # of the command that loads them
     inputs: Sequence[KafkaInput]
     states: Sequence[InputState]
     stores: Sequence[RedisLookups]
@@ -73,15 +74,48 @@ class Shards:
         return settings.kafka, settings.table.name, shard, outputs_of(settings.table.form), settings.live_format
 
 
-def found_shards(settings: WorkerSettings) -> Shards:
-    """Reads the state of all shards from Kafka and Redis.
+LEASE_SECONDS, RENEWED_EVERY_SECONDS = 30.0, 5.0
+"""A command that is killed keeps others out for so long: more than a failover of Redis takes, as a rule."""
 
-    Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable.
+ENDING_SECONDS_MAX = 1.0
+
+
+@contextmanager
+def claimed(settings: WorkerSettings, command: str) -> Iterator[str]:
+    """In the block no other command loads the table; yields the claim.
+
+    Raises Conflict if another command has it. Only who looks at the table in the block may write by what it finds.
+    """
+    first = RedisLookups(connect(settings.redis), settings.table.name, 0)
+    claim = first.claim(f"`{command}` ({settings.name})", LEASE_SECONDS)
+    ended = Event()
+    renewing = Thread(target=_renew, args=(first, claim, ended), name="claim", daemon=True)
+    renewing.start()
+    try:
+        yield claim
+    finally:
+        ended.set()
+        renewing.join(ENDING_SECONDS_MAX)  # if Redis does not answer, the claim ends by itself
+
+
+def _renew(first: RedisLookups, claim: str, ended: Event) -> None:
+    """Renews a claim until the command ends. If it cannot, and another command comes, no write will be taken."""
+    with suppress(StreamerError):
+        while not ended.wait(RENEWED_EVERY_SECONDS):
+            with suppress(ServerUnreachable):
+                first.renew(claim, LEASE_SECONDS)
+        first.renew(claim, 0)
+
+
+def found_shards(settings: WorkerSettings, claim: str) -> Shards:
+    """Reads the state of all shards from Kafka and Redis, where commands with earlier claims are shut out.
+
+    Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable; Fenced if a later command has claimed the table.
     """
     kafka, table = settings.kafka, settings.table
     settings.live_format.begin()
-    require_access(servers_of(kafka))
-    client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
+    client, topics = connect_now(settings.redis), kafka_topics(kafka, table.name)
+    require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
     outputs = outputs_of(table.form)
     inputs = [KafkaInput(kafka, table.name, 0, topics, outputs)]
@@ -90,17 +124,21 @@ def found_shards(settings: WorkerSettings) -> Shards:
         inputs.append(KafkaInput(kafka, table.name, shard, topics, outputs))
         states.append(inputs[-1].state())
     stores = [RedisLookups(client, table.name, shard) for shard in range(len(states))]
-    return Shards(settings, inputs, states, stores)
+    for store in stores:
+        store.shut_out_older(claim)
+    return Shards(settings, claim, inputs, states, stores)
 
 
-def require_empty(shards: Shards) -> None:
-    """Raises UsageError if any shard holds something already."""
+def empty_shards(settings: WorkerSettings, claim: str) -> Shards:
+    """As `found_shards`. Raises UsageError if any shard holds something already."""
+    shards = found_shards(settings, claim)
     filled = [shard for shard in range(len(shards)) if not _is_empty(shards, shard)]
     if filled := [*filled, *shards.former()]:
         raise UsageError(
-            f"shard {filled[0]} of {shards.settings.table.name} is not empty, and `load` fills empty tables only; "
+            f"shard {filled[0]} of {settings.table.name} is not empty, and `load` fills empty tables only; "
             "`streamer reload --from-source` replaces what is there"
         )
+    return shards
 
 
 def _is_empty(shards: Shards, shard: int) -> bool:
@@ -222,7 +260,7 @@ def first_tables(
     routed = routed_file(table, source, shards.settings.kafka, len(shards), known, shards.settings.schemas)
     _tell_routed(routed, tell)
     _warn_of_unlisted(table, routed.unlisted, sum(len(rows.source_keys) for rows in routed.rows), "rows", warn)
-    return [_first_table(rows, next_[shard], key_form=routed.key_form) for shard, rows in enumerate(routed.rows)]
+    return [_first_table(shards, n, rows, next_[n], key_form=routed.key_form) for n, rows in enumerate(routed.rows)]
 
 
 def _check_whole(shards: Shards, remainders: Sequence[Remainder]) -> None:
@@ -276,7 +314,7 @@ def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say) -> Fi
     read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
     _tell_read(shard, state, read, remainder.says_all, tell)
     kept = ("key_form", "counts", "letters", "statement_ids", "skipped", "truncated", "log_seen")
-    return _first_table(read.rows, read.next, **{name: getattr(read, name) for name in kept})
+    return _first_table(shards, shard, read.rows, read.next, **{name: getattr(read, name) for name in kept})
 
 
 def _truncated(shards: Shards, first: Sequence[FirstTable]) -> list[FirstTable]:
@@ -322,15 +360,18 @@ def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, te
         tell(f"shard {shard}: {fault}")
 
 
-def _first_table(rows: EncodedRows, next_: int, **more: object) -> FirstTable:
-    """Rows that are not yet in QI groups, with a new secret."""
-    return FirstTable(rows, (), token_bytes(SECRET_BYTES), next_, **more)  # type: ignore[arg-type]
+def _first_table(shards: Shards, shard: int, rows: EncodedRows, next_: int, **more: object) -> FirstTable:
+    """Rows that are not yet in QI groups, with the shard's secret, or a new one if it has none."""
+    secret = known_secret(shards.inputs[shard].secret(), shards.stores[shard].meta()) or token_bytes(SECRET_BYTES)
+    return FirstTable(rows, (), secret, next_, **more)  # type: ignore[arg-type]
 
 
 # -- all shards -------------------------------------------------------------------------------------------------------
 #
 # * Nothing is written before all rows of all shards are read, checked and put into QI groups: a faulty source is
 #   reported while the workers still serve the table.
+# * One command at a time: it claims the table before it looks at anything, and renews its claim. A command that was
+#   away for longer than the lease, and comes back behind another one, is shut out of every shard.
 # * Then shards are written as `streamer.incremental.shard.bootstrap` says. A command that ends in the middle must be
 #   called again: until all shards have their rows, no worker serves one of them, and `status` says why.
 # * Shards are independent, so as many as there are cores are loaded at once. If one fails, the others finish first.
@@ -368,14 +409,11 @@ def begin(
         _have_compiled(table, sum(len(one.rows.source_keys) for one in first), tell)
         step("load")
         prepared = list(threads.map(partial(prepare, table), range(n), repeat(n), first))
-        for store in shards.stores:
-            store.tell_beginning()
         step("write")
-        begun = threads.map(partial(_begun, shards), range(n), prepared)
-        del first, prepared  # the iterator frees each with its shard
-        yield from begun
-    for store in shards.stores:
-        store.tell_begun()
+        with whole_table(shards.stores, shards.claim):
+            begun = threads.map(partial(_begun, shards), range(n), prepared)
+            del first, prepared  # the iterator frees each with its shard
+            yield from begun
     for shard in shards.former():
         forget_shard(connect(shards.settings.redis), table.name, shard)
         tell(f"shard {shard}: removed from Redis, as the input has {n} partitions")
@@ -386,8 +424,8 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     state = shards.inputs[shard].state()
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
         raise Conflict("the topics were recreated or have grown since the command started: call it again")
-    outlet, reading = shards.outlet(shard), shards.reading(shard)
-    return reload(shards.settings.table, shard, shards.stores[shard], outlet, reading, state, prepared)
+    table, store, secret = shards.settings.table, shards.stores[shard], shards.inputs[shard].secret
+    return reload(table, shard, store, shards.outlet(shard), state, prepared, read_secret=secret)
 
 
 def _for_each(shards: Sequence[FirstTable], on_progress: OnProgress) -> list[OnProgress]:

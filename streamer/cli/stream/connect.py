@@ -58,6 +58,7 @@ def command() -> None:
 
 @command.command(
     name="source",
+    short_help="Settings of Debezium's source connector.",
     epilog=examples(
         "streamer connect source --table mine --database db.example/clinic",
         "streamer connect source --table mine --database db.example/clinic --sql",
@@ -82,8 +83,8 @@ def source(
     """The configuration of Debezium's source connector, as JSON for Connect (POST /connectors)."""
     schema, where = load_table(table), connectors.database_of(database) if database else connectors.Database()
     relation = relation or connectors.default_relation(schema, connector, where)
-    if relation.count(".") != 1:
-        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL, MariaDB: DATABASE.TABLE)")
+    if relation.count(".") != 1 or not relation.isprintable():  # a line end would end a comment of the SQL
+        raise UsageError("--relation: expected SCHEMA.TABLE (MySQL, MariaDB: DATABASE.TABLE), in one line")
     if sql:
         click.echo(connectors.source_sql(schema, connector, relation), nl=False)
         return
@@ -97,7 +98,11 @@ def source(
     _remark(*([] if database else [PLACEHOLDERS]), *([] if schemas else [WITHOUT_SCHEMAS]))
 
 
-@command.command(name="sink", epilog=examples("streamer connect sink --table mine --database dw.example/warehouse"))
+@command.command(
+    name="sink",
+    short_help="Settings of Debezium's JDBC sink.",
+    epilog=examples("streamer connect sink --table mine --database dw.example/warehouse"),
+)
 @table_option
 @click.option(
     "--system", type=click.Choice([POSTGRES, MYSQL]), default=POSTGRES, show_default=True, help="The database."
@@ -125,6 +130,7 @@ def sink(table: str, system: str, converter: str, database: str | None) -> None:
 
 @command.command(
     name="view",
+    short_help="SQL of a sink's table and of its view.",
     epilog=examples("streamer connect view --table mine", "streamer connect view --table mine --dialect flink"),
 )
 @table_option

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from streamer.cli.operate.reload import carried_out, check_offset, offset_option, show
-from streamer.cli.stream.bootstrap import TOPIC, found_shards, require_empty
+from streamer.cli.stream.bootstrap import TOPIC, claimed, empty_shards
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import stages
 from streamer.errors import UsageError
@@ -32,9 +34,6 @@ def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_
         raise UsageError(f"load reads a file; `streamer reload --from-source {TOPIC}` reads the input")
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
-    with stages(as_json) as progress:
-        progress.next("look")
-        shards = found_shards(settings)
-        require_empty(shards)
-        done = carried_out(shards, rows, from_offset, as_json, progress)
+    with stages(as_json) as progress, claimed(settings, "streamer load") as claim:
+        done = carried_out(partial(empty_shards, settings, claim), rows, from_offset, as_json, progress)
     show(done, as_json)

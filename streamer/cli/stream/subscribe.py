@@ -17,7 +17,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from rich.table import Table as Grid
 
-from streamer.cli.support.options import examples, json_option, kafka_option, table_option
+from streamer.cli.support.options import examples, formulas_option, json_option, kafka_option, table_option
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import uninterrupted
 from streamer.cli.support.tables import interval, plural, print_table, say
@@ -27,7 +27,7 @@ from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import PUBLISHED, RECORD, frame_names, recorded_frames, require, to_arrow
 from streamer.progress import OnProgress
 from streamer.reader import Subscription
-from streamer.table.files import atomic_writer, atomic_writers, table_files, write_rows
+from streamer.table.files import KEEP, atomic_writer, atomic_writers, table_files, write_rows
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP
 from streamer.table.schema import Table
@@ -98,12 +98,13 @@ class WholeFile:
     table: Table
     path: Path
     is_text: bool
+    formulas: str = KEEP
 
     def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
         with atomic_writers(table_files(self.path, list(frames)), text=self.is_text) as files:
             for frame, file in zip(frames.values(), files, strict=True):
                 if self.is_text:
-                    write_rows(frame.iloc[:, 1:], file)
+                    write_rows(frame.iloc[:, 1:], file, self.formulas)
                 else:
                     arrow_table = to_arrow(self.table, frame.iloc[:, 1:])
                     require("pyarrow.parquet", "parquet").write_table(arrow_table, file)
@@ -366,10 +367,10 @@ def _parquet(table: Table, path: Path) -> Copy:
     return WholeFile(table, path, is_text=False) if path.suffix == ".parquet" else ChangesFolder(table, path)
 
 
-COPIES: Mapping[str, Callable[[Table, Path], Copy]] = {
-    "csv": lambda table, path: WholeFile(table, path, is_text=True),
-    "parquet": _parquet,
-    "duckdb": Duckdb,
+COPIES: Mapping[str, Callable[[Table, Path, str], Copy]] = {
+    "csv": lambda table, path, formulas: WholeFile(table, path, is_text=True, formulas=formulas),
+    "parquet": lambda table, path, _: _parquet(table, path),
+    "duckdb": lambda table, path, _: Duckdb(table, path),
 }
 """Copies by the name of their option."""
 
@@ -397,6 +398,7 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @kafka_option
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
 @_file("--csv", "FILE", "Write the table to a CSV file.")
+@formulas_option(KEEP, "the CSV file")
 @_file("--parquet", "FILE.parquet|DIR", "Write the table to a file; or every change to a folder, in files by day.")
 @_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")
 @_file("--live", "FILE.jsonl", "Write the changelog, for `verify`.")
@@ -407,6 +409,7 @@ def command(
     table: str,
     kafka: str,
     once: bool,
+    formulas: str,
     live: Path | None,
     sql: str | None,
     query: str | None,
@@ -431,7 +434,7 @@ def command(
     show = _shower(schema, sql, query)
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
-        made = [COPIES[name](schema, path) for name, path in copies.items() if path is not None]
+        made = [COPIES[name](schema, path, formulas) for name, path in copies.items() if path is not None]
         for copy in made:
             files.callback(copy.close)
         with stages(as_json) as progress:
@@ -471,7 +474,7 @@ def _shower(schema: Table, sql: str | None, query: str | None) -> Callable[[Fram
     if sql is not None and query is not None:
         raise UsageError("--sql and --query: give only one of them")
     if sql is not None:
-        return lambda frames, as_json: _print_found(looked_up(schema, frames, sql), as_json)
+        return lambda frames, as_json: print_found(looked_up(schema, frames, sql), as_json)
     if query is not None:
         asked = Query(schema, query)
         return lambda frames, as_json: _print_answer(asked.answer(_bare(frames)), as_json)
@@ -490,6 +493,7 @@ def _write_live(log: IO[bytes] | None, releases: Iterable[FoldedRelease]) -> Non
         return
     for release in releases:
         announced = b'"outside":true,' if release.outside else b""
+        announced += b'"whole":%d,' % release.whole if release.whole else b""
         where = release.shard, release.number, release.through, announced
         start = b'{"shard":%d,"release":%d,"through":%d,%b"key":' % where
         log.writelines(b'%b%b,"value":%b}\n' % (start, key, value or b"null") for key, value in release.records)
@@ -535,7 +539,7 @@ def _with_intervals(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(shown)
 
 
-def _print_found(frame: pd.DataFrame, as_json: bool) -> None:
+def print_found(frame: pd.DataFrame, as_json: bool) -> None:
     if as_json:
         click.echo(_ENCODE({"rows": frame.to_dict(orient="records")}))
         return
@@ -564,8 +568,9 @@ def _print_grid(frame: pd.DataFrame, name: str | None, caption: str) -> None:
     grid = Grid(title=name, caption=caption)
     for column in frame.columns:
         grid.add_column(str(column), justify="right" if is_numeric_dtype(frame[column].dtype) else "left")
-    for row in frame.head(ROWS_SHOWN_MAX).itertuples(index=False):
-        grid.add_row(*("" if value is None else str(value) for value in row))
+    shown = frame.head(ROWS_SHOWN_MAX)
+    for row in shown.astype(object).where(shown.notna(), "").itertuples(index=False):
+        grid.add_row(*map(str, row))
     print_table(grid)
 
 

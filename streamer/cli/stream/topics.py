@@ -29,6 +29,13 @@ CREATED_SECONDS_MAX = 20.0
 CREATED_AGAIN_SECONDS = 0.2
 SET_SECONDS_MAX = 5.0
 
+COPIES_ASKED = 3
+FEW_COPIES = (
+    "streamer: the new topics have {replicas} of each record, so a broker that loses its disk or power can lose "
+    "records that it has confirmed: workers then publish the table again, but lost changes can only be reloaded from "
+    "their source; --replicas 3 has two brokers confirm each record (min.insync.replicas)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicFault:
@@ -50,6 +57,7 @@ def command() -> None:
 
 @command.command(
     name="create",
+    short_help="Creates the topics that are missing.",
     epilog=examples(
         "streamer topics create --table mine --shards 4 --replicas 3", "streamer topics create --table mine --adopt"
     ),
@@ -84,6 +92,8 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
         missing = [topic for topic in topics if topic.name not in found]
         for topic in missing:
             make(admin, topic, count, replicas)
+        if missing and replicas < COPIES_ASKED:
+            say(FEW_COPIES.format(replicas="one copy" if replicas == 1 else f"{replicas} copies"), err=True)
         found = _wait_until_seen(admin, topics)
         _same_partitions(name, found, count)
         adopted = _adopt(admin, topics, found) if adopt else {}
@@ -94,7 +104,11 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
     _print(topics, found, {topic.name for topic in missing}, adopted, as_json)
 
 
-@command.command(name="check", epilog=examples("streamer topics check --table mine"))
+@command.command(
+    name="check",
+    short_help="Checks the topics and their settings.",
+    epilog=examples("streamer topics check --table mine"),
+)
 @table_option
 @kafka_option
 @click.option("--shards", type=click.IntRange(min=1), help="Partitions wanted [default: as many as the input has].")

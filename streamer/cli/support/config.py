@@ -21,8 +21,10 @@ from rich.table import Table as RichTable
 from streamer.cli.support import options
 from streamer.cli.support.tables import print_table, say
 from streamer.incremental.store.redis_server import Kind, address_of, connect, read_url
+from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.kafka.access import kafka_settings, read_properties
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, registry_from
+from streamer.kafka.secret_records import secret_keys
 from streamer.kafka.settings import CONFIG, USERNAME, servers_of
 from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, loading
@@ -86,6 +88,7 @@ def command(
         *_of_kafka(os.environ),
         *_of_redis(redis, _source(ctx, "redis"), os.environ),
         *_of_registry(os.environ),
+        *_of_secret_key(os.environ),
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
@@ -176,6 +179,13 @@ def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
         if environment.get(variable):
             shown = SET if variable == BASIC_AUTH else environment[variable]
             yield Setting(variable.removeprefix("SCHEMA_").lower().replace("_", " "), shown, variable)
+
+
+def _of_secret_key(environment: Mapping[str, str]) -> Iterator[Setting]:
+    secret_keys(environment)  # refuses what is no key
+    for variable, shown in ((SECRET_KEY, SET), (SECRET_KEY_FILE, environment.get(SECRET_KEY_FILE, ""))):
+        if environment.get(variable):
+            yield Setting(variable.removeprefix(VARIABLE_PREFIX).lower().replace("_", " "), shown, variable)
 
 
 def _print(settings: list[Setting]) -> None:

@@ -13,7 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from streamer.errors import LawViolated, UsageError
-from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX
+from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
+from streamer.table.yaml import FILE_NAME, K_MAX, K_MIN, VARIABLE_PREFIX
 from streamer.worker.options import JSON, TEXT, WEB
 
 # Shell completion (docs/tutorial.md). If something is wrong, nothing is offered and nothing is printed: the shell would
@@ -90,8 +91,8 @@ def require_distinct(inputs: list[Path], outputs: list[Path]) -> None:
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
-OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB)
-"""Our own variables for options; others set sections of table.yaml."""
+OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, SECRET_KEY, SECRET_KEY_FILE)
+"""Our own variables, for options and for a worker's key; others set sections of table.yaml."""
 
 
 def _bootstrap() -> str:
@@ -126,6 +127,20 @@ def _table_option(required: bool) -> Callable[[Any], Any]:
 table_option, optional_table_option = _table_option(True), _table_option(False)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def formulas_option(default: str, of: str) -> Callable[[Any], Any]:
+    """The option of a command that writes texts of a table as CSV."""
+    from streamer.table.files import ESCAPE, KEEP, REFUSE  # imports pandas, which other commands do without
+
+    return click.option(
+        "--formulas",
+        type=click.Choice((ESCAPE, REFUSE, KEEP)),
+        default=default,
+        show_default=True,
+        help=f"Texts in {of} that a spreadsheet would run (=, +, -, @, tab first): put ' before, refuse or keep them.",
+    )
+
 
 kafka_option = click.option(
     "--kafka",
@@ -178,7 +193,7 @@ web_option = click.option(
 
 rows_argument = click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
 
-k_option = click.option("--k", type=click.IntRange(min=2), help="Use this k instead of table.yaml's.")
+k_option = click.option("--k", type=click.IntRange(K_MIN, K_MAX), help="Use this k instead of table.yaml's.")
 
 suppression_option = click.option(
     "--suppression",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import TypeVar
@@ -17,13 +20,47 @@ class Terminated(BaseException):
     """SIGTERM has arrived. Not an Exception, so that handlers of errors let it pass."""
 
 
+_abandoned = Event()
+"""Whether a signal has come while a call of `interruptible` was running, which may go on for long."""
+
+
+def interruptible(work: Callable[[], T]) -> T:
+    """Calls `work` in another thread, so that SIGTERM and Ctrl-C wait for no call of compiled code or of a server.
+
+    The signal's exception is raised here at once, and cleans up. `work` is not told: it goes on until the process ends,
+    which does not wait for it. So it must leave nothing half done wherever it is cut off, as if by SIGKILL.
+    """
+    thread = ThreadPoolExecutor(1, thread_name_prefix="work")
+    called = thread.submit(copy_context().run, work)
+    try:
+        return called.result()
+    except BaseException:
+        if not called.done():
+            _abandoned.set()
+        raise
+    finally:
+        thread.shutdown(wait=False)
+
+
 @contextmanager
 def terminated_in_order() -> Iterator[None]:
     """SIGTERM raises Terminated in the block, so that it cleans up; then the process ends by SIGTERM (143 to a shell).
 
-    A call of compiled code ends first. A second SIGTERM ends the process at once. A handler that is installed already,
-    or an ignored signal, stays as it is.
+    A call of compiled code ends first, if it is not `interruptible`. A second SIGTERM ends the process at once. A
+    handler that is installed already, or an ignored signal, stays as it is.
     """
+    try:
+        with _sigterm_raised():
+            yield
+    except SystemExit as ended:
+        if _abandoned.is_set():  # the interpreter would wait for that thread
+            _flush()
+            os._exit(ended.code if isinstance(ended.code, int) else 1)
+        raise
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
     if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return

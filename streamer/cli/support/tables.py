@@ -1,5 +1,7 @@
 """Sentences, facts and tables for people: wrapped on a terminal, and in full width in a file or a pipe, for `grep`.
 
+$COLUMNS sets the width of a terminal, and of a table in a pipe.
+
 Nothing in them is markup.
 """
 
@@ -70,8 +72,8 @@ def grid_of(*headings: str) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table as wide as the terminal allows."""
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    """Prints a table as wide as the terminal allows, or $COLUMNS."""
+    width = None if sys.stdout.isatty() or _wanted_columns() else PIPE_WIDTH
     Console(width=width, markup=False, highlight=False).print(table)
 
 
@@ -112,8 +114,13 @@ def _broken(text: str, columns: int, indent: int) -> Iterator[str]:
 
 
 def _columns(stream: TextIO) -> int:
+    return _wanted_columns() or os.get_terminal_size(stream.fileno()).columns or COLUMNS
+
+
+def _wanted_columns() -> int:
+    """$COLUMNS as rich and click read it; 0 if it names no width."""
     wanted = os.environ.get("COLUMNS", "")
-    return int(wanted) if wanted.isdigit() else os.get_terminal_size(stream.fileno()).columns or COLUMNS
+    return int(wanted) if wanted.isdigit() else 0
 
 
 def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:

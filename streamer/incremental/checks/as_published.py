@@ -62,6 +62,9 @@ class GroupSeen(Protocol):
     def misplaced(self, cells: Ints) -> int | None:
         """The number of an attribute in which the group's rows, with cells (n, d), cannot be; None: they can."""
 
+    def wider(self, lo: Ints, hi: Ints) -> int | None:
+        """The number of an attribute in which the group's box is not the one from lo to hi, (d,); None: it is."""
+
 
 class Form(Protocol):
     """Reads one form of publication."""
@@ -155,6 +158,10 @@ class RowsSeen:
         first = next(iter(self.slots.values()))
         return _outside_box(first.lo, first.hi, cells)
 
+    def wider(self, lo: Ints, hi: Ints) -> int | None:
+        first = next(iter(self.slots.values()))
+        return _another_box(first.lo, first.hi, lo, hi)
+
 
 # -- whole QI groups --------------------------------------------------------------------------------------------------
 
@@ -211,6 +218,9 @@ class MessageSeen:
     def misplaced(self, cells: Ints) -> int | None:
         return _outside_box(self._message.lo, self._message.hi, cells) if self._message else 0
 
+    def wider(self, lo: Ints, hi: Ints) -> int | None:
+        return _another_box(self._message.lo, self._message.hi, lo, hi) if self._message else 0
+
 
 def _values(counts: Mapping[Values, int]) -> list[Values]:
     return [values for values, rows in counts.items() for _ in range(rows)]
@@ -223,6 +233,11 @@ def _canonical_name(text: bytes) -> bytes:
 def _outside_box(lo: Iterable[int], hi: Iterable[int], cells: Ints) -> int | None:
     outside = ((cells < list(lo)) | (cells > list(hi))).any(axis=0)
     return int(outside.argmax()) if outside.any() else None
+
+
+def _another_box(seen_lo: Iterable[int], seen_hi: Iterable[int], lo: Ints, hi: Ints) -> int | None:
+    edges = zip(seen_lo, seen_hi, lo.tolist(), hi.tolist(), strict=True)
+    return next((j for j, (low, high, least, most) in enumerate(edges) if (low, high) != (least, most)), None)
 
 
 # -- the two tables of a lossy join -----------------------------------------------------------------------------------
@@ -307,6 +322,9 @@ class JoinSeen:
             return None
         d = cells.shape[1]
         return next((j for j in range(d) if {row[j] for row in rows} != {row[j] for row in self.cells}), 0)
+
+    def wider(self, lo: Ints, hi: Ints) -> int | None:
+        return None  # it publishes cells, no box
 
 
 FORMS: Mapping[str, type[Form]] = MappingProxyType({ROWS: RowsForm, GROUPS: GroupsForm, LOSSY_JOIN: JoinForm})

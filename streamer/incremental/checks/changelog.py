@@ -24,7 +24,8 @@ from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 CHANGELOG_LAWS = {
     "parts": "the records of a release are its parts 1 to n, all with the same `through`",
-    "release order": "a shard's releases are numbered without gaps; `through` goes back only if a table is reloaded",
+    "release order": "a shard's releases are numbered without gaps, or the next one holds the whole table; `through` "
+    "goes back only if a table is reloaded",
     "form": "rows have the published columns; intervals are on the grid, labels are nodes of their hierarchy",
     "names": "a record is in the shard of its QI group, and key and row name the same one",
     "tombstones": "only what is published is removed",
@@ -56,6 +57,7 @@ class LiveRecord(NamedTuple):
     part: ReleasePart | None = None
     topic: str = LIVE
     outside: bool = False
+    whole: int = 0  # as in `FoldedRelease`
 
 
 def violation(law: str, where: str, what: str) -> LawViolated:
@@ -77,7 +79,7 @@ def in_releases(records: Iterable[LiveRecord]) -> Iterator[FoldedRelease]:
             yield current.finish()
             current = None
         if current is None:
-            release = FoldedRelease(record.shard, record.release, record.through, [], record.outside)
+            release = FoldedRelease(record.shard, record.release, record.through, [], record.outside, record.whole)
             current = unfinished[record.shard] = _Unfinished(release)
         current.add(record)
     for current in unfinished.values():
@@ -151,36 +153,44 @@ class ChangelogLaws:
         shard = self._shards.setdefault(release.shard, _ShardProgress())
         self._check_order(shard, release, where)
         touched: set[QIGroupId] = set()
-        highest = shard.highest
+        replaced = self._drop(release.shard) if release.is_whole else set()
+        highest = -1 if release.is_whole else shard.highest
         for key, value in release.records:
-            qi_group = self._apply(release.shard, key, value, highest, where)
+            qi_group = self._apply(release, key, value, highest, where)
             touched.add(qi_group)
             shard.highest = max(shard.highest, qi_group[1])
-        for qi_group in sorted(touched):
+        for qi_group in sorted(touched & self.qi_groups.keys()):
             self._check_qi_group(qi_group, where)
-        return touched
+        return touched | replaced
+
+    def _drop(self, shard: int) -> set[QIGroupId]:
+        """Drops what is published of a shard: a release of the whole table replaces all of it."""
+        dropped = {qi_group for qi_group in self.qi_groups if qi_group[0] == shard}
+        for qi_group in dropped:
+            del self.qi_groups[qi_group]
+        return dropped
 
     def _check_order(self, shard: _ShardProgress, release: FoldedRelease, where: str) -> None:
         expected = (0, 1) if shard.release is None else (shard.release + 1,)
-        if release.number not in expected:
+        if release.number not in expected and not release.is_whole:
             before = "nothing" if shard.release is None else f"release {shard.release}"
             raise violation("release order", where, f"it comes after {before}")
         if release.through < shard.through and not release.outside:
             raise violation("release order", where, f"`through` goes back from {shard.through} to {release.through}")
         shard.release, shard.through = release.number, release.through
 
-    def _apply(self, shard: int, key: bytes, value: bytes | None, highest: int, where: str) -> QIGroupId:
-        """Applies one record; `highest`: the largest number of a QI group before this release."""
+    def _apply(self, release: FoldedRelease, key: bytes, value: bytes | None, highest: int, where: str) -> QIGroupId:
+        """Applies one record; `highest`: the number above which those of new QI groups lie."""
         try:
             item = self._form.item_of(key)
         except LawViolated as error:
             raise violation("form", where, str(error)) from None
         subject = f"{where}, QI group {group_name(item.qi_group)}{item.name}"
-        if item.qi_group[0] != shard:
+        if item.qi_group[0] != release.shard:
             raise violation("names", subject, "the QI group belongs to another shard")
         seen = self.qi_groups.get(item.qi_group)
         if value is None:
-            if seen is None or not seen.remove(item.key):
+            if (seen is None or not seen.remove(item.key)) and not release.is_whole:
                 raise violation("tombstones", subject, "it removes what is not published")
             return item.qi_group
         if seen is None:

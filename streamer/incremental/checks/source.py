@@ -1,9 +1,9 @@
 """The laws that compare a published changelog with the source rows.
 
 They need the private index table (source key -> QI group; Song et al. 2009, definition 4) and show that the changelog
-is true: every row is in its group's box, every value is published once, and each group has as many individuals as the
-model needs, none with more rows than its share. Work is in proportion to the QI groups that are checked. The first
-violation is raised, without a value.
+is true: every row is in its group's box, which no row that is gone still widens, every value is published once, and
+each group has as many individuals as the model needs, none with more rows than its share. Work is in proportion to the
+QI groups that are checked. The first violation is raised, without a value.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from streamer.table.schema import Table
 SOURCE_LAWS = {
     "index": "every source row is in the index table once, and nothing else is",
     "containment": "every source row is in the box of its QI group, or its cells are published",
+    "edges": "the box of a QI group is the smallest one around its rows, unless table.yaml says `shrink: false`",
     "values": "a QI group publishes the values of its rows, each once; pending rows are in none",
     "individuals": "a QI group holds at least k individuals, and none has more than its share of the rows",
 }
@@ -118,6 +119,10 @@ class SourceLaws:
         if misplaced is not None:
             column = self._table.attributes[misplaced].name
             raise violation("containment", subject, f"a source row is outside its box in column {column}")
+        wider = seen.wider(*self._table.space.box_of_cells(cells)) if self._table.shrink else None
+        if wider is not None:
+            column = self._table.attributes[wider].name
+            raise violation("edges", subject, f"its box is wider than its source rows in column {column}")
 
     def _check_values(self, rows: Sequence[Row], published: Sequence[Values], subject: str) -> None:
         if sorted(row.values for row in rows) == sorted(published):

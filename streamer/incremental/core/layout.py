@@ -41,7 +41,7 @@ LENGTH, LINKS = 4, 8
 GROUPS, POOL, NODES, LISTS, ENTRIES, SLOTS_BEFORE, TOUCHED, CHANGED, GONE, MEMBERS, TALLIES, EXPORT = range(1, 13)
 """What may run out of capacity, as `state.short` names it."""
 
-NOTHING_TO_MERGE_WITH, MISCOUNTED, BELOW_K, OUTSIDE_ITS_BOX, BREAKS_MODEL = 1, 2, 3, 4, 5
+NOTHING_TO_MERGE_WITH, MISCOUNTED, BELOW_K, OUTSIDE_ITS_BOX, BREAKS_MODEL, WIDER_THAN_ITS_ROWS = 1, 2, 3, 4, 5, 6
 """Broken laws, as `state.fault` names them; `state.fault_at` is the number of the QI group."""
 
 BLOCK_SIZES = 31
@@ -228,7 +228,7 @@ CANDIDATE = np.dtype([("bound", "f8"), ("node", "i8")])
 
 FOUND = np.dtype([("score", "f8"), ("group", "i8")])
 
-INSERT, REWRITE, TAKE, DISSOLVE, LOAD, GATHER, FORM, REFORM, RETIRE = 1, 2, 3, 4, 5, 6, 7, 8, 9
+INSERT, REWRITE, TAKE, DISSOLVE, LOAD, GATHER, FORM, REFORM, RETIRE, RENEW = range(1, 11)
 """Kinds of operations: see `streamer.incremental.core.step`."""
 
 OPERATION = np.dtype(

@@ -19,7 +19,7 @@ from typing import Any
 from streamer.incremental.core import journal, layout
 from streamer.incremental.core.layout import FREE, HI, LO, NO_GROUP_YET, NONE, CoreGroups, CoreValues, Shard
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
-from streamer.incremental.core.scores import box_contains, cover, ncp_term, set_shape
+from streamer.incremental.core.scores import box_contains, cover, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
 from streamer.numba_support.jit import part
 
@@ -258,21 +258,22 @@ def box_of_members(s: Shard, g: int, box: Any) -> None:
 
 
 @part
-def shrink(s: Shard, g: int, at_any_price: bool) -> None:
-    """Computes the box from the members again.
-
-    If published rows have a price, only if that saves more than it costs, unless `at_any_price`.
-    """
-    box, now, loss, same = s.groups.box, s.work.hull[0], 0.0, True
-    group, state = s.groups.group[g], s.state[0]
+def is_tight(s: Shard, g: int) -> bool:
+    """Whether a group's box is the smallest one around its members, which `work.hull[0]` then has."""
+    box, now, same = s.groups.box, s.work.hull[0], True
     box_of_members(s, g, now)
     for j in range(now.shape[1]):
-        loss += ncp_term(s.space, j, now[LO, j], now[HI, j])
         same = same and box[g, LO, j] == now[LO, j] and box[g, HI, j] == now[HI, j]
-    if same:
+    return same
+
+
+@part
+def shrink(s: Shard, g: int) -> None:
+    """Computes the box from the members again."""
+    box, now = s.groups.box, s.work.hull[0]
+    if is_tight(s, g):
         return
-    if not at_any_price and state.price > 0.0 and group.box_event != state.event and group.ncp - loss <= state.price:
-        return
+    journal.remember(s, g, 0)
     for j in range(now.shape[1]):
         box[g, LO, j], box[g, HI, j] = now[LO, j], now[HI, j]
     set_box(s, g)

@@ -2,8 +2,9 @@
 
 The rules of this file
 ----------------------
-* Groups that lost rows get their box again from their members (after a deletion: unless `shrink` is off); empty groups
-  are removed.
+* Groups that lost rows, or whose rows changed cells, get their box again from their members (after a deletion: unless
+  `shrink` is off), whatever that publishes again; empty groups are removed. So at the end of every event a box is the
+  smallest one around its members: no edge is left of a row that is gone.
 * Then the lowest-numbered group that does not hold the model merges with that of highest QGSSD (Song et al. 2009,
   algorithm DEL), until all hold. The group with more rows keeps its number (equal: the lower).
 * If there is no group to merge with, rows are *pending*. As soon as pending rows hold the model together, they form
@@ -23,7 +24,8 @@ Local repair (`engine: {repair: ...}`)
 * A row that joins a group costs (n + 1) NCP(with it) - n NCP, and the price of the rows published for it: one inside
   the box, all of them if the box grows. `cheapest_group` finds the true minimum among the groups that hold the model
   with the row, in the tree: a node's bound is never above the cost of a group below it. Ties by `precedes`.
-* A box that a row has left *shrinks* if that saves more than the price (`moves.shrink`).
+* A box that a row has left shrinks. It publishes all rows again if the row held an edge; else it stays, and costs
+  RECORDS_OF_A_REMOVAL.
 * Every group that a move touches holds the model after it: no row leaves a group that needs it, or has other rows of
   its individual, and no row joins a group in which its value or its individual has its full share already.
 * A group that breaks the model, but would hold it with one row more, *adopts* a row before it would merge, from the
@@ -337,7 +339,7 @@ def adopt(s: Shard, g: int) -> int:
         return layout.ALL_DONE
     state.n_found = 0
     top(s, g, NEAREST)
-    best, least, stays = NONE, inf, False
+    best, least = NONE, inf
     for at in range(state.n_found):
         h = int(s.work.found[at].group)
         if group[h].count <= state.k:
@@ -348,18 +350,16 @@ def adopt(s: Shard, g: int) -> int:
             if not model.can_lose(s, index) or not model.can_take(s, index, g):
                 continue
             cells = s.rows.cells[index]
-            cost, box_stays = cost_of_losing(s, h, ncp_without(s, cells))
-            cost += move_cost(s, cells, g)
+            cost = cost_of_losing(s, h, ncp_without(s, cells)) + move_cost(s, cells, g)
             if cost < least or (cost == least and s.rows.row[best].group == h and comes_first(s, index, best)):
-                best, least, stays = index, cost, box_stays
+                best, least = index, cost
     if best == NONE:
         return layout.ALL_DONE
     h = s.rows.row[best].group
     if moves.is_short(s, group[h].members + group[g].members, 1):
         return layout.STOPPED_SHORT
     move_row(s, best, g)
-    if not stays:
-        moves.shrink(s, h, True)
+    moves.shrink(s, h)
     group[g].to_merge = group[h].to_merge = 0
     worklist.queue_cut(s, g)
     worklist.queue_improve(s, g)
@@ -368,15 +368,11 @@ def adopt(s: Shard, g: int) -> int:
 
 
 @part
-def cost_of_losing(s: Shard, h: int, ncp: float) -> tuple[float, bool]:
-    """What it costs group h to lose a row, with this NCP or in its old box, the lesser; whether the box stays."""
-    group, price = s.groups.group[h], s.state[0].price
-    members = int(group.members)
-    keeping = price * republished(s, h, RECORDS_OF_A_REMOVAL) - group.ncp
-    shrinking = price * republished(s, h, members) + ((members - 1) * ncp - members * group.ncp)
-    if shrinking < keeping:
-        return shrinking, False
-    return keeping, True
+def cost_of_losing(s: Shard, h: int, ncp: float) -> float:
+    """What it costs group h, and in rows published again, to lose a row; ncp: of the smallest box without it."""
+    group, members = s.groups.group[h], int(s.groups.group[h].members)
+    rows = RECORDS_OF_A_REMOVAL if ncp == group.ncp else members
+    return (members - 1) * ncp - members * group.ncp + s.state[0].price * republished(s, h, rows)
 
 
 @part
@@ -427,7 +423,7 @@ def evict(s: Shard, g: int) -> int:
         return layout.STOPPED_SHORT
     state.spent += 1 + rows + republished(s, target, group[target].members)
     move_row(s, best, target)
-    moves.shrink(s, g, True)
+    moves.shrink(s, g)
     worklist.queue_cut(s, target)
     return layout.MOVED
 
@@ -542,7 +538,7 @@ def check_groups(s: Shard) -> bool:
             moves.remove_group(s, g)
             continue
         if why == worklist.CHECK_AFTER_MOVE or (why == worklist.CHECK_AFTER_DELETE and state.shrink != 0):
-            moves.shrink(s, g, False)
+            moves.shrink(s, g)
         if not model.holds(s, g):
             worklist.queue_merge(s, g)
         worklist.queue_improve(s, g)
@@ -583,18 +579,20 @@ def merge_broken(s: Shard) -> bool:
 
 @part
 def merge_pair(s: Shard, g: int, other: int) -> None:
-    """Merges two groups, with the box around both if boxes are tight, else around their members."""
+    """Merges two groups: with the box around both, and slots made later, once for a heap that merges often.
+
+    Box and slots are made at once if boxes may be wider than their members, and if local repair may take a row next.
+    """
     state, group = s.state[0], s.groups.group
     stays, goes = moves.larger_first(s, g, other)
     group[stays].to_merge = group[stays].to_cut = 0
-    tight = state.shrink != 0 and state.price == 0.0
     hull = s.work.hull[0]
     for j in range(hull.shape[1]):
         hull[LO, j] = min(s.groups.box[stays, LO, j], s.groups.box[goes, LO, j])
         hull[HI, j] = max(s.groups.box[stays, HI, j], s.groups.box[goes, HI, j])
     moves.absorb(s, stays, goes)
     note_origin(s, stays, layout.MERGED)
-    if tight:
+    if state.shrink != 0 and state.price == 0.0:
         for j in range(hull.shape[1]):
             s.groups.box[stays, LO, j], s.groups.box[stays, HI, j] = hull[LO, j], hull[HI, j]
         moves.set_box(s, stays)

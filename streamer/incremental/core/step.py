@@ -13,11 +13,13 @@ The rules of this file
   a row may still be in the block of a group that it has left; every such group is formed or retired before the change
   ends. The slots of a formed group follow the order of their values, or, if `values` of the REFORM is not 0, the values
   that its GATHERs name, one slot each.
+* RENEW gives a QI group, named by its index, the box and the similarity list that this version of the core gives it.
 * A call that runs out of capacity stops before the operation, or within it, as `half_done` or `event_open` say. It
   names what is short in `state.short`; called again, it goes on as if it had never stopped. If a law is broken, it
   stops for good: `state.fault`.
 * A drain brings the similarity lists up to date, checks every touched QI group (the model, counted from its members;
-  every row inside the box) and exports the net effect. The next operation begins a new batch.
+  the box, which is the smallest around them, or, if `shrink` is off, has them inside) and exports the net effect. The
+  next operation begins a new batch.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from streamer.incremental.core import layout, moves
-from streamer.incremental.core.journal import mark_touched, note_origin, remember
+from streamer.incremental.core.journal import mark_changed, mark_touched, note_origin, remember
 from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Records, Shard, records
 from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
 from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
@@ -246,6 +248,8 @@ def run_operation(s: Shard, operation: Records, cells: Any) -> bool:
         return form_group(s, index if kind == layout.REFORM else NONE, kind == layout.REFORM and operation.values != 0)
     if kind == layout.RETIRE:
         return retire(s, index)
+    if kind == layout.RENEW:
+        return renew(s, index)
     return dissolve_all(s)
 
 
@@ -373,6 +377,17 @@ def retire(s: Shard, g: int) -> bool:
 
 
 @part
+def renew(s: Shard, g: int) -> bool:
+    """RENEW: the box and the similarity list that this version's rules give a QI group of another one's."""
+    if moves.is_short(s, s.groups.group[g].members, 1):
+        return False
+    if s.state[0].shrink != 0:
+        moves.shrink(s, g)
+    mark_changed(s, g, 1)
+    return True
+
+
+@part
 def dissolve_all(s: Shard) -> bool:
     """DISSOLVE: every row becomes pending."""
     for g in range(s.state[0].groups_used):
@@ -417,6 +432,8 @@ def check_touched(s: Shard) -> bool:
                 state.fault = layout.BELOW_K
             elif not reached_by(s.demands, s.demands.reached[g + 1], int(group.members)):
                 state.fault = layout.BREAKS_MODEL
+            elif state.shrink != 0 and not moves.is_tight(s, g):
+                state.fault = layout.WIDER_THAN_ITS_ROWS
             for i in range(group.members):
                 if not box_contains(s.groups, g, s.rows.cells[s.groups.pool[0, group.block + i]]):
                     state.fault = layout.OUTSIDE_ITS_BOX

@@ -18,6 +18,7 @@ BROKEN_LAWS = {
     layout.MISCOUNTED: "QI group {} miscounts its rows or individuals",
     layout.BELOW_K: "QI group {} holds fewer than the k = {} it needs",
     layout.OUTSIDE_ITS_BOX: "QI group {} has a row outside its box",
+    layout.WIDER_THAN_ITS_ROWS: "QI group {} has a box that is wider than its rows",
     layout.BREAKS_MODEL: "QI group {} holds k and breaks the rest of the privacy model",
 }
 

@@ -4,7 +4,8 @@ The rules of this file
 ----------------------
 * `apply(change)` changes the table. A change that cannot be applied raises `EventRefused` and changes nothing. Anything
   else that goes wrong is a bug and raises `LawViolated`. Beside it, `replace` lets a rebuild replace QI groups, region
-  by region, by others of the same rows (`streamer.incremental.engine.replacing`).
+  by region, by others of the same rows (`streamer.incremental.engine.replacing`), and `renew` gives the QI groups that
+  an older version of the engine kept the boxes and similarity lists of this one.
 * What a change does to rows is decided at once from the index table, and anything that may refuse it is checked before
   the first row is touched. What it does to QI groups is queued as operations, which the compiled core runs many at a
   time (`run`, `streamer.incremental.core.step`); the last one says that the change is complete. A statement also
@@ -713,9 +714,23 @@ class Engine:
         if planned is None:
             return None
         operations, replaced = planned
+        self._run_on_groups(operations)
+        return replaced
+
+    def renew(self) -> int:
+        """Gives every QI group the box and the similarity list that this version gives it; returns their number.
+
+        For a table that an older version of the engine kept. The members stay. Raises LawViolated.
+        """
+        self.run()
+        operations = replacing.renewal(self._core)
+        self._run_on_groups(operations)
+        return len(operations)
+
+    def _run_on_groups(self, operations: Records) -> None:
+        """Runs operations that name QI groups and bring no cells."""
         self._core.run(operations, np.zeros((len(operations), self.table.space.d), dtype=np.int32))
         self._rows_published_max = self._core.field("rows_published_max")
-        return replaced
 
     # -- net effect -----------------------------------------------------------------------------------------------
 

@@ -225,6 +225,7 @@ class Replaced:
     rows_published_again: int  # upserts
     ncp_before: float
     ncp_now: float
+    rows: int
 
 
 class _Now:
@@ -364,7 +365,8 @@ class _Plan:
         operations = records(sum(len(part) for part in parts), layout.OPERATION)
         operations.kind, operations.index, operations.values = np.concatenate(parts).T
         operations.who, operations.ends[-1:] = NONE, 1
-        return operations, Replaced(len(old.sizes), len(new.sizes), self._kept, self._again, old.loss, new.loss)
+        sizes, rows = (len(old.sizes), len(new.sizes)), len(old.of_row)
+        return operations, Replaced(*sizes, self._kept, self._again, old.loss, new.loss, rows)
 
     def _made(self, j: int, i: int | None) -> list[Ints]:
         """Operations for one of the new groups, which takes the number of the old group i, if there is one."""
@@ -394,6 +396,14 @@ class _Plan:
         text = self._rows.values.things.__getitem__
         others = iter(sorted(left.elements(), key=lambda number: text(number) or ()))
         return [next(others) if number is None else number for number in slots]
+
+
+def renewal(core: CoreArrays) -> Records:
+    """RENEW of every QI group, by number: one event."""
+    _, indexes = _living(core)
+    operations = records(len(indexes), layout.OPERATION)
+    operations.kind, operations.index, operations.ends[-1:] = layout.RENEW, indexes, 1
+    return operations
 
 
 def _operations(n: int, kind: int, indexes: Ints | int, values: Sequence[int] | int = 0) -> Ints:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from types import MappingProxyType
 
 import msgspec
 
@@ -33,22 +34,38 @@ OUTSIDE = ("outside", b"1")
 """The header of records that did not come from the input: of a table that was reloaded, or published again."""
 
 
-def outgoing(entries: Sequence[OutboxEntry], release: int, through: int, outside: bool = False) -> list[Outgoing]:
+def outgoing(
+    entries: Sequence[OutboxEntry],
+    release: int,
+    through: int,
+    outside: bool = False,
+    whole: int = 0,
+    begins: Mapping[str, int] = MappingProxyType({}),
+    last_of: Mapping[str, int] = MappingProxyType({}),
+) -> list[Outgoing]:
     """Outbox entries of one commit, with the headers that tell a reader where its release ends.
 
     through: the first source offset that the commit has not applied. outside: whether it did not come from the input.
-    If two topics are one table, each record says how many records of the release are `beside` it in the other topic.
+    If two topics are one table, each record says how many records of the release are `beside` it in the other topic;
+    if there is none, it names the release `after` which it stands: the last one before with records in that topic.
+    whole, begins, last_of: as in `Meta`. Each later record repeats `whole` and `begins`, because compaction may drop
+    all records of the release that held the whole table.
     """
     totals = Counter([entry.topic for entry in entries])
     parts = {topic: iter(range(1, total + 1)) for topic, total in totals.items()}
     of_release, of_through = ("release", b"%d" % release), ("through", b"%d" % through)
-    announced = (OUTSIDE,) if outside else ()
-    beside = {topic: (("beside", b"%d" % totals[other]),) for topic, other in JOINED.items()}
+    announced = (*((OUTSIDE,) if outside else ()), *((("whole", b"%d" % whole),) if whole else ()))
+    of_topic: dict[str, tuple[tuple[str, bytes], ...]] = {}
+    for topic, other in JOINED.items():
+        after = (("after", b"%d" % last_of[other]),) if other in last_of and not totals[other] else ()
+        of_topic[topic] = (("beside", b"%d" % totals[other]), *after)
+    for topic, offset in begins.items():
+        of_topic[topic] = (*of_topic.get(topic, ()), ("begins", b"%d" % offset))
     records = []
     for entry in entries:
         topic = entry.topic
         part = b"%d/%d" % (next(parts[topic]), totals[topic])
-        headers = (of_release, ("part", part), of_through, *beside.get(topic, ()), *announced)
+        headers = (of_release, ("part", part), of_through, *of_topic.get(topic, ()), *announced)
         records.append(Outgoing(topic, entry.key, entry.value, headers))
     return records
 

@@ -341,7 +341,7 @@ class Activities:
             self.at = At(now, REPLACING)
             return ready.Replace(now, fitted, progress)
         else:
-            running.replaced(progress.left_alone(now.ncp))
+            running.replaced(progress.left_alone(now))
             if meta.rebuild is not None and progress.at - meta.rebuild.at >= TELL_SECONDS:
                 return self._remember(running.progress)
         return None

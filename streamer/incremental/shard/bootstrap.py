@@ -15,6 +15,8 @@ The rules of this file
   groups: old ones are removed whole, new ones appear whole, so no reader sees a broken one. A store whose table is not
   whole yet belongs to no table.yaml (`UNFINISHED`), so no worker goes on with it.
 * Every commit counts as `outside`: reading the input again cannot repeat it.
+* The shard keeps the secret that the control topic or the store has. If it has none, a new one is in the control topic
+  before the first commit.
 * Before the first commit nothing is changed but who may write. A commit that was stored and not published is not
   published now. Its letters are, with a position that has the store's commit and does not fit. So the first commit is
   one ahead of the output, like every other.
@@ -28,47 +30,37 @@ The rules of this file
 | after it is published | new | new | a worker reads on |
 
 A reload may be repeated at any time: it begins from what it finds.
+
+The shards of a table are reloaded by one command at a time, which has claimed the table. `whole_table` leaves its mark
+in all of them before the first one is written, and removes the marks when the last one has its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 import msgspec
 
-from streamer.errors import LawViolated
+from streamer.errors import Conflict, LawViolated
 from streamer.incremental.release.records import OutboxEntry, outgoing
 from streamer.incremental.shard.commit import perform
-from streamer.incremental.shard.first_commits import FoundShard, Prepared, beside_rows, commits, has_rows
-from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.outlet import Outlet, Position
+from streamer.incremental.shard.first_commits import FoundShard, Prepared, beside_rows, by_slot, commits, has_rows
+from streamer.incremental.shard.input import InputState, KeptSecret
+from streamer.incremental.shard.outlet import FoundRecords, Outlet, Position, found_records
 from streamer.incremental.shard.preflight import with_topics
 from streamer.incremental.shard.ready import Publication, Ready, Unwritable
 from streamer.incremental.store.base import Meta, Store
-from streamer.incremental.topics import CONTROL, LIVE, output_id
-from streamer.table.published.rows import qi_group_of
+from streamer.incremental.topics import CONTROL, output_id
 from streamer.table.schema import Table
 
 RECORDS_MAX: Final = 100_000
 """Records of one release: a transaction of so many takes some of the 30 seconds that Kafka gives it."""
 
 
-class PublishedRecord(NamedTuple):
-    """A published record."""
-
-    release: int
-    key: bytes
-    is_row: bool  # else a tombstone
-    topic: str = LIVE
-
-
-class PublishedRecords(Protocol):
-    """What readers find in the part of the output that one shard writes."""
-
-    def records(self) -> Iterable[PublishedRecord]:
-        """All committed records up to the end, of every topic in its order. Raises ServerUnreachable."""
+ReadSecret = Callable[[], KeptSecret | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +76,41 @@ class Begun:
     next: int
 
 
+@contextmanager
+def whole_table(stores: Sequence[Store], claim: str) -> Iterator[None]:
+    """In the block all shards are reloaded; if it fails, no worker serves one of them until another command ends well.
+
+    Raises Fenced if another command has claimed the table since.
+    """
+    for store in stores:
+        store.tell_beginning(claim)
+    yield
+    for store in stores:
+        store.tell_begun(claim)
+
+
 def reload(
     table: Table,
     shard: int,
     store: Store,
     outlet: Outlet,
-    published: PublishedRecords,
     input_state: InputState,
     prepared: Prepared,
     records_max: int = RECORDS_MAX,
+    read_secret: ReadSecret = lambda: None,
 ) -> Begun:
-    """Shuts out the shard's owner and gives the shard a new table.
+    """Shuts out the shard's owner and gives the shard a new table. read_secret: what the control topic keeps.
 
-    Raises Fenced if a worker takes the shard over at the same time, ShardRefused if the store cannot be read,
-    ServerUnreachable. The table above says what these leave behind.
+    Raises Fenced if someone else takes the shard over at the same time, Conflict if a worker has drawn a secret since
+    the rows were prepared, ShardRefused if the store cannot be read, ServerUnreachable. The table above says what these
+    leave behind.
     """
     fence = store.take_over()
     outlet.fence()
+    _keep_secret(f"shard {shard} of {table.name}", read_secret(), prepared.first.secret, outlet)
     position, meta = outlet.position(), store.meta()
     store.check_fence(fence)  # nobody wrote between the two readings: they belong together
-    found = find(published.records(), position, meta, input_state)
+    found = find(found_records(outlet.published()), position, meta, input_state)
     if meta is not None:
         answered = with_topics(meta, input_state).control_next
         found = replace(found, statement_ids=store.statement_ids(), control_next=answered)
@@ -125,35 +132,41 @@ def reload(
     return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
 
 
-def by_slot(entry: OutboxEntry) -> tuple[str, int, bytes]:
-    return entry.topic, len(entry.key), entry.key  # keys write slots without leading zeros
+def known_secret(kept: KeptSecret | None, meta: Meta | None) -> bytes:
+    """The secret of a shard, as the control topic or, if it is not there, the store has it; b"" if none has it."""
+    return (kept.secret if kept is not None else b"") or (meta.secret if meta is not None else b"")
 
 
-def find(
-    records: Iterable[PublishedRecord], position: Position | None, meta: Meta | None, input_state: InputState
-) -> FoundShard:
+def _keep_secret(name: str, kept: KeptSecret | None, secret: bytes, outlet: Outlet) -> None:
+    if kept is None or kept == KeptSecret(secret, is_current=True):
+        return
+    if kept.secret not in (b"", secret):
+        raise Conflict(f"{name}: a worker has drawn its secret since the rows were prepared: call this again")
+    outlet.keep_secret(secret)
+
+
+def find(found: FoundRecords, position: Position | None, meta: Meta | None, input_state: InputState) -> FoundShard:
     """What there is of a shard, by the records of its output, its position and its store."""
-    release, highest, there = -1, 0, dict[tuple[str, bytes], int]()
-    for record in records:
-        release = max(release, record.release)
-        _, number = qi_group_of(record.key)
-        highest = max(highest, number)
-        if record.is_row:
-            there[record.topic, record.key] = number
-        else:
-            there.pop((record.topic, record.key), None)
+    release, last_of = found.release, dict(found.last_of)
     if position is not None and position.live_id == (output_id(input_state.topic_ids) or position.live_id):
         release = max(release, position.release)
+        last_of |= {kind: max(last, last_of.get(kind, 0)) for kind, last in position.last_of.items()}
     said = [known for known in (position, meta) if known is not None]
+    begun = meta.begins if meta else {}
+    torn = {kind: end for kind, (begin, end) in input_state.reach.items() if begin > begun.get(kind, 0)}
     by_group: dict[int, list[OutboxEntry]] = {}
-    for (topic, key), number in there.items():
+    for (topic, key), number in found.rows.items():
         by_group.setdefault(number, []).append(OutboxEntry(topic, key, None))
     return FoundShard(
         commit=max((known.commit for known in said), default=0),
         release=release,
-        qi_group_next=max([highest + 1, *(known.qi_group_next for known in said)]),
+        qi_group_next=max([found.qi_group + 1, *(known.qi_group_next for known in said)]),
         tombstones={number: sorted(entries, key=by_slot) for number, entries in sorted(by_group.items())},
         truncations=max((known.truncations for known in said), default=0),
+        whole=meta.whole if meta else 0,
+        begins={**begun, **torn},
+        is_torn=bool(torn),
+        last_of=last_of,
     )
 
 

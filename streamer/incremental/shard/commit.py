@@ -14,6 +14,9 @@ the shard write.
 3. **Publish** the records of the outbox and the position in one transaction.
 4. **Trim** the outbox by the commit's number, so that a call that arrives late removes nothing of a later commit.
 
+Before a shard's first commit its **secret** goes into the control topic, alone (`Ready.keep`). A take-over that does
+not find it there writes it again.
+
 The caller reads the next messages only after step 4. So the store is never more than one commit ahead of the output.
 
 Suppose commit n is stored and published, and commit n + 1 is under way. If the worker dies, or an answer is lost, the
@@ -28,6 +31,9 @@ next owner first shuts out the old one, in the store and in the output, and then
 | between 3 and 4 | n + 1, its records in the outbox | n + 1 | trims the outbox, publishes nothing again |
 | after 4 | n + 1 | n + 1 | reads on |
 
+The last but one finds less in the outbox than the commit left there, if the output has lost position n + 1 by then: the
+whole table is published again (`shard.preflight`).
+
 So each message is applied once, and each record is published once. A worker that was only slow is shut out: its next
 call raises `Fenced`.
 
@@ -38,6 +44,7 @@ state Replaying).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 
 from streamer.incremental.shard.input import ShardInput
@@ -54,11 +61,14 @@ def perform(ready: Ready, store: Store, outlet: Outlet, shard_input: ShardInput)
     take the shard over again.
     """
     began = perf_counter()
+    if ready.keep is not None:
+        outlet.keep_secret(ready.keep.secret)
     if ready.commit is not None:
-        shard_input.check()  # 1
+        meta = replace(ready.commit.meta, entries=len(ready.commit.outbox))
+        shard_input.check(meta)  # 1
         try:
             with unforeseen(faults=UNWRITABLE):
-                store.commit(ready.fence, ready.before, ready.commit)  # 2
+                store.commit(ready.fence, ready.before, replace(ready.commit, meta=meta))  # 2
         except Unforeseen as fault:
             return Unwritable(fault.what)
     committed = perf_counter()

@@ -23,12 +23,13 @@ from streamer.incremental.shard import ready
 from streamer.incremental.shard.commit import perform
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Outlet, Position
+from streamer.incremental.shard.outlet import Outlet, Position, PublishedRecord, found_records
+from streamer.incremental.shard.preflight import message_read_last
 from streamer.incremental.shard.ready import Event, Messages, Read, Ready
 from streamer.incremental.shard.snapshot import has_seen_the_end
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.shard.truncations import begin_of_run, order_lost
-from streamer.incremental.store.base import Store
+from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS
 from streamer.table.encode import EncodedRows
@@ -54,11 +55,15 @@ def drive(machine: Machine, event: Event, servers: Servers) -> Ready:
         servers.schemas.learn(_schemas_in(event))
     asked = machine.handle(event)
     del event  # its messages need not stay in memory
-    while asked.stop is None and (asked.read, asked.commit, asked.publish, asked.trim) != (None, None, None, None):
+    while asked.stop is None and any(one is not None for one in _servers_asked(asked)):
         asked = machine.handle(_carried_out(machine, asked, servers))
     if asked.stop is not None:
         raise asked.stop
     return asked
+
+
+def _servers_asked(asked: Ready) -> tuple[object, ...]:
+    return asked.read, asked.keep, asked.commit, asked.publish, asked.trim
 
 
 def _carried_out(machine: Machine, asked: Ready, servers: Servers) -> Event:
@@ -83,20 +88,25 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
     match what:
         case ready.Preflight():
             before, position, meta = store.meta(), outlet.position(), store.meta()
-            return ready.Inspected(before, position, meta, servers.input.state())
+            return ready.Inspected(before, position, meta, _state(servers, meta, position), servers.input.secret())
         case ready.TakeFence():
             return ready.Taken(store.take_over(again=what.again))
         case ready.ReadOwned():
             outlet.fence()
             position, meta = outlet.position(), store.meta()
             store.check_fence(what.fence)  # nobody wrote between the two readings: they belong together
-            state = servers.input.state()
+            state = _state(servers, meta, position)
             is_behind = position is not None and position.truncations > (meta.truncations if meta else 0)
-            return ready.Owned(position, meta, state, servers.input.placed() if is_behind else ())
+            placed = servers.input.placed() if is_behind else ()
+            return ready.Owned(position, meta, state, placed, servers.input.secret())
         case ready.ReadOutbox():
-            waiting = [entry for commit, entry in store.outbox() if commit == what.commit]
+            waiting = _waiting(store, what.commit)
             store.check_fence(what.fence)  # a store that fell back to before the commit has neither
             return ready.Outboxed(waiting)
+        case ready.ReadOutput():
+            there, waiting = found_records(outlet.published()), _waiting(store, what.commit)
+            store.check_fence(what.fence)
+            return ready.Output(there, waiting)
         case ready.ReadTable():
             if what.fence:
                 store.check_fence(what.fence)
@@ -119,6 +129,15 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             return ready.RowsAfter(what.request, what.source, rows)
 
 
+def _waiting(store: Store, number: int) -> list[OutboxEntry]:
+    return [entry for commit, entry in store.outbox() if commit == number]
+
+
+def _state(servers: Servers, meta: Meta | None, position: Position | None) -> InputState:
+    last = message_read_last(meta, position)
+    return servers.input.state(None if last is None else last.offset)
+
+
 # -- the rows of an input ---------------------------------------------------------------------------------------------
 
 Between = Callable[[int, int], Iterator[Sequence[Message]]]
@@ -136,6 +155,12 @@ class _Letters:
 
     def position(self) -> Position | None:
         return None
+
+    def published(self) -> Iterable[PublishedRecord]:
+        return ()
+
+    def keep_secret(self, secret: bytes) -> None:
+        pass
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         letters = (record for record in records if record.topic == DEAD_LETTERS)

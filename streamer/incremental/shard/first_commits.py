@@ -49,7 +49,8 @@ from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
-from streamer.incremental.shard.preflight import Digested, with_topics
+from streamer.incremental.shard.outlet import FoundRecords
+from streamer.incremental.shard.preflight import Digested, new_topics, with_topics
 from streamer.incremental.store.base import UNFINISHED, Commit, Meta, State
 from streamer.incremental.topics import OUTPUTS, outputs_of
 from streamer.table.arrays import Ints
@@ -108,8 +109,12 @@ class FoundShard:
     qi_group_next: int = 1
     tombstones: Mapping[int, Sequence[OutboxEntry]] = field(default_factory=dict, repr=False)  # by QI group
     statement_ids: Sequence[str] = ()
-    control_next: int = 0  # as in `Meta`, and so is the next one
+    control_next: int = 0  # as in `Meta`, and so are the next ones
     truncations: int = 0
+    whole: int = 0
+    begins: Mapping[str, int] = field(default_factory=dict)
+    is_torn: bool = False  # the output has lost its beginning: one release has to replace all of it
+    last_of: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n_records(self) -> int:
@@ -168,16 +173,21 @@ def commits(
         truncations=found.truncations,
         log_seen=first.log_seen,
         letters_from=first.letters_from if first.counts.messages else first.next,
+        whole=found.whole,
+        begins=found.begins,
+        last_of=found.last_of,
     )
     new_groups = _NewGroups(table, shard, prepared, shift)
     members = sum(len(state.slots) for state in prepared.qi_groups.values())
     records_of_new = members * len(outputs_of(table.form))  # at most: forms of fewer records have larger ones
     n = -(-(records_of_new + found.n_records + len(first.letters)) // records_max) or 1
+    n = 1 if found.is_torn else n
     letters = cut([[letter] for letter in first.letters], n)
     removed = cut(list(found.tombstones.values()), n)
     new = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     for i in range(n):
-        commit = new_groups.next_commit(meta, new[i], [entry for tombstones in removed[i] for entry in tombstones])
+        tombstones = [entry for of_group in removed[i] for entry in of_group]
+        commit = new_groups.next_commit(meta, new[i], tombstones, whole=n == 1)
         meta, outbox = commit.meta, [*commit.outbox, *(letter for (letter,) in letters[i])]
         commit = replace(commit, outbox=outbox, replaces=i == 0)
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
@@ -242,13 +252,18 @@ class _NewGroups:
         records = (record for _, record in self.prepared.records.items() if record)
         return cells_by_group(self.table, ((record.qi_group, record.row.codes) for record in records))
 
-    def next_commit(self, meta: Meta, groups: Sequence[NewGroup], tombstones: Iterable[OutboxEntry] = ()) -> Commit:
-        """The commit after `meta` with some of the QI groups; tombstones: what it removes besides."""
+    def next_commit(
+        self, meta: Meta, groups: Sequence[NewGroup], tombstones: Iterable[OutboxEntry] = (), whole: bool = False
+    ) -> Commit:
+        """The commit after `meta` with some of the QI groups; whole: these are all.
+
+        tombstones: what it removes besides.
+        """
         number, shown = meta.commit + 1, [(of + self.shift, state, self._cells.get(of, ())) for of, state in groups]
         outbox, change = _upserts(Changelog(self.table, self.shard), shown)
         outbox += tombstones
-        release, digest = meta.release + has_rows(outbox), (meta.digest + change) & DIGEST_MASK
-        following = replace(meta, commit=number, outside=number, release=release, digest=digest)
+        digest = (meta.digest + change) & DIGEST_MASK
+        following = replace(meta.released(outbox, whole), commit=number, outside=number, digest=digest)
         states = {of + self.shift: state for of, state in groups}
         origins = dict.fromkeys(states, Origin("loaded", number))
         return Commit(following, self._lines(groups), states, outbox=outbox, origins=origins)
@@ -333,17 +348,21 @@ def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapp
         )
 
 
-# The whole published table as one release, for an output that was recreated and is empty.
+# The whole published table as one release, for an output that was recreated, or has lost records.
 #
-# * One release, one commit, one transaction, however large the table: a reader sees all of it or nothing. It is release
-#   1, because a new changelog obeys all laws from its first record on. A table of 200,000 rows takes 10 s on two busy
-#   cores; how long Kafka lets a transaction last bounds it.
-# * It holds the rows of the last commit, too, published or not. What that commit says beside rows (dead letters) goes
-#   out before, with its position: else a crash in between would leave the output two commits behind the store.
-# * If readers find records in the new topic already, tombstones for the rows that the last commit removed go with it: a
-#   worker has published there before anyone saw that the topic was new.
-# * It is marked as `outside`, because it did not come from the input. The new topics' ids are part of it, so that an
-#   unfinished one is known as such.
+# * One release, one commit, one transaction, however large the table: a reader sees all of it or nothing. A table of
+#   200,000 rows takes 10 s on two busy cores; how long Kafka lets a transaction last bounds it.
+# * It holds the rows of the last commit, too, published or not, and what that commit says beside rows (dead letters),
+#   if that is not published. So the output may be two commits behind the store, if the store's is such a one.
+# * Whatever record is found in the output and is no row of the table gets a tombstone. Its number follows the highest
+#   release that is found or known; in an empty output it is release 1, because a new changelog obeys all laws.
+# * Readers are told that it did not come from the input, and that it is the whole table (`Meta.whole`): they drop every
+#   earlier row, also those that no one knows any more. A replay has nothing of it to repeat, so it is not `outside`.
+# * The topics' ids and beginnings are part of it, so that an unfinished one is known as such.
+
+
+def by_slot(entry: OutboxEntry) -> tuple[str, int, bytes]:
+    return entry.topic, len(entry.key), entry.key  # keys write slots without leading zeros
 
 
 def beside_rows(waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
@@ -358,19 +377,28 @@ def whole_table(
     input_state: InputState,
     qi_groups: Mapping[int, QIGroupState],
     waiting: Sequence[OutboxEntry],
+    found: FoundRecords,
     records: Iterable[tuple[str, Record]] = (),
 ) -> Commit:
-    """The commit after `meta` that publishes all rows of a shard. waiting: what the outbox holds of `meta`'s commit.
+    """The commit after `meta` that publishes all rows of a shard, and `waiting` of its former commit beside them.
 
-    records: the source rows, for a form that publishes their cells. Raises ShardRefused if the QI groups are not
-    those that `meta` was written with.
+    found: what is there already. records: the source rows, for a form that publishes their cells. Raises ShardRefused
+    if the QI groups are not those that `meta` was written with, or if the output holds later ones.
     """
+    if found.release > meta.release or found.qi_group >= meta.qi_group_next:
+        raise ShardRefused(
+            f"shard {shard} of {table.name}: the output holds later releases than the store knows of, so the store has "
+            f"lost commits; {remedies.publish_again(table.name, table.form)}"
+        )
     cells = cells_by_group(table, ((record.qi_group, record.row.codes) for _, record in records))
     groups = Digested(sorted(qi_groups.items()))
     outbox, _ = _upserts(Changelog(table, shard), ((n, state, cells.get(n, ())) for n, state in groups))
     groups.check(table, shard, meta)
-    if input_state.live_begun:
-        there = {row.key for row in outbox}
-        outbox += [e for e in waiting if e.topic in OUTPUTS and e.value is None and e.key not in there]
-    number, now = meta.commit + 1, with_topics(meta, input_state)
-    return Commit(replace(now, commit=number, release=int(bool(outbox)), outside=number), outbox=outbox)
+    there = {(row.topic, row.key) for row in outbox}
+    gone = [OutboxEntry(topic, key, None) for topic, key in found.rows if (topic, key) not in there]
+    outbox = [*outbox, *sorted(gone, key=by_slot), *beside_rows(waiting)]
+    is_new = set(outputs_of(table.form)) <= new_topics(meta, input_state)
+    before = replace(meta, release=max(found.release, 0), last_of=found.last_of) if is_new else meta
+    number, following = meta.commit + 1, with_topics(before.released(outbox, whole=True), input_state)
+    begins = {kind: end for kind, (begin, end) in input_state.reach.items() if begin}
+    return Commit(replace(following, commit=number, whole_at=number, begins=begins), outbox=outbox)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Protocol
+
+import msgspec
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.changes import Truncate
@@ -12,6 +15,7 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.snapshot_marks import Mark, begins_a_snapshot, mark_of
 from streamer.incremental.shard.requests import Placed
+from streamer.incremental.store.base import LastRead, Meta
 from streamer.table.row import Unshown
 from streamer.table.schema import Table
 
@@ -22,6 +26,30 @@ class Message(Unshown, frozen=True):
     offset: int
     key: bytes | None
     value: bytes | None
+    timestamp: int = 0  # milliseconds since 1970; 0 if the input says none
+
+
+def last_read(message: Message, secret: bytes) -> LastRead:
+    """By what a message is known again, whoever wrote another one at its offset meanwhile."""
+    checksum = blake2b(_encode((message.key, message.value)), digest_size=8, key=secret[: blake2b.MAX_KEY_SIZE])
+    return LastRead(message.offset, message.timestamp, checksum.digest())
+
+
+def is_same(message: Message, last: LastRead, secret: bytes) -> bool:
+    """Whether it is the message that was read last. Without the secret by which that was noted, its time must do."""
+    now = last_read(message, secret)
+    return now == last if secret else (now.offset, now.timestamp) == (last.offset, last.timestamp)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSecret:
+    """What the control topic holds of a shard's secret."""
+
+    secret: bytes = field(default=b"", repr=False)  # b"": nothing
+    is_current: bool = False  # whether a record has it as it would be written now
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +62,25 @@ class InputState:
     end: int  # of what is committed
     live_begun: bool = False  # whether a reader finds any record of the shard in `live`
     control_end: int = 0  # of the shard's partition of the control topic; 0 if there is none
+    reach: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of the topics of rows, by kind: begin and end
+    # What stands at the offset of the message that was read last: that message, another one, or none; empty if nobody
+    # asked, or if nothing follows from an answer (what was there may have been compacted, or has expired).
+    again: tuple[Message | None, ...] = field(default=(), repr=False)
 
-    def state(self) -> InputState:
+    def state(self, last: int | None = None) -> InputState:
         return self
 
     def ask(self) -> None:
         pass
 
-    def check(self) -> None:
+    def check(self, meta: Meta) -> None:
         pass
 
     def placed(self) -> Sequence[Placed]:
         return ()
+
+    def secret(self) -> KeptSecret | None:
+        return None
 
     def begins(self) -> int:
         return self.earliest
@@ -60,17 +95,26 @@ class InputState:
 class ShardInput(Protocol):
     """The way in, and what is known of the topics. Every method may raise ServerUnreachable, ShardRefused."""
 
-    def state(self) -> InputState:
-        """What holds right now. Raises Fenced if the shard is lost already."""
+    def state(self, last: int | None = None) -> InputState:
+        """What holds right now. last: the offset of the message that was read last.
+
+        Raises Fenced if the shard is lost already.
+        """
 
     def ask(self) -> None:
         """Asks for the topics, which `check` compares; does not wait for the answer."""
 
-    def check(self) -> None:
-        """Raises Conflict if the topics are not those that `state` saw; what was read before `ask` came from them."""
+    def check(self, meta: Meta) -> None:
+        """Raises Conflict if the topics are not those that `state` saw; what was read before `ask` came from them.
+
+        meta: as the commit leaves it that is made of what was read.
+        """
 
     def placed(self) -> Sequence[Placed]:
         """Where truncations from other shards took effect, as the shard said."""
+
+    def secret(self) -> KeptSecret | None:
+        """What the control topic holds of the shard's secret; None: there is no such topic."""
 
     def begins(self) -> int:
         """The first offset of the input."""

@@ -14,12 +14,13 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
+from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events import changes
 from streamer.incremental.events.decoder import Decoder
@@ -33,16 +34,16 @@ from streamer.incremental.shard import first_commits, preflight, ready, steps, t
 from streamer.incremental.shard import snapshot as snapshots
 from streamer.incremental.shard.activities import Activities
 from streamer.incremental.shard.answers import Judged, failed_by
-from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.input import KeptSecret, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
 from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, UnderWay
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
 from streamer.incremental.shard.truncations import in_source_order
-from streamer.incremental.store.base import Meta, Snapshot, State, remembered
+from streamer.incremental.store.base import Adopted, Meta, Snapshot, State, remembered
 from streamer.incremental.topics import CHANGES, CONTROL
-from streamer.table.schema import Table
+from streamer.table.schema import Table, version_of
 
 NCP_SECONDS = 5.0
 """How often the loss of the whole table is summed up: one look at every QI group."""
@@ -55,7 +56,7 @@ class Machine:
         self,
         table: Table,
         shard: int,
-        secret: bytes,  # of a shard that never committed
+        secret: bytes,  # of a shard that has none yet
         holding: Holding = Holding.NOTHING,
         schemas: Known | None = None,  # of a registry; those that a batch needs are among them
         turn: AbstractContextManager[object] | None = None,  # held while this shard computes in Python
@@ -77,7 +78,7 @@ class Machine:
         self._taken = TakeOver(ready.Assigned())
         self._work = UnderWay()
         self._engine: Engine | None = None  # from the end of Restoring on; None in Releasing
-        self._summed_up: tuple[float, float | None] = -NCP_SECONDS, None  # when, and the mean NCP then
+        self._summed_up: tuple[float, float | None] = -NCP_SECONDS, None  # when, and the mean loss then
 
     # -- one event ------------------------------------------------------------------------------------------------
 
@@ -109,6 +110,8 @@ class Machine:
         """Drops the table: a shard that is not served must not fill memory."""
         self.phase, self._engine, self._work = phase, None, UnderWay()
         self.activities.at = None
+        if phase is Phase.REFUSED:
+            self._fence = ""  # the remedy may be a copy of the store, whose fence is an older one
 
     def _drop(self, event: ready.Failed | ready.Revoked) -> Ready:
         self._let_go(Phase.IDLE)
@@ -173,11 +176,12 @@ class Machine:
 
     def _inspect(self, event: ready.Inspected) -> Ready:
         """Refuses what does not fit together; if the present owner is at work, without what its work changes."""
-        position, meta = event.position, event.meta
+        position, meta, found = event.position, event.meta, event.input
         if meta is not None and meta != event.before:
-            position = Position.of(meta)
-        meta = meta or preflight.first_meta(self.table, event.input)
-        preflight.compare(self.table, self.shard, meta, position, event.input)
+            position, found = Position.of(meta), replace(found, again=())
+        preflight.check_secret(self.table, self.shard, event.meta, event.secret)
+        meta = meta or preflight.first_meta(self.table, found)
+        preflight.compare(self.table, self.shard, meta, position, found)
         self.phase = Phase.FENCING
         return Ready(read=ready.TakeFence(again=bool(self._fence)))
 
@@ -187,7 +191,9 @@ class Machine:
 
     def _own(self, event: ready.Owned) -> Ready:
         """Compares again, now that nothing moves, and goes the way that store, output and input ask for."""
-        self.meta = event.meta or replace(preflight.first_meta(self.table, event.input), secret=self._secret)
+        preflight.check_secret(self.table, self.shard, event.meta, event.secret)
+        secret = (event.secret.secret if event.secret is not None else b"") or self._secret
+        self.meta = event.meta or replace(preflight.first_meta(self.table, event.input), secret=secret)
         standing = preflight.compare(self.table, self.shard, self.meta, event.position, event.input)
         assigned, replay = self._taken.assigned, None
         if assigned.truncated is not None:
@@ -199,29 +205,31 @@ class Machine:
         if standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING
             return Ready(read=ready.ReadOutbox(self._fence, self.meta.commit))
-        if standing is Consistency.EMPTIED:
-            self.phase = Phase.REPUBLISHING
-            return Ready(read=ready.ReadTable())
+        if standing is Consistency.INCOMPLETE:
+            return self._publish_again()
         return self._restore()
 
     def _finish(self, event: ready.Outboxed) -> Ready:
+        if len(event.entries) < self.meta.entries:  # it was published and trimmed: the output has lost it
+            return self._publish_again()
         return Ready(publish=Publication.of(event.entries, self.meta))
 
-    def _republish_from(self, event: ready.Stored) -> Ready:
-        self._work = replace(self._work, release=Release(stored=self._at_last_commit(event.state)))
-        return Ready(read=ready.ReadOutbox(self._fence, self.meta.commit))
+    def _publish_again(self) -> Ready:
+        self.phase, self._taken = Phase.REPUBLISHING, replace(self._taken, standing=Consistency.INCOMPLETE)
+        return Ready(read=ready.ReadOutput(self._fence, self.meta.commit))
 
-    def _republish(self, event: ready.Outboxed) -> Ready:
-        """Gives a recreated output the whole table: see `first_commits.whole_table`."""
-        state, owned = self._work.release.stored, self._taken.owned
+    def _republish_from(self, event: ready.Output) -> Ready:
+        self._work = replace(self._work, release=Release(output=event))
+        return Ready(read=ready.ReadTable())
+
+    def _republish(self, event: ready.Stored) -> Ready:
+        """Gives an output that lacks records the whole table: see `first_commits.whole_table`."""
+        state, output, owned = self._at_last_commit(event.state), self._work.release.output, self._taken.owned
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
-        whole = (self.table, self.shard, self.meta, owned.input, groups, event.entries, records)
+        is_out = owned.position is not None and owned.position.is_of(self.meta)
+        waiting = () if is_out else output.waiting
+        whole = (self.table, self.shard, self.meta, owned.input, groups, waiting, output.found, records)
         self._work = replace(self._work, release=Release(commits=iter([first_commits.whole_table(*whole)])))
-        if owned.position != Position.of(self.meta):
-            return Ready(publish=Publication.of(first_commits.beside_rows(event.entries), self.meta))
-        return self._next_of_release() or self._restore()
-
-    def _republished(self, event: ready.Performed) -> Ready:
         return self._next_of_release() or self._restore()
 
     def _restore(self, event: ready.Performed | None = None) -> Ready:
@@ -255,9 +263,37 @@ class Machine:
         else:
             qi_groups = preflight.Digested(state.kept.qi_groups)
             kept = replace(state.kept, qi_groups=qi_groups)
-            self._engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
-            qi_groups.check(self.table, self.shard, self.meta)
+            with self._adoptable():
+                self._engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
+                qi_groups.check(self.table, self.shard, self.meta)
         return self._go_on()
+
+    @contextmanager
+    def _adoptable(self) -> Iterator[None]:
+        """Names both versions of the engine where a state that an older one kept is refused. Raises ShardRefused."""
+        kept = preflight.former_version(self.table, self.meta)
+        try:
+            yield
+        except (ShardRefused, LawViolated) as error:
+            if not kept:
+                raise
+            mend = "" if isinstance(error, ShardRefused) else f"; {remedies.reload(self.table.name)}"
+            raise ShardRefused(
+                f"{self.name}: the state was kept by engine version {kept}, and this streamer's, "
+                f"{version_of(self.table.fingerprint)}, cannot adopt it; run the version that kept it, or do as "
+                f"follows: {error}{mend}"
+            ) from None
+
+    def _adopt(self) -> Ready:
+        """Commits the QI groups that an older version of the engine kept, as this one publishes them."""
+        before, kept = self.meta, preflight.former_version(self.table, self.meta)
+        with self._adoptable():
+            with self._turn:
+                n = self.engine.renew()
+            number, fingerprint = before.commit + 1, self.table.fingerprint
+            adopted = (*before.adopted, Adopted(kept, n, number))
+            self.meta = replace(before, fingerprint=fingerprint, outside=number, adopted=adopted)
+            return self._commit_without_messages("its QI groups cannot be published")
 
     def _at_last_commit(self, state: State | None) -> State | None:
         """Raises Conflict if what the store holds is not the last commit: somebody wrote meanwhile."""
@@ -273,6 +309,8 @@ class Machine:
             self._work = replace(self._work, batch=batch)
         late, replay = self._work.late, self._taken.replay
         self.phase = Phase.REPLAYING if replay else Phase.BUFFERING if self.holds_back else Phase.SERVING
+        if self.meta.fingerprint != self.table.fingerprint:
+            return self._adopt()
         if late is not None:
             self._work = replace(self._work, late=None)
             return self._apply_late(late)
@@ -294,7 +332,7 @@ class Machine:
             except Unforeseen as fault:
                 return self._begin_again(fault, tally)
             self._cut_batch(reached)
-        return self._repeat_truncation() or self._say_again() or self._done()
+        return self._repeat_truncation() or self._keep_secret() or self._say_again() or self._done()
 
     def _cut_batch(self, first: int) -> None:
         """Of the batch's messages, those from `first` on are left."""
@@ -304,7 +342,8 @@ class Machine:
     def _begin_again(self, fault: Unforeseen, tally: StepTally) -> Ready:
         """Loads the table again, without what was applied in vain, and has the message at fault skipped."""
         fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
-        said = self._taken.skipped.failed(fault, tally.last, tally.counts.messages, self.meta)
+        last = tally.read.offset if tally.read is not None else -1
+        said = self._taken.skipped.failed(fault, last, tally.counts.messages, self.meta)
         self._work.report.faults.append(said)
         return self._load(self._fence)
 
@@ -362,7 +401,7 @@ class Machine:
                 tally.key_form = key_form
                 self._taken.skipped.applied(message.offset)
                 self._count_unlisted(tally)
-        tally.last, tally.next = message.offset, message.offset + 1
+        tally.read, tally.next = message, message.offset + 1
 
     def _decode(self, message: Message) -> changes.Change:
         try:
@@ -386,7 +425,7 @@ class Machine:
         """Asks what is to be done between two batches, and does it."""
         if isinstance(event, ready.Tick) and event.clock - self._summed_up[0] >= NCP_SECONDS:
             published = self.engine.n_rows - self.engine.n_pending
-            self._summed_up = event.clock, self.engine.loss / published if published else None
+            self._summed_up = event.clock, self.table.space.mean_loss(self.engine.loss, published)
         with self._turn:
             what = self.activities.next(event, self.meta, self.engine)
         if what is None:
@@ -449,8 +488,12 @@ class Machine:
         """A commit is stored and published."""
         doing, replay = self._work.doing, self._taken.replay
         if doing is None:
-            raise LawViolated(f"{self.name}: no commit was under way")
+            return self._go_on()  # the secret is kept
         self.meta, self._work = doing.meta, replace(self._work, doing=None)
+        for one in self.meta.adopted[-1:]:
+            if one.commit == self.meta.commit:
+                said = f"adopted {one.qi_groups} QI groups that engine version {one.version} kept"
+                self.activities.said.append(("info", said))
         if doing.due is None:  # else it was counted when it was applied late first
             self._work.report.committed(doing.tally, doing.records, event.commit_seconds, event.publish_seconds)
         if replay is not None and replay.is_over(self.meta):
@@ -550,6 +593,15 @@ class Machine:
         )
         placed = truncations.said_of_placing(self.meta, self.shard, event.request, event.source)
         return self._commit_without_messages("a truncation cannot be placed", [placed])
+
+    def _keep_secret(self) -> Ready | None:
+        """Has the control topic keep the secret: before the first commit, or once the store is as the output."""
+        owned = self._taken.owned
+        if owned.secret is None or owned.secret.is_current or self._taken.replay is not None:
+            return None
+        kept = KeptSecret(self.meta.secret, is_current=True)
+        self._taken = replace(self._taken, owned=owned._replace(secret=kept))
+        return Ready(keep=kept)
 
     def _say_again(self) -> Ready | None:
         """Says the last truncation in a recreated control topic; in a replay not before its end."""

@@ -9,19 +9,22 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from streamer.incremental import remedies
 from streamer.incremental.release.records import Outgoing
-from streamer.incremental.store.base import Meta
+from streamer.incremental.store.base import LastRead, Meta
 from streamer.incremental.store.codec import check_format
-from streamer.incremental.topics import output_id
+from streamer.incremental.topics import JOINED, LIVE, output_id
+from streamer.table.published.rows import qi_group_of
+from streamer.table.schema import version_of
 
-FORMAT = 1
+POSITION_FORMAT = 2
 """Of positions. Increase it when a field is added: an old reader would ignore the field and misjudge the commit."""
 
 
@@ -29,7 +32,8 @@ class Position(msgspec.Struct, frozen=True):
     """Where the published table of a shard stands; written in the transaction of every commit.
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. What has no
-    comment is as in `Meta`; a replay skips, retries and truncates as the position says.
+    comment is as in `Meta`; a replay skips, retries and truncates as the position says. By `ends` and `read` it is seen
+    that a topic has lost its end, even if new records have covered that.
     """
 
     commit: int
@@ -42,7 +46,13 @@ class Position(msgspec.Struct, frozen=True):
     live_id: str = ""  # of the `live` that holds the table, or of the two topics of a lossy join
     truncations: int = 0
     retried: tuple[tuple[int, int], ...] = ()
-    format: int = FORMAT  # 1 if none is said
+    last_of: Mapping[str, int] = {}
+    read: LastRead | None = None
+    whole: int = 0
+    begins: Mapping[str, int] = {}
+    ends: Mapping[str, int] = {}  # of the topics of published rows, by kind; their outlet knows them
+    format: int = POSITION_FORMAT  # 1 if none is said
+    engine: str = ""  # the version that published the commit; "": not known
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -57,7 +67,21 @@ class Position(msgspec.Struct, frozen=True):
             output_id(meta.topic_ids),
             meta.truncations,
             meta.retried,
+            meta.last_of,
+            meta.read,
+            meta.whole,
+            meta.begins,
+            engine=version_of(meta.fingerprint),
         )
+
+    def is_of(self, meta: Meta) -> bool:
+        """Whether it says what the commit of `meta` published.
+
+        A shard that has another secret now read the same message last; a former streamer did not say its engine.
+        """
+        of_meta = Position.of(meta)
+        said = replace(self, engine=self.engine or of_meta.engine, read=None, ends={})
+        return said == replace(of_meta, read=None)
 
     def to_json(self) -> bytes:
         return msgspec.json.encode(self)
@@ -65,8 +89,44 @@ class Position(msgspec.Struct, frozen=True):
     @classmethod
     def from_json(cls, text: bytes) -> Position:
         """Raises ShardRefused if a newer streamer wrote more than is known here; DecodeError for no position."""
-        check_format(text, FORMAT, "the last position", remedies.publish_again(remedies.SOME_TABLE))
-        return replace(msgspec.json.decode(text, type=cls), format=FORMAT)
+        check_format(text, POSITION_FORMAT, "the last position", remedies.publish_again(remedies.SOME_TABLE))
+        return replace(msgspec.json.decode(text, type=cls), format=POSITION_FORMAT)
+
+
+class PublishedRecord(NamedTuple):
+    """A published record."""
+
+    release: int  # -1: its transaction did not end
+    key: bytes
+    is_row: bool  # else a tombstone
+    topic: str = LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecords:
+    """What was found in the output of a shard."""
+
+    release: int = -1  # the highest; -1 if there is none
+    qi_group: int = 0  # the highest number
+    rows: Mapping[tuple[str, bytes], int] = field(default_factory=dict, repr=False)  # QI group by topic and key
+    last_of: Mapping[str, int] = field(default_factory=dict)  # as in `Meta`
+
+
+def found_records(records: Iterable[PublishedRecord]) -> FoundRecords:
+    """What records, in the order in which they were published, leave in the output."""
+    release, highest, rows = -1, 0, dict[tuple[str, bytes], int]()
+    last_of: dict[str, int] = {}
+    for record in records:
+        release = max(release, record.release)
+        if record.topic in JOINED:
+            last_of[record.topic] = max(last_of.get(record.topic, 0), record.release)
+        _, number = qi_group_of(record.key)
+        highest = max(highest, number if record.release >= 0 else 0)
+        if record.is_row:
+            rows[record.topic, record.key] = number
+        else:
+            rows.pop((record.topic, record.key), None)
+    return FoundRecords(release, highest, rows, last_of)
 
 
 class Outlet(Protocol):
@@ -78,8 +138,17 @@ class Outlet(Protocol):
     def position(self) -> Position | None:
         """The last committed position of the shard, or None if nothing was ever published."""
 
+    def published(self) -> Iterable[PublishedRecord]:
+        """All committed rows and tombstones of the shard up to the end, of every topic in its order."""
+
+    def keep_secret(self, secret: bytes) -> None:
+        """Writes the shard's secret into its partition of the control topic. Raises Fenced; ServerUnreachable."""
+
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        """Publishes all records and the position, or nothing. Raises Fenced; ServerUnreachable: outcome unknown."""
+        """Publishes all records and the position, which then says where the topics of rows end; or nothing.
+
+        Raises Fenced; ServerUnreachable: outcome unknown.
+        """
 
 
 # How a recreated `live` is recognized by the offsets of our own records, before a transaction ends:
@@ -115,11 +184,12 @@ class LiveEnd:
     """
 
     def __init__(self, offset: int) -> None:
-        self.offset = offset
+        self.offset = self.end = offset
+        """`end` counts the marker that ends a transaction."""
         self.fell = False
         """Whether a record was taken at an offset that had been passed: `live` is another topic."""
 
     def took(self, offset: int, count: int = 1) -> None:
         """Notes the offset of the last of `count` records; one below 0 if Kafka has not said it."""
         self.fell = self.fell or offset - (count - 1) < self.offset
-        self.offset = offset + 1
+        self.offset, self.end = offset + 1, offset + 2

@@ -5,16 +5,23 @@ The rules of this file
 * The state belongs to this table.yaml, this input topic and this number of shards, or the shard is refused: a grown or
   recreated topic would double or drop people in silence.
 * The input still holds what is needed, and has not lost what was read: earliest <= next <= end.
-* The store is at most one commit ahead of the output, because no batch is applied before the last one is published.
+* The input is the one that was read: where it still holds the message that was read last, that message is unchanged.
+  A broker that lost the end of a log and took new messages after that has others there.
+* The store is at most one commit ahead of the output, because no batch is applied before the last one is published. If
+  it is further ahead, the positions have lost their end.
 * A store behind the output lacks messages, truncations that other shards read (`shard.truncations`), or retried
   messages (`shard.answers`). The input is read again, unless a commit on the way did not come from the input.
-* A recreated topic has another id. A recreated `live` needs the whole table first, from a store that is not behind: a
-  difference would mean nothing there. Recreated positions are accepted if they say the same as the store, or if the
-  whole table goes out anyway. In a recreated control topic a shard says again which truncation it knows. Recreated dead
-  letters need nothing.
-* The two topics of a lossy join are one table: if only one of them was recreated, the shard is refused.
+* A recreated topic has another id. A topic of published rows may also end below the end that the position names, or
+  begin later than it did: compaction moves neither. Then a difference would mean nothing there: the whole table is
+  published in one release, from a store that is not behind. So it is if the positions were recreated or have lost their
+  end, because nothing says then what is published. In a recreated control topic a shard says again which truncation it
+  knows. Recreated dead letters need nothing.
 * A table that was reloaded from its source is one commit that did not come from the input. Until it is published, it
   does not matter what the output says of the input: the offset may be lower, or of another topic.
+* The secret in the store is the one that the control topic keeps. Where only one of them has it, the other gets it.
+* QI groups that an older version of the engine kept are legal if they hold the model: they are adopted, in one commit
+  that does not come from the input. Commits that the store lost are repeated only by the version that decided them. A
+  newer version's state is refused.
 * Every refusal names its remedy (`incremental.remedies`).
 """
 
@@ -23,16 +30,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
+from operator import attrgetter
 
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.release.records import DIGEST_MASK, PublishedGroup, group_hash
-from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.input import InputState, KeptSecret, is_same
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.store.base import UNFINISHED, Meta
+from streamer.incremental.store.base import UNFINISHED, LastRead, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, output_id, outputs_of
-from streamer.table.schema import Table, differences
+from streamer.table.schema import Table, differences, precedes, version_of
 
 
 class Consistency(Enum):
@@ -41,7 +49,7 @@ class Consistency(Enum):
     LEVEL = "the output holds what the store holds"
     AHEAD = "the store holds one commit that is not published yet"
     BEHIND = "the store has lost commits that are published"
-    EMPTIED = "the output was recreated and needs the whole table"
+    INCOMPLETE = "the output was recreated or has lost records, and needs the whole table"
 
 
 def compare(table: Table, shard: int, meta: Meta, position: Position | None, input_state: InputState) -> Consistency:
@@ -50,44 +58,54 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
     new = new_topics(meta, input_state)
     check_written_for(table, shard, meta)
     _check_input(name, table, meta, input_state, new)
-    reloaded = position is not None and meta.outside == meta.commit == position.commit + 1
+    published = position.commit if position else 0
+    reloaded = position is not None and meta.outside == meta.commit == published + 1
     reached = meta.next if position is None or reloaded else max(meta.next, position.next)
     _check_bounds(name, table, meta, reached, input_state)
-    outputs = set(outputs_of(table.form))
-    emptied = meta.commit > 0 and not new.isdisjoint(outputs)
-    if emptied and not outputs <= new:
-        raise ShardRefused(
-            f"{name}: of the topics that hold what is published, only {', '.join(sorted(new & outputs))} was "
-            f"recreated: they are one table; {remedies.publish_again(table.name, table.form)}"
-        )
+    _check_last_read(name, table, meta, position, input_state)
     if position is None and meta.commit == 0 and input_state.live_begun:
         raise ShardRefused(
             f"{name}: the output holds rows, but neither Redis nor the positions know of any; "
             f"{remedies.reload(table.name)}"
         )
-    if position is None and meta.commit > 0 and (emptied or POSITIONS in new):
-        if emptied:
-            return Consistency.EMPTIED  # the output holds nothing: whatever the store holds is a whole table
-        raise ShardRefused(
-            f"{name}: the topic of positions was recreated, and nothing says any more what of the store is published; "
-            f"{remedies.publish_again(table.name, table.form)}"
-        )
     _check_repeatable(name, table, meta, position)
+    recreated = not new.isdisjoint(outputs_of(table.form))
+    if meta.whole_at == meta.commit > published and not recreated:
+        return Consistency.AHEAD  # by a whole table, whatever the output has lost before
+    unknown = position is None and POSITIONS in new
+    incomplete = meta.commit > 0 and (recreated or unknown or bool(lost_records(meta, position, input_state)))
     live_id = output_id(input_state.topic_ids)
     if position is not None and (reached > meta.next or (not reloaded and _lacks(meta, position))):
         # an emptied store cannot tell that the table of the position is in a `live` that is gone
-        return _behind(name, table, meta, position, emptied or live_id not in ("", position.live_id))
-    published = position.commit if position else 0
-    if meta.commit not in (published, published + 1):
+        return _behind(name, table, meta, position, incomplete or live_id not in ("", position.live_id))
+    if meta.commit < published:
         raise ShardRefused(
-            f"{name}: the store is at commit {meta.commit}, the output at {published}: positions were lost, or "
-            f"one of them was restored from an earlier copy; {remedies.publish_again(table.name, table.form)}"
+            f"{name}: the store is at commit {meta.commit}, the output at {published}: one of them was restored from "
+            f"an earlier copy; {remedies.publish_again(table.name, table.form)}"
         )
-    if meta.commit == published and position is not None and position != Position.of(meta):
+    if meta.commit == published and position is not None and not position.is_of(meta):
         raise ShardRefused(f"{name}: {_not_the_same(table, published)}")
-    if emptied:
-        return Consistency.EMPTIED
+    if incomplete or meta.commit > published + 1:
+        return Consistency.INCOMPLETE
     return Consistency.LEVEL if meta.commit == published else Consistency.AHEAD
+
+
+def lost_records(meta: Meta, position: Position | None, input_state: InputState) -> list[str]:
+    """The kinds of topics with published rows that end or begin elsewhere than they did: they have lost records."""
+    begun = {**meta.begins, **(position.begins if position else {})}
+    ended = position.ends if position and position.live_id == output_id(input_state.topic_ids) else {}
+    return [
+        kind
+        for kind, (begin, end) in input_state.reach.items()
+        if end < ended.get(kind, 0) or begin > begun.get(kind, 0)
+    ]
+
+
+def message_read_last(meta: Meta | None, position: Position | None) -> LastRead | None:
+    """The last message that store or output know to have been read."""
+    reloaded = meta is not None and position is not None and meta.outside == meta.commit == position.commit + 1
+    said = [known.read for known in (meta, None if reloaded else position) if known is not None and known.read]
+    return max(said, key=attrgetter("offset"), default=None)
 
 
 def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
@@ -120,7 +138,7 @@ def _lacks(meta: Meta, position: Position) -> bool:
 
 
 def check_written_for(table: Table, shard: int, meta: Meta) -> None:
-    """Raises ShardRefused if the store was written with another table.yaml, or holds a part of a table."""
+    """Raises ShardRefused if another table.yaml or a newer engine kept the state, or it is a part of a table."""
     name = f"shard {shard} of {table.name}"
     if meta.fingerprint == UNFINISHED:
         raise ShardRefused(f"{name}: its table is loaded only in part; {remedies.reload(table.name)}")
@@ -128,16 +146,35 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
         return
     versions, parts = differences(meta.fingerprint, table.fingerprint)
     changed, mend = ", ".join(parts), remedies.reload(table.name)
-    if versions is None:
+    if versions is None or precedes(*versions):
+        if not parts:
+            return
         raise ShardRefused(
             f"{name}: table.yaml has changed since this state was written ({changed}); restore it, or, {mend}"
         )
     kept, ours = versions[0] or "5 or a lower one", versions[1]
+    why = "which is older and does not read it" if versions[0] else "and the state does not say of which table.yaml"
     also = f"; table.yaml has changed, too ({changed})" if parts else ""
+    run = "newer streamer" if versions[0] else "version that kept it"
     raise ShardRefused(
-        f"{name}: the state was kept by engine version {kept}, and this streamer's is {ours}: the same messages come "
-        f"to another table by it{also}; run the version that kept it, or, {mend}"
+        f"{name}: the state was kept by engine version {kept}, and this streamer's is {ours}, {why}{also}; run the "
+        f"{run}, or, {mend}"
     )
+
+
+def check_secret(table: Table, shard: int, meta: Meta | None, kept: KeptSecret | None) -> None:
+    """Raises ShardRefused if the store and the control topic hold different secrets of a shard."""
+    if meta is not None and kept is not None and kept.secret not in (b"", meta.secret):
+        raise ShardRefused(
+            f"shard {shard} of {table.name}: Redis has another secret than the control topic, so that one of them is a "
+            "copy of another table, or of this one from before it was recreated; restore Redis from a copy that fits, "
+            f"or, {remedies.reload(table.name)}"
+        )
+
+
+def former_version(table: Table, meta: Meta) -> str:
+    """The older version of the engine that kept a state which is to be adopted; "" if ours kept it."""
+    return "" if meta.fingerprint == table.fingerprint else version_of(meta.fingerprint)
 
 
 def _check_input(name: str, table: Table, meta: Meta, input_state: InputState, new: frozenset[str]) -> None:
@@ -166,12 +203,30 @@ def _check_bounds(name: str, table: Table, meta: Meta, reached: int, input_state
         )
 
 
+def _check_last_read(name: str, table: Table, meta: Meta, position: Position | None, input_state: InputState) -> None:
+    """Raises ShardRefused if another message stands now where the last one was read."""
+    last = message_read_last(meta, position)
+    if last is None:
+        return
+    secret = meta.secret if last == meta.read else b""  # a store that was emptied has another one than the position
+    for found in input_state.again:
+        if found is None or not is_same(found, last, secret):
+            raise ShardRefused(
+                f"{name}: the input holds another message, or none, at offset {last.offset}, where the last one was "
+                "read: the topic has lost its end, and new messages have taken the place of those that were applied; "
+                f"{remedies.reload_from_file(table.name)}"
+            )
+
+
 def _check_repeatable(name: str, table: Table, meta: Meta, position: Position | None) -> None:
     """Raises ShardRefused if the store lost a commit that did not come from the input: reading on cannot repeat it."""
     if position is not None and position.outside > meta.commit:
+        kept, by = version_of(meta.fingerprint), ""
+        if meta.commit and position.engine not in ("", kept):
+            by = f", kept by engine version {kept}; since then version {position.engine} has adopted its QI groups"
         raise ShardRefused(
-            f"{name}: the store is at commit {meta.commit}, and commit {position.outside} did not come from the input, "
-            f"so reading on cannot repeat it; {remedies.reload(table.name)}"
+            f"{name}: the store is at commit {meta.commit}{by}, and commit {position.outside} did not come from the "
+            f"input, so reading on cannot repeat it; {remedies.reload(table.name)}"
         )
 
 
@@ -191,7 +246,19 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
             f"{name}: the store has lost commits, and the output was recreated and may hold some of them; "
             f"{remedies.publish_again(table.name, table.form)}"
         )
+    decided, ours = published_by(table, meta, position), version_of(table.fingerprint)
+    if decided != ours:
+        raise ShardRefused(
+            f"{name}: the store has lost commits that engine version {decided} decided, and this streamer's is {ours}: "
+            f"the same messages come to another table by it; run version {decided} until it has read them again, then "
+            f"this one, or, {remedies.reload(table.name)}"
+        )
     return Consistency.BEHIND
+
+
+def published_by(table: Table, meta: Meta, position: Position) -> str:
+    """The version of the engine that decided what is published; a former streamer's position does not say it."""
+    return position.engine or version_of(meta.fingerprint) or version_of(table.fingerprint)
 
 
 def first_meta(table: Table, input_state: InputState) -> Meta:

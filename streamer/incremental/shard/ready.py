@@ -15,8 +15,8 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry, Outgoing, outgoing
 from streamer.incremental.shard.answers import Judged
-from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.input import InputState, KeptSecret, Message
+from streamer.incremental.shard.outlet import FoundRecords, Position
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Commit, Meta, Progress, State
@@ -32,15 +32,21 @@ class Publication(NamedTuple):
     entries: Sequence[OutboxEntry]
     position: Position
     outside: bool = False  # whether the commit did not come from the input
+    whole: int = 0  # as in `Meta`, and so is the next one
+    begins: Mapping[str, int] = {}
 
     @classmethod
     def of(cls, entries: Sequence[OutboxEntry], meta: Meta) -> Publication:
         """What a commit publishes. meta: as the commit leaves it."""
-        return cls(entries, Position.of(meta), meta.outside == meta.commit)
+        outside = meta.commit in (meta.outside, meta.whole_at)
+        return cls(entries, Position.of(meta), outside, meta.whole, meta.begins)
 
     def records(self) -> list[Outgoing]:
         """The entries with the headers that tell a reader where their release ends."""
-        return outgoing(self.entries, self.position.release, self.position.next, self.outside)
+        position = self.position
+        return outgoing(
+            self.entries, position.release, position.next, self.outside, self.whole, self.begins, position.last_of
+        )
 
 
 class Preflight(NamedTuple):
@@ -61,6 +67,13 @@ class ReadOwned(NamedTuple):
 
 class ReadOutbox(NamedTuple):
     """What the outbox holds of one commit, read while the fence is ours. Answer: `Outboxed`."""
+
+    fence: str
+    commit: int
+
+
+class ReadOutput(NamedTuple):
+    """What readers find of the shard, and what the outbox holds of one commit. Answer: `Output`."""
 
     fence: str
     commit: int
@@ -100,7 +113,10 @@ class ReadOthers(NamedTuple):
     """Whether another shard knows that the first snapshot is over. Answer: `SeenElsewhere`."""
 
 
-Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadTable | ReadMessage | ReadAfter | ReadPiece | ReadOthers
+Read = (
+    Preflight | TakeFence | ReadOwned | ReadOutbox | ReadOutput | ReadTable | ReadMessage | ReadAfter | ReadPiece
+    | ReadOthers
+)  # fmt: skip
 
 
 class GroupSnapshot(NamedTuple):
@@ -125,7 +141,7 @@ class Facts(NamedTuple):
     state: str
     meta: Meta
     sizes: Mapping[str, int] = {}  # empty before the table is loaded
-    ncp: float | None = None  # the mean of the published rows, some seconds old at most
+    ncp: float | None = None  # mean loss of the published rows (`Space.mean_loss`), some seconds old at most
     ncp_fresh: float | None = None  # the same of a fresh table
 
 
@@ -137,6 +153,7 @@ class Ready(NamedTuple):
     commit: Commit | None = None
     publish: Publication | None = None
     trim: int | None = None  # the outbox, up to this commit
+    keep: KeptSecret | None = None  # into the control topic
     read: Read | None = None
     job: GroupSnapshot | GroupRegion | None = None
     # Once nothing is left to be done for the last event from outside: how the shard stands, and what was done.
@@ -166,6 +183,7 @@ class Inspected(NamedTuple):
     position: Position | None
     meta: Meta | None
     input: InputState
+    secret: KeptSecret | None = None  # None: there is no control topic
 
 
 class Taken(NamedTuple):
@@ -181,12 +199,23 @@ class Owned(NamedTuple):
     meta: Meta | None
     input: InputState
     placed: Sequence[Placed] = ()  # where truncations took effect, if a replay may need that
+    secret: KeptSecret | None = None  # as in `Inspected`
 
 
 class Outboxed(NamedTuple):
     """What the outbox holds of the last commit."""
 
     entries: Sequence[OutboxEntry]
+
+
+class Output(NamedTuple):
+    """What was found in the output, and what the outbox holds of the last commit."""
+
+    found: FoundRecords
+    waiting: Sequence[OutboxEntry]
+
+
+NO_OUTPUT = Output(FoundRecords(), ())
 
 
 class Stored(NamedTuple):
@@ -351,7 +380,7 @@ class Revoked(NamedTuple):
 
 
 Event = (
-    Assigned | Inspected | Taken | Owned | Outboxed | Stored | Messages | Performed | Unwritable | Fetched | RowsAfter
-    | FirstRows | Truncated | SnapshotEnded | SnapshotGrouped | Replace | Remember | ApplyLate | Failed | Revoked
-    | Tick | Request | Free | JobDone | JobFailed | RereadPiece | SeenElsewhere
+    Assigned | Inspected | Taken | Owned | Outboxed | Output | Stored | Messages | Performed | Unwritable | Fetched
+    | RowsAfter | FirstRows | Truncated | SnapshotEnded | SnapshotGrouped | Replace | Remember | ApplyLate | Failed
+    | Revoked | Tick | Request | Free | JobDone | JobFailed | RereadPiece | SeenElsewhere
 )  # fmt: skip

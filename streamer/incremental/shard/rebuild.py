@@ -148,8 +148,14 @@ def _gained(progress: Progress) -> str:
     return f"loss {change:+.1%}, {progress.rows_published_again:,} rows published again, {seconds} s"
 
 
-def described(progress: Progress) -> dict[str, Any]:
+def losses(progress: Progress, space: Space) -> tuple[float | None, float | None]:
+    """The mean loss of the regions done, before and after (`Space.mean_loss`); None if their rows are not known."""
+    return space.mean_loss(progress.ncp_before, progress.rows), space.mean_loss(progress.ncp_now, progress.rows)
+
+
+def described(progress: Progress, space: Space) -> dict[str, Any]:
     """The same for programs; times in seconds since 1970."""
+    before, now = (None if loss is None else round(loss, 6) for loss in losses(progress, space))
     return {
         "id": progress.rebuild.id,
         "state": progress.state,
@@ -161,8 +167,8 @@ def described(progress: Progress) -> dict[str, Any]:
         "done": progress.done,
         "left": progress.left,
         "rows_published_again": progress.rows_published_again,
-        "ncp_before": round(progress.ncp_before, 6),
-        "ncp_now": round(progress.ncp_now, 6),
+        "ncp_before": before,
+        "ncp_now": now,
         "gain": round(gain(progress), 6),
         "drift": round(progress.drift, 4) or None,
         "said": progress.said,

@@ -12,6 +12,9 @@ Two come from shards (`streamer.incremental.shard.truncations`):
 `{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
 and, by the shard that was asked, after it took effect:
 `{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`.
+
+One keeps a shard's secret against the loss of Redis, as it is or encrypted (`streamer.kafka.secret_records`):
+`{"command":"secret","shard":1,"plain":"…"}`, `{"command":"secret","shard":1,"encrypted":"…"}`.
 """
 
 from __future__ import annotations
@@ -114,7 +117,20 @@ class Retry(_AnyRequest, frozen=True, tag="retry"):
     topic_id: TopicId = ""
 
 
-Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed
+class Secret(_AnyRequest, frozen=True, tag="secret"):
+    """The shard's secret (`streamer.incremental.engine.tie_break`): in one of the two fields."""
+
+    plain: bytes = b""  # in base64
+    encrypted: str = ""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shard={self.shard})"
+
+    def __rich_repr__(self) -> list[tuple[str, int]]:
+        return [("shard", self.shard)]
+
+
+Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed | Secret
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:
@@ -130,6 +146,11 @@ def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozens
 def placed_in(values: Iterable[bytes], shard: int) -> list[Placed]:
     """Where truncations took effect, as the records of a shard's control partition say, in order."""
     return [one for one in map(read_request, values) if isinstance(one, Placed) and one.shard == shard]
+
+
+def secrets_in(values: Iterable[bytes], shard: int) -> list[Secret]:
+    """The records of the shard's secret in its control partition, in order."""
+    return [one for one in map(read_request, values) if isinstance(one, Secret) and one.shard == shard]
 
 
 def read_request(value: bytes) -> Request | None:

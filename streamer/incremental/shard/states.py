@@ -11,7 +11,7 @@ from streamer.incremental.shard import ready
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally
-from streamer.incremental.store.base import Commit, Meta, State
+from streamer.incremental.store.base import Commit, Meta
 from streamer.table.encode import EncodedRows
 
 
@@ -30,7 +30,7 @@ class Phase(Enum):
     INSPECTING = "Inspecting"  # store, output and input are compared; nobody is shut out yet
     FENCING = "Fencing"  # the former owner is shut out of the store, then of the output; they are compared again
     FINISHING = "Finishing"  # the last commit is stored but not published: the outbox is published
-    REPUBLISHING = "Republishing"  # the output was recreated: the whole table is published
+    REPUBLISHING = "Republishing"  # the output was recreated or has lost records: the whole table is published
     RESTORING = "Restoring"  # the outbox is trimmed, and the table loaded
     REPLAYING = "Replaying"  # the store lost commits: the input is read again, and nothing is published
     BUFFERING = "Buffering"  # the rows of a first snapshot are gathered, and none is published
@@ -62,7 +62,7 @@ class Release(NamedTuple):
     why: str = ""  # the snapshot is over, if no message said so
     rows: EncodedRows | None = None  # that were held back
     groups: ready.SnapshotGrouped | None = None  # of these rows
-    stored: State | None = None  # of a table that is published again
+    output: ready.Output = ready.NO_OUTPUT  # into which a table is published again
     commits: Iterator[Commit] = iter(())  # still to be made, each of whole QI groups
 
 
@@ -123,11 +123,11 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.INSPECTING, ready.Inspected): Transition("_inspect", (P.FENCING,)),
     (P.FENCING, ready.Taken): Transition("_take", (P.FENCING,)),
     (P.FENCING, ready.Owned): Transition("_own", (P.FINISHING, P.REPUBLISHING, P.RESTORING)),
-    (P.FINISHING, ready.Outboxed): Transition("_finish", (P.FINISHING,)),
+    (P.FINISHING, ready.Outboxed): Transition("_finish", (P.FINISHING, P.REPUBLISHING)),
     (P.FINISHING, ready.Performed): Transition("_restore", (P.RESTORING,)),
-    (P.REPUBLISHING, ready.Stored): Transition("_republish_from", (P.REPUBLISHING,)),
-    (P.REPUBLISHING, ready.Outboxed): Transition("_republish", (P.REPUBLISHING,)),
-    (P.REPUBLISHING, ready.Performed): Transition("_republished", (P.REPUBLISHING, P.RESTORING)),
+    (P.REPUBLISHING, ready.Output): Transition("_republish_from", (P.REPUBLISHING,)),
+    (P.REPUBLISHING, ready.Stored): Transition("_republish", (P.REPUBLISHING,)),
+    (P.REPUBLISHING, ready.Performed): Transition("_restore", (P.RESTORING,)),
     (P.RESTORING, ready.Performed): Transition("_restored", (P.RESTORING, P.RELEASING)),
     (P.RESTORING, ready.Stored): Transition("_loaded", (*SERVED, P.RESTORING, P.RELEASING)),
     (P.REPLAYING, ready.Messages): Transition("_go_on", (P.REPLAYING, P.RESTORING)),

@@ -34,6 +34,7 @@ from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
+from streamer.incremental.shard.input import Message, last_read
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.shard.snapshot import held_after
@@ -96,7 +97,7 @@ class StepTally:
 
     next: int  # the first offset not applied
     key_form: str  # the shard's, as of the last change that was applied
-    last: int = -1  # the last message's offset
+    read: Message | None = field(default=None, repr=False)  # the last message
     counts: Counts = NO_MESSAGES
     letters: list[OutboxEntry] = field(default_factory=list, repr=False)  # also what is said to other shards
     skipped: list[int] = field(default_factory=list)  # offsets
@@ -158,10 +159,9 @@ def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Chang
         outbox += records
         digest += change
     following = replace(
-        meta,
+        meta.released(outbox),
         commit=meta.commit + 1,
         next=tally.next,
-        release=meta.release + bool(outbox),
         qi_group_next=drained.qi_group_next,
         digest=digest & DIGEST_MASK,
         counts=meta.counts + tally.counts,
@@ -171,6 +171,7 @@ def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Chang
         snapshot=held_after(meta.snapshot, tally.marks),
         truncated=tally.truncated,
         log_seen=tally.log_seen,
+        read=meta.read if tally.read is None else last_read(tally.read, meta.secret),
     )
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
@@ -349,11 +350,13 @@ class Repetition:
         if rebuilt != published:
             raise ShardRefused(
                 f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
-                f"{self.to.commit}: the input has changed, or another version of streamer published it, or Redis had "
-                f"lost everything, and with it the secret by which the shard's chances were drawn; restore Redis from "
-                f"any former copy and start the workers, or, {remedies.reload(table.name)}"
+                f"{self.to.commit}: the input has changed, or another version of streamer published it, or the "
+                f"secret by which rows that are alike are ordered was lost, with Redis and the control topic; restore "
+                f"Redis from any former copy and start the workers, or, {remedies.reload(table.name)}"
             )
-        return replace(meta, commit=self.to.commit, release=self.to.release, outside=self.to.outside)
+        to = self.to
+        meta = replace(meta, whole=to.whole, begins=to.begins, last_of=to.last_of)
+        return replace(meta, commit=to.commit, release=to.release, outside=to.outside)
 
 
 def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> ShardRefused:

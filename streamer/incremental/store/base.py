@@ -9,25 +9,34 @@ The rules of this file
 * The outbox holds what is committed and not yet known to be published. It is trimmed by commit number, never by count,
   so that a delayed trim cannot remove entries of a later commit.
 * Only the holder of the newest fence may write.
+* A command that gives a whole table its rows claims the table first, in the custody of its first shard: one at a time,
+  and until it stops to renew its claim. Then it says so to every shard, which shuts out commands with earlier claims.
+  Before it writes it leaves its mark in every shard: from then on only this command may take the shard over. It removes
+  the marks when all shards have their rows. A command that dies leaves them, and the next one makes them its own.
 * Memory and Redis fulfil this contract; one shared test suite holds both to it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from streamer.incremental.engine.replacing import Replaced
+from streamer.errors import Conflict, Fenced
+from streamer.incremental.engine.replacing import Region, Replaced
 from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.topics import JOINED, OUTPUTS
 
-# `Snapshot`, `Rebuild` and `Progress` are stored by position (`store.codec`): a new field comes last and has a default.
+# `Snapshot`, `Rebuild`, `Progress` and `Adopted` are stored by position (`store.codec`): a new field comes last and has
+# a default.
 
 TABLES, INCREMENTAL = "tables", "incremental"
 """Kinds of snapshots: whole tables are read before any change, or rows between changes."""
@@ -96,15 +105,16 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     at: int = 0  # when this was written
     drift: float = 0.0  # the table's loss over that of a fresh one, before; 0 if it was not known
     said: str = ""  # why it ended as it did
+    rows: int = 0  # of the regions done; 0: stored by a version that did not count them
 
     @property
     def is_answer(self) -> bool:
         """Whether it is no rebuild but the answer to a request."""
         return self.state in (REFUSED, ANSWERED)
 
-    def left_alone(self, ncp: float) -> Progress:
+    def left_alone(self, region: Region) -> Progress:
         """With one more region done, which stayed as it was."""
-        return replace(self, done=self.done + 1, ncp_before=self.ncp_before + ncp, ncp_now=self.ncp_now + ncp)
+        return self.after(Replaced(0, 0, 0, 0, region.ncp, region.ncp, len(region.rows.source_keys)))
 
     def after(self, replaced: Replaced) -> Progress:
         """With one more region done."""
@@ -114,6 +124,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
             rows_published_again=self.rows_published_again + replaced.rows_published_again,
             ncp_before=self.ncp_before + replaced.ncp_before,
             ncp_now=self.ncp_now + replaced.ncp_now,
+            rows=self.rows + replaced.rows,
         )
 
 
@@ -126,8 +137,24 @@ def remembered(rebuilds: Sequence[Progress], ended: Iterable[Progress]) -> tuple
     return tuple(all_of_them[i] for i in kept)
 
 
+class Adopted(msgspec.Struct, frozen=True, array_like=True):
+    """The QI groups of an older version of the engine were adopted by a newer one."""
+
+    version: str  # the older one, which decided every commit before
+    qi_groups: int
+    commit: int  # by which they were adopted
+
+
 UNFINISHED = "unfinished"
 """In place of a fingerprint while a table that is being reloaded is not whole: no table.yaml has it."""
+
+
+class LastRead(msgspec.Struct, frozen=True, array_like=True):
+    """The last message of the input that a commit has applied: how the input is known again."""
+
+    offset: int
+    timestamp: int  # milliseconds since 1970; 0 if the input says none
+    checksum: bytes  # of key and value, by the shard's secret: without that it tells nobody a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +169,11 @@ class Meta:
     digest: int = 0  # sum mod 2^64 of a hash per published QI group
     counts: Counts = NO_MESSAGES  # of all messages read
     shards: int = 1
-    fingerprint: str = ""  # of table.yaml
+    fingerprint: str = ""  # of the engine's version and table.yaml
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # the broker's, by kind, as far as they are known
     key_form: str = ""  # how producers write message keys; "" before the first row change
     skipped: tuple[int, ...] = ()  # offsets skipped without being decided by their content, ascending; see `steps`
-    # What ties are drawn by (`streamer.incremental.engine.tie_break`): never changes, and is kept only here.
+    # What ties are drawn by (`streamer.incremental.engine.tie_break`): never changes. The control topic has it, too.
     secret: bytes = field(default=b"", repr=False)
     rebuild: Progress | None = None  # the running one
     rebuilds: tuple[Progress, ...] = ()  # the last ones that ended, the newest last
@@ -160,6 +187,25 @@ class Meta:
     # Refused messages that were applied late, in that order: `next` at that time, and the message's offset.
     retried: tuple[tuple[int, int], ...] = ()
     letters_from: int = 0  # the first offset whose dead letter may be retried: a reload has dealt with what lies below
+    read: LastRead | None = None
+    entries: int = 0  # how many entries of the outbox the commit left
+    # The last release that held the whole published table: no row of an earlier one counts; 0 if none had to. And the
+    # offsets of the output's topics, by kind, before which nothing counts any more since then: a topic may begin
+    # anywhere up to there. None is named if no topic has lost its beginning.
+    whole: int = 0
+    begins: Mapping[str, int] = field(default_factory=dict)
+    # If two topics are one table: the last release with records in each, by kind, as far as it is known.
+    last_of: Mapping[str, int] = field(default_factory=dict)
+    whole_at: int = 0  # the commit that published the whole table last
+    adopted: tuple[Adopted, ...] = ()  # from older versions of the engine, in that order
+
+    def released(self, entries: Iterable[OutboxEntry], whole: bool = False) -> Meta:
+        """With the next release, if any of the entries is a published record. whole: they hold the whole table."""
+        topics = {entry.topic for entry in entries if entry.topic in OUTPUTS}
+        release = self.release + bool(topics)
+        last_of = {**self.last_of, **{kind: release for kind in JOINED if kind in topics}}
+        begun = release + (not topics) if whole else self.whole  # the first release of an empty table is all of it
+        return dataclasses.replace(self, release=release, last_of=last_of, whole=begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +230,51 @@ class State:
     kept: StoredTable
 
 
+def being_loaded(table_name: str, claim: str, by: str, left_s: float) -> Conflict:
+    """Refuses a command because another one loads the table. left_s: seconds until its claim ends by itself."""
+    since = datetime.fromtimestamp(int(claim.partition("-")[0]) / 1e6, UTC)
+    return Conflict(
+        f"{table_name} is being loaded by {by} since {since:%Y-%m-%d %H:%M:%S} UTC: wait for its end, then call this "
+        f"again if it is still needed; if that process is dead, call this again in {max(left_s, 1):.0f} s"
+    )
+
+
+def claimed_since(table_name: str) -> Fenced:
+    """Refuses a command that was away for so long that another one could begin."""
+    return Fenced(
+        f"another `streamer load` or `streamer reload` has begun with {table_name} since: this one ends, and lets no "
+        "worker in; wait for the end of the other one"
+    )
+
+
 class Store(Protocol):
     """The place of one shard's state. Every method may raise ServerUnreachable."""
+
+    def claim(self, who: str, seconds: float) -> str:
+        """Claims the whole table for a command; returns the claim. For the first shard of a table only.
+
+        who: a command and its process, for people. seconds: until the claim ends by itself. Raises Conflict if another
+        command has a claim, with who and since when.
+        """
+
+    def renew(self, claim: str, seconds: float) -> None:
+        """Moves the end of a claim; 0 ends it. Raises Fenced if another command has claimed the table since."""
+
+    def shut_out_older(self, claim: str) -> None:
+        """Shuts out commands with earlier claims; their mark becomes this one's. Raises Fenced if a later one came."""
+
+    def tell_beginning(self, claim: str) -> None:
+        """Leaves a command's mark: no one else takes the shard over. Raises Fenced if a later command came."""
+
+    def tell_begun(self, claim: str) -> None:
+        """Removes a command's mark, and a refusal. Raises Fenced if a later command came."""
 
     def take_over(self, again: bool = False) -> str:
         """Shuts out the former owner of the shard; returns the new fence (a counter and a random token).
 
         again: raises Fenced if another owner took it over since this object did. Even then the fence is a new one:
-        calls of our own that are still on their way must not arrive later.
+        calls of our own that are still on their way must not arrive later. Raises ShardRefused for a worker if a
+        command has left its mark, and Fenced for a command whose mark it is not.
         """
 
     def check_fence(self, fence: str) -> None:

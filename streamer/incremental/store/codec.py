@@ -15,7 +15,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, fields
+from dataclasses import MISSING, astuple, fields
 from math import isnan
 from typing import Literal, NoReturn
 
@@ -27,8 +27,9 @@ from streamer.incremental.engine.stored_state import How, Origin, QIGroupState, 
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
-from streamer.incremental.store.base import Meta, Progress, Snapshot
+from streamer.incremental.store.base import Adopted, LastRead, Meta, Progress, Snapshot
 from streamer.table.row import Row, Values
+from streamer.table.schema import ENGINE_VERSION, precedes, version_of
 
 # Whatever is kept longer than a process runs (values in Redis, positions and requests in Kafka) has the number of its
 # format. A streamer that meets a higher one than it knows stops: what it would skip may matter.
@@ -60,12 +61,12 @@ def check_format(json: bytes, known: int, what: str, mend: str) -> None:
         raise ShardRefused(f"{what} {unread(found, known, mend)}")
 
 
-FORMAT_VERSION = 5
-"""Since 5 a row says which of its quasi-identifiers are null."""
+FORMAT_VERSION = 6
+"""Since 5 a row says which of its quasi-identifiers are null; since 6 a shard says which message it read last."""
 
 FORMAT_READ_FIRST = 4
 
-_Version = Literal[4, 5]  # FORMAT_READ_FIRST to FORMAT_VERSION, as the decoders want them
+_Version = Literal[4, 5, 6]  # FORMAT_READ_FIRST to FORMAT_VERSION, as the decoders want them
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
 
@@ -129,12 +130,23 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     log_seen: bool = False
     retried: tuple[tuple[int, int], ...] = ()
     letters_from: int = 0
+    read: LastRead | None = None
+    entries: int = 0
+    whole: int = 0
+    begins: dict[str, int] = {}
+    last_of: dict[str, int] = {}
+    whole_at: int = 0
+    adopted: tuple[Adopted, ...] = ()
 
 
-_LATER = {field.name: field.default for field in fields(Meta)[13:]}
+_LATER = {
+    field.name: field.default if field.default_factory is MISSING else field.default_factory()
+    for field in fields(Meta)[13:]
+}
 """Fields added since the format began, with their defaults; the last ones are not written if they have them."""
 
 COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
+FINGERPRINT_AT = _StoredMeta.__struct_fields__.index("fingerprint")
 
 _meta = msgspec.msgpack.Decoder(_StoredMeta).decode
 _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
@@ -267,10 +279,27 @@ def _refuse(kind: str, data: bytes) -> NoReturn:
     """Raises ShardRefused for bytes that are not a `kind` of this format."""
     mend = remedies.reset_redis_and_reload() if kind in ("meta", "outbox entry") else remedies.reload()
     try:
-        first, *_ = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-        version = msgspec.msgpack.decode(first, type=int)
-    except UNREADABLE:
+        said = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+        version = msgspec.msgpack.decode(said[0], type=int)
+    except (*UNREADABLE, IndexError):
         raise ShardRefused(f"store: a {kind} is damaged; {mend}") from None
     if FORMAT_READ_FIRST <= version <= FORMAT_VERSION:
+        if kind == "meta":
+            _refuse_newer(said, mend)
         raise ShardRefused(f"store: a {kind} is damaged (format {version}); {mend}") from None
     raise ShardRefused(f"store: a {kind} {unread(version, FORMAT_VERSION, mend)}") from None
+
+
+def _refuse_newer(said: list[msgspec.Raw], mend: str) -> None:
+    """Raises ShardRefused for the meta of a newer streamer, which has more fields, or was kept by a newer engine."""
+    try:
+        engine = version_of(msgspec.msgpack.decode(said[FINGERPRINT_AT], type=str))
+    except (*UNREADABLE, IndexError):
+        return
+    known, ours = len(_StoredMeta.__struct_fields__), f"{ENGINE_VERSION}"
+    if len(said) > known or precedes(ours, engine):
+        raise ShardRefused(
+            f"store: a meta of {len(said)} fields, kept by engine version {engine or 'unknown'}, is a newer "
+            f"streamer's: this one reads {known} fields, and its engine version is {ours}; run the newer streamer, or, "
+            f"{mend}"
+        ) from None

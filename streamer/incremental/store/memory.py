@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
 
-from streamer.errors import Conflict, Fenced
+from streamer.errors import Conflict, Fenced, ShardRefused
+from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, SimilarityList, StoredTable
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store import codec
-from streamer.incremental.store.base import Commit, Meta, State
+from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -37,6 +38,10 @@ class ShardBytes:
 
     fence: str | None = None
     committed_by: str | None = None
+    claim: str = ""  # of the newest command that loads the table
+    claimed_by: str = ""
+    claimed_until: float = 0.0
+    mark: str = ""  # the claim of the command that has left its mark
     commit: int = 0
     meta: bytes | None = field(default=None, repr=False)
     records: dict[bytes, bytes] = field(default_factory=dict, repr=False)
@@ -52,6 +57,8 @@ class MemoryServer:
 
     def __init__(self) -> None:
         self.shards: dict[tuple[str, int], ShardBytes] = {}
+        self.seconds = 0.0
+        """The server's clock, by which claims end: it stands still unless it is moved."""
         self._fences = count(1)
 
     def shard(self, table_name: str, shard: int) -> ShardBytes:
@@ -71,12 +78,52 @@ class MemoryStore:
         self._table_name = table_name
         self._shard_number = shard
         self._fence = ""
+        self._claim = ""  # of the command that uses this object, if it has left its mark
 
     @property
     def _shard(self) -> ShardBytes:
         return self._server.shard(self._table_name, self._shard_number)
 
+    def claim(self, who: str, seconds: float) -> str:
+        held, now = self._shard, self._server.seconds
+        if held.claimed_until > now:
+            raise being_loaded(self._table_name, held.claim, held.claimed_by, held.claimed_until - now)
+        number = max(int(now * 1e6), _number(held.claim) + 1)
+        held.claim, held.claimed_by, held.claimed_until = f"{number}-{secrets.token_hex(8)}", who, now + seconds
+        return held.claim
+
+    def renew(self, claim: str, seconds: float) -> None:
+        if self._shard.claim != claim:
+            raise claimed_since(self._table_name)
+        self._shard.claimed_until = self._server.seconds + seconds
+
+    def shut_out_older(self, claim: str) -> None:
+        held = self._shard
+        if held.claim != claim and held.claim and _number(held.claim) >= _number(claim):
+            raise claimed_since(self._table_name)
+        held.claim = claim
+        if held.mark:
+            self._leave_mark(held, claim)
+
+    def tell_beginning(self, claim: str) -> None:
+        self.shut_out_older(claim)
+        self._leave_mark(self._shard, claim)
+        self._claim = claim
+
+    def tell_begun(self, claim: str) -> None:
+        if self._shard.claim != claim:
+            raise claimed_since(self._table_name)
+        self._shard.mark = self._claim = ""
+
+    def _leave_mark(self, held: ShardBytes, claim: str) -> None:
+        if held.mark != claim:
+            held.mark, held.fence = claim, self._server.new_fence()
+
     def take_over(self, again: bool = False) -> str:
+        if self._shard.mark != self._claim:
+            if self._claim:
+                raise claimed_since(self._table_name)
+            raise ShardRefused(f"shard {self._shard_number} of {self._table_name}: {remedies.PARTLY_LOADED}")
         if again:
             self.check_fence(self._fence)
         self._shard.fence = self._fence = self._server.new_fence()
@@ -148,6 +195,10 @@ class MemoryStore:
         outbox = self._shard.outbox
         while outbox and outbox[0][0] <= commit:
             outbox.popleft()
+
+
+def _number(claim: str) -> int:
+    return int(claim.partition("-")[0] or 0)
 
 
 def _each(

@@ -7,6 +7,7 @@ The rules of this file
   -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
   QGSSD), `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which
   commit). Raw values are stored here: access control and TLS are part of a deployment.
+  `{table:shard}:custody` (hash) is what people and commands read: who holds the shard, who loads the table.
 * Every change is one Lua call that can be repeated without harm. The client repeats a call whose answer was lost, and
   an answer is lost after the work as often as before it.
 """
@@ -37,7 +38,7 @@ from streamer.incremental.engine.stored_state import (
 )
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store import codec
-from streamer.incremental.store.base import Commit, Meta, State
+from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of
 
 # The arguments of `commit.lua`. The script changes seven keys and one sorted set per similarity list. Its values come
@@ -48,6 +49,12 @@ from streamer.incremental.store.redis_server import RedisClient, address_of, ans
 
 FENCED, CONFLICT = -1, -2
 """The script's answers if it wrote nothing; 0: this very commit is stored already."""
+
+LOADING = -2
+"""The answer to who wants to take over a shard that another command loads."""
+
+REFUSED_FIELDS = ("refused_by", "reason", "refused_at")
+"""What a refusal leaves in the custody."""
 
 SLICE = 5_000
 """Values per slice: an even number, so that a field and its value stay together; the script can take 8,000."""
@@ -159,19 +166,55 @@ class RedisStore:
 
     def __init__(self, client: RedisClient, table_name: str, shard: int) -> None:
         self.shard = shard
+        self._table_name = table_name
         self.writes: Counter[str] = Counter()
         """What commits wrote: "calls", "commands" inside the calls, and fields and entries of each kind (`entries`)."""
         self._tokens: list[str] = []
+        self._claim = ""  # of the command that uses this object, if it has left its mark
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
         self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements, self._origins = (
             self._keys
         )
-        self._commit_script, self._trim_script, self._take_over_script = (
+        self._custody = f"{{{table_name}:{shard}}}:custody"
+        self._commit_script, self._trim_script, self._take_over_script, self._claim_script, self._loading_script = (
             self._client.register_script(files("streamer.incremental.store").joinpath(f"{name}.lua").read_text("utf-8"))
-            for name in ("commit", "trim", "take_over")
+            for name in ("commit", "trim", "take_over", "claim", "loading")
         )
+
+    # -- who may load the whole table ---------------------------------------------------------------------------------
+
+    def claim(self, who: str, seconds: float) -> str:
+        with self._answers():
+            claim, *held = self._claim_script(keys=[self._custody], args=[secrets.token_hex(8), seconds, who])
+        if held:
+            by, left = held
+            raise being_loaded(self._table_name, claim.decode(), by.decode(), float(left))
+        return str(claim.decode())
+
+    def renew(self, claim: str, seconds: float) -> None:
+        with self._answers():
+            _, *held = self._claim_script(keys=[self._custody], args=[claim.partition("-")[2], seconds])
+        if held:
+            raise claimed_since(self._table_name)
+
+    def shut_out_older(self, claim: str) -> None:
+        self._tell("claimed", claim)
+
+    def tell_beginning(self, claim: str) -> None:
+        self._tell("loading", claim)
+        self._claim = claim
+
+    def tell_begun(self, claim: str) -> None:
+        self._tell("loaded", claim, *REFUSED_FIELDS)
+        self._claim = ""
+
+    def _tell(self, what: str, claim: str, *fields: str) -> None:
+        with self._answers():
+            done = self._loading_script(keys=[self._meta, self._custody], args=[claim, what, *fields])
+        if done == FENCED:
+            raise claimed_since(self._table_name)
 
     # -- who may write --------------------------------------------------------------------------------------------
 
@@ -180,7 +223,13 @@ class RedisStore:
         own = self._tokens if again else []
         self._tokens = [*self._tokens[-TOKENS_KEPT:], secrets.token_hex(8)]
         with self._answers():
-            fence: bytes | int = self._take_over_script(keys=[self._meta], args=[self._tokens[-1], *own])
+            fence: bytes | int = self._take_over_script(
+                keys=[self._meta, self._custody], args=[self._tokens[-1], self._claim, *own]
+            )
+        if fence == LOADING:
+            if self._claim:
+                raise claimed_since(self._table_name)
+            raise ShardRefused(f"shard {self.shard} of {self._table_name}: {remedies.PARTLY_LOADED}")
         if isinstance(fence, int):
             raise self._fenced()
         return fence.decode()

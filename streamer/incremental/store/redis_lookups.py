@@ -2,7 +2,7 @@
 
 Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, and why the shard was refused). The
 fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild by the clock counts from
-first_taken_at. A command that gives a whole table its first rows marks all shards until all of them have their rows.
+first_taken_at. Commands that load the whole table have their claims and marks in it, too, as `store.base` says.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
-from streamer.incremental.store.redis import RedisStore
+from streamer.incremental.store.redis import REFUSED_FIELDS, RedisStore
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters
-
-REFUSED_FIELDS = ("refused_by", "reason", "refused_at")
-"""What a refusal leaves in the custody."""
 
 BEGINNING = "beginning"
 """The mark of a command that gives all shards of a table their rows, from before it writes until all have them."""
@@ -107,16 +104,6 @@ class RedisLookups(RedisStore):
             told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
             self._client.hset(self._custody, mapping=told)
 
-    def tell_beginning(self) -> None:
-        """Notes that a command is about to give the table its rows in all shards."""
-        with self._answers():
-            self._client.hset(self._custody, BEGINNING, "1")
-
-    def tell_begun(self) -> None:
-        """Notes that all shards have the new table, and removes a refusal."""
-        with self._answers():
-            self._client.hdel(self._custody, BEGINNING, *REFUSED_FIELDS)
-
     def check_begun(self, name: str) -> None:
         """Raises ShardRefused if the table may have its rows in some shards, and not in all."""
         with self._answers():
@@ -136,10 +123,6 @@ class RedisLookups(RedisStore):
         clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"
         seconds, microseconds = clock.time()
         return seconds, microseconds
-
-    @property
-    def _custody(self) -> str:
-        return f"{self._meta.removesuffix(':meta')}:custody"
 
     def index_table(self) -> tuple[Meta, list[tuple[str, int]]]:
         """Source key and QI group of every row, as of one commit, and where the shard stands after it.

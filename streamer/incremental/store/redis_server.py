@@ -241,18 +241,34 @@ DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "no
 
 STATE_IT = "or say `durability: stated` in table.yaml if it keeps what it confirms by other means"
 
+REACH_SECONDS_MAX = 4.0
+"""How long a command waits for the first answer of a Redis that is silent."""
+
 RedisClient: TypeAlias = redis.Redis | RedisCluster
 
 
-def connect(url: str, timeout_s: float = TIMEOUT_S) -> RedisClient:
+def connect_now(url: str) -> RedisClient:
+    """The client of `connect`, after a first answer: a silent Redis ends a command in seconds, not after all retries.
+
+    Raises ConfigError, ServerUnreachable.
+    """
+    patience = REACH_SECONDS_MAX / max(1, len(read_url(url, os.environ).nodes))  # they are asked in turn
+    first: Any = connect(url, patience, retries_max=0)
+    with answers(address_of(first)):
+        first.ping()
+    first.close()
+    return connect(url)
+
+
+def connect(url: str, timeout_s: float = TIMEOUT_S, retries_max: int = CONNECT_RETRIES_MAX) -> RedisClient:
     """A client for a URL, shared by all shards.
 
-    timeout_s bounds every wait for Redis; a call without an answer is repeated `CONNECT_RETRIES_MAX` times. Connects
+    timeout_s bounds every wait for Redis; a call without an answer is repeated `retries_max` times. Connects
     at its first command, but to a cluster at once, so it may raise ServerUnreachable. Raises ConfigError.
     """
     logging.getLogger("redis").setLevel(logging.WARNING)  # its debug lines have whole commands in them
     named = read_url(url, os.environ)
-    retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), CONNECT_RETRIES_MAX)
+    retry = Retry(ExponentialBackoff(cap=1.0, base=0.05), retries_max)
     settings = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "retry": retry}
     if named.kind is Kind.CLUSTER:
         return _cluster(named, settings)

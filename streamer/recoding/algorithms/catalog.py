@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamer.errors import ConfigError, LawViolated, UsageError
-from streamer.privacy.models import Model, subject_names
+from streamer.privacy.models import Model, counted, subject_names
 from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.contract import PLAIN, SUPPRESSED, Algorithm, Options, Recoding, check
 from streamer.recoding.algorithms.fuzzy import GDPPR
@@ -100,7 +100,8 @@ def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Optio
     recoding = numbered(recoding, chance)
     check(seen.microdata, model, recoding)
     if recoding.n_suppressed > options.suppressed_max(len(microdata)):
-        raise LawViolated(f"{algorithm.name}: {recoding.n_suppressed} rows are suppressed, more than was allowed")
+        suppressed = counted(recoding.n_suppressed, "rows")
+        raise LawViolated(f"{algorithm.name}: {suppressed} suppressed, more than was allowed")
     qi_group = np.empty(len(microdata), dtype=np.int64)
     qi_group[seen.rows] = recoding.qi_group
     return replace(recoding, qi_group=qi_group)

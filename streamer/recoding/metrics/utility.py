@@ -100,7 +100,7 @@ def gcp(microdata: Microdata, recoding: Recoding) -> float | None:
     The same as `ncp` if no row is suppressed. With s of n rows suppressed, ncp = ((n - s) gcp + s) / n.
     """
     total = fsum(recoding.sizes * microdata.space.ncp(recoding.lo, recoding.hi))
-    return _ratio(total, _n_published(recoding) * microdata.space.d)
+    return microdata.space.mean_loss(total, _n_published(recoding))
 
 
 def il(microdata: Microdata, recoding: Recoding) -> float:

@@ -54,7 +54,9 @@ def categorical_attribute(
     own_null = column.null is not None
     if own_null and column.null_as is not None:
         faults.append(f"{place}.null: cannot be combined with null_as; remove one of the two")
-    hierarchy, other = hierarchy_of(place, column.hierarchy, rows, faults, column.other, own_null=own_null)
+    hierarchy, other = hierarchy_of(
+        place, column.hierarchy, rows, faults, column.other, own_null=own_null, published=True
+    )
     if hierarchy is None:
         return None
     unit = column.unit or hierarchy.n_leaves * UNIT_SHARE
@@ -94,21 +96,29 @@ def sensitive_categories(
 
 
 def hierarchy_of(
-    place: str, file: str, rows: Rows | None, faults: list[str], other: str | None = None, *, own_null: bool = False
+    place: str,
+    file: str,
+    rows: Rows | None,
+    faults: list[str],
+    other: str | None = None,
+    *,
+    own_null: bool = False,
+    published: bool = False,
 ) -> tuple[Hierarchy | None, str | None]:
     """The hierarchy of a file's rows, and the leaf of unknown categories; both None if there are faults.
 
-    other: the node that takes unknown categories; own_null: whether nulls have a leaf of their own.
+    other: the node that takes unknown categories; own_null: whether nulls have a leaf of their own; published: whether
+    labels are, of inner nodes too.
     """
     if rows is None:
         return None, None
     rows = [[cell.strip() for cell in row] for row in rows]
     try:
-        tree = Hierarchy.from_rows(rows)
+        tree = Hierarchy.from_rows(rows, published)
         leaf = None if other is None else _leaf_of_others(place, tree, other, rows, faults)
         if own_null and _is_free(f"{place}.null", NULL_LABEL, tree, faults):
             rows.append([NULL_LABEL, *_root(rows)])
-        return Hierarchy.from_rows(rows), leaf
+        return Hierarchy.from_rows(rows, published), leaf
     except ConfigError as error:
         faults.append(f"{place}.hierarchy: {file}: {error}")
     return None, None
@@ -120,6 +130,11 @@ def _leaf_of_others(place: str, tree: Hierarchy, node: str, rows: Rows, faults: 
         return node
     if node not in tree.interval_of:
         faults.append(f"{place}.other: must be a node of the column's hierarchy, such as {tree.labels[0]!r}")
+        return None
+    if tree.is_ambiguous(node):
+        faults.append(
+            f"{place}.other: {node!r} names several nodes of the column's hierarchy; rename one of them there"
+        )
         return None
     if not _is_free(f"{place}.other", OTHER_LABEL, tree, faults):
         return None

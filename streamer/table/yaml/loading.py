@@ -17,8 +17,10 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from errno import EFBIG, EINVAL
 from io import StringIO
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import yaml
@@ -53,7 +55,7 @@ def file_of(path: str | Path) -> Path:
 def read_yaml(path: Path) -> object:
     """The content of a table.yaml, all scalars as text. Raises ConfigError."""
     try:
-        return yaml.load(path.read_text("utf-8-sig"), _TextLoader)
+        return yaml.load(_text_of(path, YAML_CHARS_MAX), _TextLoader)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -63,6 +65,28 @@ def read_yaml(path: Path) -> object:
         raise ConfigError(f"{path}{line}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError:
         raise ConfigError(f"{path}: not valid YAML") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid YAML: lists or mappings are nested too deeply") from None
+
+
+YAML_CHARS_MAX = 10_000_000
+HIERARCHY_CHARS_MAX = 100_000_000
+
+
+def _text_of(path: Path, chars_max: int) -> str:
+    """The text of a regular file. Raises OSError, also if it is something else or too long, and UnicodeDecodeError."""
+    with open(path, encoding="utf-8-sig", opener=_without_waiting) as file:
+        if not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(EINVAL, "it is no regular file (a device, a pipe)")
+        text = file.read(chars_max + 1)
+    if len(text) > chars_max:
+        raise OSError(EFBIG, f"it has more than {chars_max:,} characters")
+    return text
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file, and a pipe without waiting for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class _TextLoader(yaml.BaseLoader):
@@ -315,7 +339,10 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
             faults.append(f"privacy.{name}: needs sensitive values, but no column has `role: sensitive`")
     for column in sensitive if privacy.r is not None else ():
         if column.hierarchy is None:
-            faults.append(f"privacy.r: columns.{column.name} has no hierarchy that says which values are close")
+            faults.append(
+                f"privacy.r: columns.{column.name} has no hierarchy that says which values are close:"
+                " give it one, as every sensitive column needs, or remove r"
+            )
         elif privacy.level >= column.hierarchy.n_levels:
             top = column.hierarchy.n_levels - 1
             faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
@@ -400,11 +427,11 @@ def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> colu
     if file is None:
         return None
     try:
-        text = (folder / file).read_text("utf-8-sig")
+        text = _text_of(folder / file, HIERARCHY_CHARS_MAX)
         delimiter = ";" if ";" in text.partition("\n")[0] else ","
         return list(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except OSError as error:
         faults.append(f"{place}.hierarchy: {file}: cannot be read: {error.strerror}")
-    except (UnicodeDecodeError, csv.Error):
+    except (ValueError, csv.Error):  # no UTF-8, or a name with a null character
         faults.append(f"{place}.hierarchy: {file}: is not a CSV file in UTF-8")
     return None

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from streamer.table.calendar import Span, read_span
 from streamer.table.scalars import CLOCKS, read_decimal
 from streamer.table.schema import ROW_BYTES_MAX, Limits, RebuildRules
+from streamer.table.yaml import K_MAX, K_MIN
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
 """The most digits of a number before and after the point: sums and multiples of such numbers stay exact."""
@@ -224,7 +225,7 @@ class PrivacySettings(_Settings):
     level: how far above the leaf that ancestor stands. null_counts: whether a null counts as one of the `l` values.
     """
 
-    k: int = Field(ge=2, le=1_000_000)
+    k: int = Field(ge=K_MIN, le=K_MAX)
     l: int | None = Field(default=None, ge=2, le=1_000_000)  # noqa: E741 - the field writes it so
     alpha: Number | None = Field(default=None, gt=0, le=1)
     beta: Number | None = Field(default=None, gt=0, le=1)
@@ -237,8 +238,9 @@ class EngineSettings(_Settings):
     """How QI groups are kept current.
 
     recut: whether two merged QI groups are cut in two again if they have 2k rows. shrink: whether a box becomes smaller
-    when rows leave it. repair: the loss (NCP) that local repair has to save for every row that it publishes again; by
-    default its usual price, and off for a form that publishes no boxes, because it has no loss.
+    when rows are deleted; if not, edges that only they held stay published. repair: the loss that local repair has to
+    save for every row that it publishes again, where 1 is the whole domain of one column, however many columns there
+    are; by default its usual price, and off for a form that publishes no boxes, because it has no loss.
     """
 
     recut: bool = True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,12 +15,18 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
+from agents.app import App
 from agents.ingest import BATCH_BYTES_MAX, Ingest, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.incremental.store.redis_lookups import Ownership
+from streamer.kafka.control import News
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
+from worlds.faust_loops import close_loops
 from worlds.http_servers import Endpoint
+from worlds.kafka_in_memory import NoKafka
 from worlds.workers import wait_until
 
 PLACE = TopicPartition("patients.changes", 0)
@@ -74,6 +81,8 @@ class Client:
 
     def assignment(self) -> set[TopicPartition]:
         return {PLACE}
+
+    async def stop(self) -> None: ...
 
     def highwater(self, place: TopicPartition) -> int | None:
         return 12 if place == PLACE else None
@@ -173,12 +182,12 @@ def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch,
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     assert "sasl_oauth_token_provider" not in reader_access()
-    with Endpoint(200, b'{"access_token": "given", "expires_in": 60}') as endpoint:
+    with Endpoint(200, b'{"access_token": "given-to-a-worker", "expires_in": 60}') as endpoint:
         properties = tmp_path / "client.properties"
         properties.write_text(f"sasl.oauthbearer.token.endpoint.url={endpoint.url}")
         monkeypatch.setenv("KAFKA_CONFIG", str(properties))
         monkeypatch.setenv("KAFKA_SASL_MECHANISM", "OAUTHBEARER")
-        assert asyncio.run(reader_access()["sasl_oauth_token_provider"].token()) == "given"
+        assert asyncio.run(reader_access()["sasl_oauth_token_provider"].token()) == "given-to-a-worker"
 
 
 class SilentConsumer:
@@ -230,3 +239,127 @@ def test_a_worker_whose_shards_are_given_out_anew_has_not_got_them_yet(ingest: I
     assert ingest.joined
     loop.run_until_complete(ingest.on_partitions_revoked([]))
     assert not ingest.joined
+
+
+# -- refused shards -----------------------------------------------------------------------------------------------
+
+
+class Redis:
+    """What Redis knows of shards beside their tables; refuses: the numbers of shards that cannot be taken over."""
+
+    def __init__(self, *refuses: int) -> None:
+        self.refuses = set(refuses)
+        self.tries: list[int] = []
+        self.said: dict[int, str] = {}
+
+    def lookups(self, _client: object, _table: str, number: int) -> Any:
+        def check_begun(_name: str) -> None:
+            self.tries.append(number)
+            if number in self.refuses:
+                raise ShardRefused("its secret is lost")
+
+        return SimpleNamespace(
+            check_begun=check_begun,
+            report_owner=lambda _owner: float(bool(self.said.pop(number, ""))),
+            report_refusal=lambda _owner, reason: self.said.update({number: reason}),
+            meta=lambda: None,
+            sizes=lambda: number in self.refuses,
+            custody=Ownership,
+        )
+
+
+async def told(redis: Redis, story: Callable[[Ingest, Client], Awaitable[None]]) -> None:
+    """A worker with two shards, whose story is told until it has ended."""
+    client = Client()
+    app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
+    app.flow_control.resume()
+    ingest = Ingest(SETTINGS, app, reader(client))
+    ingest.on_partitions_assigned([PLACE, OTHER])
+    try:
+        await story(ingest, client)
+    finally:
+        await ingest.on_stop()
+        close_loops()
+
+
+async def until(reached: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if reached():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it was waited for ten seconds")
+
+
+@pytest.fixture
+def without_servers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis], None]:
+    """Has workers find this Redis, and an empty Kafka; they wait for nothing long."""
+    for name in ("ASKED_AGAIN_SECONDS", "REFUSED_LOOK_SECONDS"):
+        monkeypatch.setattr(f"agents.ingest.{name}", 0.01)
+    server = MemoryServer()
+    monkeypatch.setattr("agents.ingest.RedisStore", lambda _client, name, number: MemoryStore(server, name, number))
+    monkeypatch.setattr("agents.ingest.KafkaInput", lambda *_: NoKafka())
+    monkeypatch.setattr("agents.ingest.KafkaOutlet", lambda *_: NoKafka())
+    monkeypatch.setattr("agents.ingest.ControlReader", lambda *_: NoNews())
+    return lambda redis: monkeypatch.setattr("agents.ingest.RedisLookups", redis.lookups)
+
+
+class NoNews:
+    """A control topic without a record."""
+
+    busy = False
+
+    def since(self, _shard: int, offset: int) -> Future[News]:
+        answer: Future[News] = Future()
+        answer.set_result(News((), offset))
+        return answer
+
+    def close(self) -> None: ...
+
+
+def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_changed(
+    without_servers: Callable[[Redis], None],
+) -> None:
+    """Before: the worker ended, and its healthy shards with it."""
+    redis = Redis(0)
+    without_servers(redis)
+
+    async def story(ingest: Ingest, client: Client) -> None:
+        refused, healthy = ingest.held
+        await until(lambda: refused.refused and healthy.taken_over)
+        assert (ingest.failure, redis.said) == (None, {0: "its secret is lost"})
+        assert redis.tries.count(0) == 2  # asked once more, to be sure
+        assert [call for call, place in client.calls if place == PLACE][-1] == "pause"
+        assert not refused.taken_over
+        redis.refuses.clear()
+        await until(lambda: refused.taken_over and not refused.refused)
+        assert [call for call, place in client.calls if place == PLACE][-1] == "resume"
+        assert redis.said == {}
+
+    asyncio.run(told(redis, story))
+
+
+def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason(
+    without_servers: Callable[[Redis], None],
+) -> None:
+    redis = Redis(0, 1)
+    without_servers(redis)
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        await until(lambda: ingest.failure)
+        assert str(ingest.failure) == "its secret is lost"
+        assert redis.said == {0: "its secret is lost", 1: "its secret is lost"}
+
+    asyncio.run(told(redis, story))
+
+
+def test_what_was_wrong_for_a_moment_only_refuses_no_shard(without_servers: Callable[[Redis], None]) -> None:
+    redis = Redis(0)
+    without_servers(redis)
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        await until(lambda: redis.tries.count(0) == 1)
+        redis.refuses.clear()
+        await until(lambda: all(shard.taken_over for shard in ingest.held))
+        assert redis.said == {}
+
+    asyncio.run(told(redis, story))

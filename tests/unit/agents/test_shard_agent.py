@@ -27,6 +27,7 @@ from streamer.kafka.control import Asked, News
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
+from worlds.faust_loops import alive, close_loops
 from worlds.kafka_in_memory import NOT_JSON, AskedKafka, NoKafka, SlowBroker
 from worlds.workers import wait_until
 
@@ -77,18 +78,6 @@ async def started(shard: HeldShard) -> AsyncIterator[HeldShard]:
         shard.close()
         await shard.stop(app)
         close_loops()
-
-
-def alive(kind: type[Any]) -> list[Any]:
-    """All objects of a class. `isinstance` would ask a weak proxy for the class of what it stood for, and raise."""
-    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
-
-
-def close_loops() -> None:
-    """Closes the loop that Faust makes for a consumer of its own, which is never started."""
-    for loop in alive(asyncio.AbstractEventLoop):
-        if not loop.is_running() and not loop.is_closed():
-            loop.close()
 
 
 def a_patient(offset: int) -> Message:
@@ -287,12 +276,12 @@ def test_shards_that_commit_at_the_same_time_share_one_question() -> None:
                 assert await asyncio.to_thread(kafka.asked.wait, 10)
                 if len(steps) == 1:
                     assert await asyncio.to_thread(broker.begun.acquire, True, 10)
-            assert not any(step.done() or kafka.published for step, kafka in zip(steps, kafkas, strict=True))
+            assert not any(step.done() or kafka.has_published for step, kafka in zip(steps, kafkas, strict=True))
             broker.answers(3)
             await asyncio.gather(*steps)
 
     run(story)
-    assert all(kafka.published for kafka in kafkas)
+    assert all(kafka.has_published for kafka in kafkas)
     assert broker.put == 2
 
 
@@ -310,4 +299,4 @@ def test_what_was_read_from_recreated_topics_is_neither_committed_nor_published(
 
     run(story)
     assert shard.meta.next == 0
-    assert not kafka.published
+    assert not kafka.has_published

@@ -8,7 +8,7 @@ from time import monotonic, time
 from agents.shard_metrics import ShardMetrics
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.steps import StepReport
-from streamer.incremental.store.base import DONE, REFUSED, REMEMBERED, STOPPED, Progress, Rebuild
+from streamer.incremental.store.base import DONE, REFUSED, STOPPED, Progress, Rebuild
 
 
 def test_steps_add_up_and_their_faults_are_not_kept() -> None:
@@ -64,12 +64,5 @@ def test_a_shard_is_held_since_it_was_taken_over_first_and_not_since_the_last_er
 def test_rebuilds_are_counted_by_how_they_ended_and_answers_are_none() -> None:
     metrics = ShardMetrics()
     for state in (DONE, DONE, STOPPED, REFUSED):
-        metrics.rebuilt(Progress(Rebuild(f"{len(metrics.rows_rebuilt)}", "ordered", 1, 1), 1, state=state), rows=7)
+        metrics.rebuilt(Progress(Rebuild("r1", "ordered", 1, 1), 1, state=state))
     assert metrics.rebuilds == {DONE: 2, STOPPED: 1}
-
-
-def test_as_many_rebuilds_are_known_by_their_rows_as_a_shard_remembers() -> None:
-    metrics = ShardMetrics()
-    for number in range(20):
-        metrics.rebuilt(Progress(Rebuild(f"{number}", "ordered", 1, 1), 1, state=DONE), rows=number)
-    assert list(metrics.rows_rebuilt.values()) == list(range(20 - REMEMBERED, 20))

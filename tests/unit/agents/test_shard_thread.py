@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from agents import shard_thread
 from agents.shard_thread import EXIT_HUNG, ComputeLock, Cpu, ShardThread, Unexpected
 from streamer.errors import Conflict
 from worlds.checkout import ROOT
@@ -74,6 +75,39 @@ def test_a_call_that_hangs_ends_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", hangs], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == EXIT_HUNG
     assert "shard 7 of people: a call did not end within 0 s" in done.stderr
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Why the process would have ended."""
+    ends: list[str] = []
+    monkeypatch.setattr(shard_thread, "end_process", lambda code, why: ends.append(why))
+    return ends
+
+
+def test_no_limit_counts_while_the_core_is_not_compiled(ends: list[str]) -> None:
+    """Before: where a machine was slow, a batch that ran uncompiled for five minutes ended the worker."""
+    its = ShardThread(7, "shard 7 of people", ComputeLock(threading.Lock()), lambda: False)
+    asyncio.run(its.run(lambda: time.sleep(0.7), 0.2))
+    assert ends == []
+
+
+def test_a_call_that_hangs_has_its_whole_limit_once_the_core_is_compiled(ends: list[str]) -> None:
+    compiled, goes_on = threading.Event(), threading.Event()
+    its = ShardThread(7, "shard 7 of people", ComputeLock(threading.Lock()), compiled.is_set)
+    began = time.monotonic()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.5, compiled.set)
+        await its.run(lambda: goes_on.wait(30), 0.4)
+
+    with pytest.raises(Unexpected, match="TimeoutError"):
+        asyncio.run(story())
+    assert time.monotonic() - began >= 0.5
+    assert ends == ["shard 7 of people: a call did not end within 0 s"]
+    assert its.busy_seconds > 0
+    goes_on.set()
 
 
 def test_a_thread_is_busy_with_a_call_that_its_caller_has_abandoned() -> None:

@@ -149,10 +149,28 @@ def test_a_usage_error_ends_with_code_2(words: list[str]) -> None:
     assert "Usage: streamer" in result.stderr
 
 
-def test_every_command_is_listed_in_one_whole_line() -> None:
-    lines = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in lines] == sorted(COMMANDS)
-    assert all(line.endswith(".") and not line.endswith("..") for line in lines)
+LINE_MAX = 45
+
+
+def test_commands_are_listed_by_what_they_are_for_each_in_one_short_line() -> None:
+    said = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout
+    listed = said.partition("Whole tables:\n")[2].splitlines()
+    headings = [line for line in listed if line.endswith(":")]
+    assert headings == ["Set up a live table:", "Run it:", "Look at it:", "Remedy:"]
+    lines = [line for line in listed if line and line not in headings]
+    assert [line.split()[0] for line in lines] == list(COMMANDS)
+    for line in lines:
+        help_ = line[len("  end-snapshot  ") :]
+        assert line[len("  end-snapshot") : len("  end-snapshot  ")] == "  ", "the second column begins in one line"
+        assert help_.endswith(".")
+        assert len(help_) <= LINE_MAX
+
+
+@pytest.mark.parametrize("command", ["topics", "connect", "dead-letters"])
+def test_commands_below_a_command_are_listed_whole(command: str) -> None:
+    lines = streamer(command, "--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert lines
+    assert not [line for line in lines if not line.endswith(".") or line.endswith("...")]
 
 
 def test_a_command_whose_libraries_are_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from time import sleep
 
@@ -57,6 +58,7 @@ def test_what_is_no_address_is_refused_and_not_repeated(wrong: str) -> None:
         (failed("NOT_LEADER_FOR_PARTITION"), ServerUnreachable, "refuses the request: NOT_LEADER_FOR_PARTITION"),
         (failed("_TRANSPORT"), ServerUnreachable, "does it want TLS"),
         (failed("_TIMED_OUT"), ServerUnreachable, "does not answer"),
+        (failed("_UNKNOWN_PARTITION"), ServerUnreachable, "does not answer"),
     ],
 )
 def test_the_clients_errors_come_out_in_our_words_and_without_theirs(
@@ -86,10 +88,9 @@ def meant(error: KafkaError) -> StreamerError:
         ("MSG_SIZE_TOO_LARGE", ShardRefused, "max.message.bytes"),
         ("INVALID_TRANSACTION_TIMEOUT", ShardRefused, "transaction.max.timeout.ms"),
         ("UNKNOWN_TOPIC_OR_PART", ShardRefused, "streamer topics check"),
-        ("_UNKNOWN_PARTITION", ShardRefused, "streamer topics check"),
         ("_FENCED", Fenced, "Kafka has shut this producer out"),
         ("INVALID_PRODUCER_EPOCH", Fenced, "Kafka has shut this producer out"),
-        ("_TIMED_OUT", ServerUnreachable, "answers _TIMED_OUT"),
+        ("_TIMED_OUT", ServerUnreachable, "does not answer (_TIMED_OUT)"),
         ("NOT_ENOUGH_REPLICAS", ServerUnreachable, "answers NOT_ENOUGH_REPLICAS"),
         ("COORDINATOR_NOT_AVAILABLE", ServerUnreachable, "answers COORDINATOR_NOT_AVAILABLE"),
     ],
@@ -99,6 +100,14 @@ def test_what_no_repetition_changes_is_told_from_an_outage(name: str, kind: type
     assert type(error) is kind
     assert says in str(error)
     assert "shard 2 of patients: publishing" in str(error)
+
+
+def test_no_error_of_the_client_itself_refuses_a_shard_for_good() -> None:
+    """Before: after an outage the client knew no partition, and the shard was refused as if Kafka had said so."""
+    own = [name for name in dir(KafkaError) if re.fullmatch("_[A-Z][A-Z_]*", name)]
+    kinds = {name: type(meant(KafkaError(getattr(KafkaError, name)))) for name in own}
+    assert len(own) > 40
+    assert {name for name, kind in kinds.items() if kind is not ServerUnreachable} == {"_FENCED"}
 
 
 def test_a_producer_that_is_not_allowed_is_not_called_shut_out_though_its_error_is_fatal() -> None:

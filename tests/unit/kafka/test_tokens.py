@@ -21,10 +21,10 @@ def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
         yield endpoint
 
 
-@pytest.mark.parametrize("endpoint", [(200, b'{"access_token": "canary-token", "expires_in": 60}')], indirect=True)
+@pytest.mark.parametrize("endpoint", [(200, b'{"access_token": "canary-token-0001", "expires_in": 60}')], indirect=True)
 def test_a_token_is_asked_for_by_the_clients_credentials(endpoint: Endpoint) -> None:
     token = fetch_token(TokenEndpoint(endpoint.url, "me", CANARY, "kafka"))
-    assert (token.text, token.seconds) == ("canary-token", 60.0)
+    assert (token.text, token.seconds) == ("canary-token-0001", 60.0)
     assert "canary" not in repr(token)
     ((authorization, body),) = endpoint.asked
     assert b64decode(authorization.removeprefix("Basic ")) == b"me:canary%3A7Q"
@@ -39,6 +39,9 @@ def test_a_token_is_asked_for_by_the_clients_credentials(endpoint: Endpoint) -> 
         ((200, b"canary"), ConfigError, "holds no access_token"),
         ((200, b'{"error": "canary"}'), ConfigError, "holds no access_token"),
         ((200, b'["canary"]'), ConfigError, "holds no access_token"),
+        ((200, b'{"access_token": null, "detail": "canary"}'), ConfigError, "holds no access_token"),
+        ((200, b'{"access_token": "x", "detail": "canary"}'), ConfigError, "no bearer token of 16 characters or more"),
+        ((200, b'{"access_token": "canary canary canary"}'), ConfigError, "no bearer token of 16 characters or more"),
     ],
     indirect=["endpoint"],
 )

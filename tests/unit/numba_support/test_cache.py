@@ -117,6 +117,32 @@ def test_a_folder_that_is_named_is_used_and_packages_share_it_without_loss(
     assert Path(theirs).is_dir()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+@pytest.mark.parametrize("above", [0, 1, 2], ids=["of the machine", "of the state", "of the package"])
+def test_a_folder_that_others_can_write_to_is_not_used(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: int, mode: int
+) -> None:
+    """Others could put a program there: machine code is run as it is found."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared"))
+    kept = Path(folder_for(package))
+    assert [one.stat().st_mode & 0o777 for one in (kept, *kept.parents[:2])] == [0o700] * 3
+    (kept, *kept.parents)[above].chmod(mode)
+    assert folder_for(package) == ""
+
+
+def test_a_folder_of_another_user_or_a_link_to_one_is_not_used(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared"))
+    kept = Path(folder_for(package))
+    with monkeypatch.context() as others:
+        others.setattr("os.geteuid", lambda: kept.stat().st_uid + 1)
+        assert folder_for(package) == ""
+    kept.rename(tmp_path / "elsewhere")
+    kept.symlink_to(tmp_path / "elsewhere")
+    assert folder_for(package) == ""
+
+
 @pytest.mark.parametrize("names", ["constants", "other, constants", "(\n    constants,\n)"])
 def test_a_module_that_is_imported_by_its_name_counts_its_constants_are_compiled_in(package: Path, names: str) -> None:
     (package / "inner" / "callee.py").write_text(

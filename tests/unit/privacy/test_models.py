@@ -173,7 +173,7 @@ def test_a_null_does_not_make_a_group_diverse_unless_it_is_to_count() -> None:
 
 def test_what_a_null_lacks_is_said_without_counting_it() -> None:
     names = {WITHOUT_NULL: "values"}
-    assert distinct_l(WITHOUT_NULL, 2).shortfall(FLU_FLU_NONE, names) == "1 distinct values are fewer than 2"
+    assert distinct_l(WITHOUT_NULL, 2).shortfall(FLU_FLU_NONE, names) == "1 distinct value is fewer than 2"
 
 
 def test_nulls_have_a_share_like_any_value_and_are_among_the_rows() -> None:
@@ -191,7 +191,7 @@ def test_with_at_most_a_share_of_nulls_no_value_has_more_than_that_bound_of_the_
 
 # -- why a group does not hold ----------------------------------------------------------------------------------------
 
-NAMED = {INDIVIDUAL: "people", VALUES: "illnesses", ANCESTORS: "organs", WITHOUT_NULL: "known illnesses"}
+NAMED = {INDIVIDUAL: "individuals", VALUES: "values of mind", ANCESTORS: "organs", WITHOUT_NULL: "values"}
 
 
 @every_model
@@ -205,9 +205,10 @@ def test_the_reason_is_the_first_constraint_that_fails_with_its_figures() -> Non
     model = k_l(3, VALUES, 2) & r_k(3, ANCESTORS, Fraction(1, 2))
     alike, three_alike = [[0, 0, 0]] * 3, [[0, 0, 0], [1, 1, 0], [2, 2, 0]]
     assert model.shortfall(np.array(alike[:2]), NAMED) == "2 rows are fewer than k = 3"
-    assert model.shortfall(np.array(alike), NAMED) == "1 distinct people are fewer than 3"
+    assert model.shortfall(np.array(alike), NAMED) == "1 distinct individual is fewer than 3"
     assert (
-        model.shortfall(np.array([[0, 1, 0], [1, 1, 0], [2, 1, 1]]), NAMED) == "1 distinct illnesses are fewer than 2"
+        model.shortfall(np.array([[0, 1, 0], [1, 1, 0], [2, 1, 1]]), NAMED)
+        == "1 distinct value of mind is fewer than 2"
     )
     assert model.shortfall(np.array(three_alike), NAMED) == (
         "one of the organs has 3 of 3 rows (1.000); the largest share allowed is 0.5"

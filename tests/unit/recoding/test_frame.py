@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,12 @@ from streamer.recoding.frame import anonymize, checked_options
 from streamer.recoding.metrics.measures import WHAT
 from streamer.table.attributes import NumericAttribute
 from streamer.table.files import read_rows, write_rows
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.published.rows import published_columns
 from streamer.table.schema import KeptColumn, Table
+from streamer.table.source_texts import cell_text
 from streamer.table.yaml.loading import load_table
-from worlds.checkout import PATIENTS
+from worlds.checkout import PATIENTS, ROOT
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
 PEOPLE = Table("people", ("id",), (AGE,), (KeptColumn("problem", sensitive=True),), k=2)
@@ -56,6 +61,66 @@ def test_the_result_is_typed_has_a_fresh_index_and_its_measures() -> None:
     assert published.index.equals(pd.RangeIndex(len(frame)))
     assert list(published.attrs["measures"]) == list(WHAT)
     assert published.groupby("qi_group").size().min() == published.attrs["measures"]["k"] >= 5
+
+
+def types_in_the_docs() -> Iterator[tuple[str, str, str]]:
+    """Type, value and text of every type in the table of docs/how-to/whole-tables.md."""
+    page = (ROOT / "docs/how-to/whole-tables.md").read_text("utf-8").partition("## Types of a DataFrame")[2]
+    for types, value, text in re.findall(r"^\| (`.+) \| (.+) \| (.+) \|$", page.partition("## ")[0], re.MULTILINE):
+        for one in re.findall("`([^`]+)`", types):
+            yield one, value.strip("`"), text.strip("`")
+
+
+def arrow(name: str, *of: object) -> pd.ArrowDtype:
+    """A type of Arrow by its name."""
+    return pd.ArrowDtype(getattr(pytest.importorskip("pyarrow"), name)(*of))
+
+
+NAMELESS = {  # a column of a type that pandas does not make of its name
+    "Decimal": lambda value: [Decimal(value)],
+    "datetime.date": lambda value: [date.fromisoformat(value)],
+    "boolean": lambda value: pd.array([value == "True"], dtype="boolean"),
+    "period[D]": lambda value: [pd.Period(value, "D")],
+    "bytes": lambda value: [value.encode()],
+    "list": lambda value: [[value]],
+    "decimal128(5, 2)[pyarrow]": lambda value: pd.Series([Decimal(value)]).astype(arrow("decimal128", 5, 2)),
+    "list<item: string>[pyarrow]": lambda value: pd.Series(
+        [[value]], dtype=arrow("list_", arrow("string").pyarrow_dtype)
+    ),
+    "category of float32": lambda value: pd.Series([value]).astype("float32").astype("category"),
+    "Sparse[float32]": lambda value: pd.Series([value]).astype("float32").astype(pd.SparseDtype("float32")),
+}
+
+
+@pytest.mark.parametrize(("kind", "value", "text"), list(types_in_the_docs()))
+def test_a_type_of_a_frame_is_read_as_the_docs_say(kind: str, value: str, text: str) -> None:
+    make = NAMELESS.get(kind, lambda value: pd.Series([value]).astype(kind))  # type: ignore[call-overload]
+    one = make(value)  # type: ignore[no-untyped-call]
+    cells = pd.concat([pd.Series(one)] * 4, ignore_index=True)
+    if text == "refused":
+        with pytest.raises(ConfigError, match="'problem'"):
+            anonymize(people(problem=cells), PEOPLE)
+        return
+    published = anonymize(people(problem=cells), PEOPLE)["problem"].tolist()
+    assert [cell_text(one) for one in published] == [text] * 4
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "halffloat[pyarrow]", "float[pyarrow]"])
+def test_a_short_float_is_a_multiple_of_the_step_that_its_text_is(kind: str) -> None:
+    tenths = NumericAttribute("age", (Decimal(0), Decimal(1)), Decimal("0.1"), Decimal("0.1"), Decimal("0.2"))
+    table = replace(PEOPLE, attributes=(replace(tenths, integer=False),))
+    ages = pd.Series(["0.1", "0.3", "0.1", "0.7"]).astype(kind)  # type: ignore[call-overload]
+    assert sorted(anonymize(people(age=ages), table)["age_lo"]) == [0.1, 0.1, 0.3, 0.3]
+
+
+def test_holes_of_a_short_float_are_nulls_and_its_categories_are_those_of_the_hierarchy() -> None:
+    floats = pd.Series([0.1, None, 0.1, 0.1], dtype="Float32")
+    assert anonymize(people(problem=floats), PEOPLE)["problem"].isna().sum() == 1
+    doses = KeptColumn("problem", sensitive=True, type="text", hierarchy=Hierarchy.from_rows([["0.1"], ["rest"]]))
+    published = anonymize(
+        people(problem=np.full(4, 0.1, np.float32)), replace(PEOPLE, kept=(replace(doses, other="rest"),))
+    )
+    assert (published["problem"].tolist(), published.attrs["unlisted"]) == (["0.1"] * 4, {})
 
 
 @pytest.mark.parametrize(
@@ -132,6 +197,9 @@ def test_every_algorithm_can_be_chosen(name: str) -> None:
     ("options", "said"),
     [
         ({"k": 1}, "k must be at least 2"),
+        ({"k": 1_000_001}, "k must be at least 2 and at most 1,000,000"),
+        ({"suppression": Decimal("sNaN")}, "suppression must be a share"),
+        ({"suppression": 10**400}, "suppression must be a share"),
         ({"k": 5}, "4 rows are fewer than k = 5"),
         ({"algorithm": "magic"}, "there is no algorithm 'magic'"),
         ({"suppression": 1.0}, "suppression must be a share"),
@@ -144,6 +212,37 @@ def test_every_algorithm_can_be_chosen(name: str) -> None:
 def test_what_cannot_be_done_is_refused_with_a_sentence(options: dict[str, Any], said: str) -> None:
     with pytest.raises(StreamerError, match=said):
         anonymize(people(), PEOPLE, **options)
+
+
+def test_a_share_may_be_a_decimal() -> None:
+    ages = {"age": [1, 2, 3, 4, 5, 6, 7, 8, 9, 99], "id": range(10), "problem": list("aaaaaaaaaa")}
+    published = anonymize(pd.DataFrame(ages), PEOPLE, algorithm="ola", suppression=Decimal(".1"))
+    assert published.attrs["measures"]["suppressed"] == 1
+
+
+def test_half_a_character_is_refused_in_any_column_that_is_read() -> None:
+    for column in ("id", "age", "problem"):
+        halves = pd.Series(["1", "2", "\ud800", "4"], dtype=object)
+        with pytest.raises(ConfigError, match=rf"^data row 3: column '{column}': not a text: .*; mend it"):
+            anonymize(people(**{column: halves}), PEOPLE)
+
+
+def test_what_cannot_be_compared_is_refused_by_its_column() -> None:
+    for cells in ([Decimal("sNaN")] * 4, [[1]] * 4):
+        with pytest.raises(ConfigError, match=r"^column 'problem' holds a value that is neither .*; convert it, or"):
+            anonymize(people(problem=pd.Series(cells, dtype=object)), PEOPLE)
+
+
+def test_a_float_beside_the_step_is_refused_with_what_to_do() -> None:
+    tenths = NumericAttribute("age", (Decimal(0), Decimal(1)), Decimal("0.1"), Decimal("0.1"), Decimal("0.2"))
+    table = replace(PEOPLE, attributes=(replace(tenths, integer=False),))
+    with pytest.raises(ConfigError, match=r"column 'age': not a multiple of the step of .*; round it in the source"):
+        anonymize(people(age=[0.1 + 0.2] * 4), table)
+
+
+def test_a_tiny_number_is_published_as_short_as_it_was_given() -> None:
+    tiny = people(problem=[1e-300, Decimal("1.50E-299"), Decimal("-1e-31"), 1e-30])
+    assert sorted(anonymize(tiny, PEOPLE)["problem"], key=Decimal) == ["-1e-31", "1e-300", "1.5e-299", f"0.{1:030}"]
 
 
 def test_data_that_does_not_fit_is_refused_without_its_values() -> None:

@@ -142,7 +142,7 @@ def people(monkeypatch: pytest.MonkeyPatch) -> TableInMemory:
     found = TableInMemory()
     monkeypatch.setattr(module, "open_consumer", found.open_consumer)
     monkeypatch.setattr(module, "open_admin", found.open_admin)
-    monkeypatch.setattr(module, "connect", lambda url: found.redis)
+    monkeypatch.setattr(module, "connect_now", lambda url: found.redis)
     monkeypatch.setattr(module, "topic_ids", lambda admin, table_name: found.topic_ids)
     monkeypatch.setattr(module, "GROUP_AGAIN_SECONDS", 0.0)
     return found

@@ -5,10 +5,12 @@ From outside, as `streamer status` sees it; from inside, as a worker's /health d
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamer.incremental import remedies
 from streamer.incremental.events.changes import Counts
@@ -34,11 +36,13 @@ from streamer.status.verdict import (
     STANDSTILL_SECONDS_MAX,
     STILL_OUTSIDE_SECONDS_MAX,
     Verdict,
+    if_redis_is_lost,
     judge_shard,
     judge_table,
     not_ready,
     worker_problems,
 )
+from worlds.small_tables import as_of_version
 from worlds.status_facts import ALICE, BOB, BY_ALICE, META, NOW, TABLE, WELL, shard, worker
 from worlds.status_facts import NOW as WORKER_NOW
 
@@ -106,6 +110,24 @@ def test_a_refusal_by_another_worker_than_the_one_that_goes_on_is_a_warning() ->
     assert verdict.warnings == [
         "shard 0: refused by bob:2 5 s ago: table.yaml has changed (alice:1 holds it and goes on)"
     ]
+
+
+@pytest.mark.parametrize(("taken_at", "committed_at"), [(int(NOW) - 100, 1), (1, int(NOW) - 100)])
+def test_a_refusal_that_is_past_is_not_told_as_if_it_stood(taken_at: int, committed_at: int) -> None:
+    """Before: an outage that was over stayed a problem, though the shard had gone on."""
+    refusal = Refusal("a topic is missing", ALICE, int(NOW) - 180)
+    assert judged(shard(custody=Ownership(ALICE, taken_at, committed_at, refusal))) == Verdict()
+
+
+def test_a_shard_that_its_own_worker_refused_is_told_once_and_is_not_healthy() -> None:
+    """Its worker serves its other shards."""
+    refused = replace(WELL, taken_over=False, refused="its secret is lost")
+    by_redis = {0: Ownership(refusal=Refusal("its secret is lost", "alice:1", int(WORKER_NOW)))}
+    (said,) = worker_problems(replace(worker(refused, replace(WELL, shard=1)), refused=by_redis))
+    assert re.fullmatch(r"shard 0: refused by .*, which tries it again .*: its secret is lost", said)
+    assert not_ready(worker(refused)) == ["shard 0: is refused"]
+    outside = shard(custody=Ownership(ALICE, 1, 1, Refusal("its secret is lost", ALICE, int(NOW))))
+    assert the_problem(replace(outside, held=refused)).endswith("its secret is lost")
 
 
 def test_what_the_command_finds_by_itself_and_a_worker_said_too_is_told_once() -> None:
@@ -240,8 +262,38 @@ def test_what_the_next_worker_mends_is_a_warning() -> None:
 def test_a_redis_that_lost_commits_or_everything_is_a_problem() -> None:
     ahead = Position.of(replace(META, commit=9, next=200))
     assert "has lost commits" in the_problem(shard(position=ahead, input_state=InputState({}, 2, 0, 300, True)))
-    nothing = the_problem(shard(None, before=None, position=ahead, sizes=Sizes(0, 0, 0, 0)))
-    assert nothing.startswith("shard 0: published up to 200, but Redis holds nothing; restore it from any former copy")
+    lost = shard(None, before=None, position=ahead, sizes=Sizes(0, 0, 0, 0))
+    said = "shard 0: published up to 200, but Redis holds nothing; "
+    read_again = "the next worker reads the input again from its start, and publishes nothing on the way"
+    assert the_problem(lost) == said + read_again
+    assert the_problem(reading(lost, control_end=0)).startswith(f"{said}restore it from any former copy: else")
+    assert "a copy that had reached offset 40, where the input begins now" in the_problem(reading(lost, earliest=40))
+
+
+def reading(facts: ShardFacts, **more: Any) -> ShardFacts:
+    """The same shard, where Kafka shows something else of its topics."""
+    return replace(facts, kafka=replace(facts.kafka, input_state=replace(facts.kafka.input_state, **more)))
+
+
+def test_what_a_loss_of_redis_would_cost_today_is_said_beforehand() -> None:
+    def told(*shards: ShardFacts) -> str:
+        return if_redis_is_lost(TABLE, seen(shards=shards)).told()
+
+    well, other = shard(), shard(replace(META, next=44_900))
+    assert told(well, other) == "if Redis is lost: 45,000 messages are read again from offset 0, about 9 s at 5,000/s"
+    reload = "if Redis is lost, without a copy: the table has to be reloaded, as "
+    assert told(well, shard(replace(META, outside=3))).startswith(f"{reload}commit 3 of shard 0 (a load, a rebuild")
+    assert told(well, reading(well, earliest=40)) == f"{reload}the input of shard 0 begins at offset 40"
+    assert told(reading(well, control_end=0)) == f"{reload}patients.control does not have the secret of shard 0"
+    never = shard(None, before=None)
+    assert told(reading(never, earliest=40, control_end=0)).startswith("if Redis is lost: 0 messages")
+
+
+def test_a_secret_that_is_in_redis_alone_is_a_warning_that_names_its_cheap_remedy() -> None:
+    lacking = reading(shard(), control_end=0)
+    (warning,) = judge_table(TABLE, seen(shards=[lacking])).warnings
+    assert warning.startswith("the secret of shard 0 is in Redis alone, and would be lost with it: start the workers")
+    assert judge_table(TABLE, seen(shards=[reading(lacking, earliest=40)])).warnings == []
 
 
 def test_a_redis_that_lost_what_did_not_come_from_the_input_needs_a_copy_that_has_it_or_the_source() -> None:
@@ -489,3 +541,22 @@ def test_one_sentence_says_from_either_side_that_redis_is_full() -> None:
     inside = worker_problems(worker(servers=(ServerFacts("Redis", 0.0, full=True),)))
     outside = judge_table(TABLE, seen(redis_now=RedisNow(NOW, full=True))).problems
     assert inside == outside != []
+
+
+# -- another version of the engine ------------------------------------------------------------------------------------
+
+
+def test_groups_that_an_older_engine_kept_are_a_warning_that_says_who_adopts_them() -> None:
+    former = replace(META, fingerprint=as_of_version("1", TABLE).fingerprint)
+    verdict = judged(shard(former, before=former))
+    assert verdict.problems == []
+    (said,) = verdict.warnings
+    assert said.startswith("shard 0: its QI groups were kept by engine version 1; the next worker of this version, ")
+    assert said.endswith(", adopts them")
+
+
+def test_what_another_engine_published_and_redis_lost_is_that_versions_to_read_again() -> None:
+    position = structs.replace(Position.of(META), engine="1")
+    problem = the_problem(shard(None, before=None, position=position))
+    assert "restore it from any former copy, and start workers of engine version 1, which decided what" in problem
+    assert remedies.reload(TABLE.name) in problem

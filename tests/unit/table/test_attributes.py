@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from streamer.errors import ConfigError
 from streamer.table.attributes import NumericAttribute
 from streamer.table.hierarchy import DoublingLevels, Hierarchy
-from streamer.table.space import FINENESS
+from streamer.table.scalars import DATE, LOCAL_TIMESTAMP
+from streamer.table.space import FINENESS, Space
+from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 D = Decimal
@@ -29,6 +32,16 @@ def test_a_decimal_without_a_step_has_places_within_its_cells_and_is_published_b
     assert BMI.interval(0, 0) == (10, 11)
     assert BMI.interval(0, 1) == (10, 12)
     assert BMI.interval(2, 2) == (12, D("12.5"))
+
+
+def test_a_month_is_one_of_twelve_for_dates_as_for_timestamps() -> None:
+    """In NCP, too: January costs what February costs, and neither 31 days."""
+    for clock, last in ((DATE, "2020-12-31"), (LOCAL_TIMESTAMP, "2021-01-01")):
+        space = Space([temporal("born", "2020-01-01", last, "1 month", clock).axis])
+        of_months = [float(space.ncp(np.array([1]), np.array([1 + more]))) for more in (0, 2, 10)]
+        assert of_months == pytest.approx([1 / 12, 3 / 12, 11 / 12], rel=1e-6)
+    days = Space([temporal("born", "2020-01-01", "2020-12-31", "1 day").axis])
+    assert float(days.ncp(np.array([0]), np.array([30]))) == pytest.approx(30 / 365)
 
 
 def test_lengths_of_the_geometry_are_codes_and_leaves() -> None:

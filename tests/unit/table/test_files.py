@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from stat import S_IMODE
 
@@ -193,6 +194,27 @@ def test_a_table_is_written_as_pandas_writes_texts(rows: int) -> None:
         frame[columns].fillna("").to_csv(expected, index=False)
         write_rows(frame[columns], written)
         assert written.getvalue() == expected.getvalue()
+
+
+FORMULAS = ("=1+1", "@SUM(A1)", "+49 30", "-5..-1", "\t=1", "-A1")
+NO_FORMULAS = ("-5", "+3,5", "-", "a=b", "'=1", "", "5")
+
+
+@pytest.mark.parametrize(("formulas", "begins"), [("escape", "'"), ("keep", "")])
+def test_a_spreadsheet_runs_no_text_of_a_table_unless_it_is_kept(formulas: str, begins: str) -> None:
+    texts = [*FORMULAS, *NO_FORMULAS]
+    frame = pd.DataFrame({"note": texts, "n": [-5] * len(texts), "d": [Decimal(-5)] * len(texts)}, dtype=object)
+    write_rows(frame.astype({"n": "int64"}), written := io.StringIO(newline=""), formulas)
+    lines = list(csv.reader(io.StringIO(written.getvalue(), newline="")))[1:]
+    assert [note for note, _, _ in lines] == [*(begins + text for text in FORMULAS), *NO_FORMULAS]
+    assert {(n, d) for _, n, d in lines} == {("-5", "-5")}
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_is_refused_by_its_column_and_not_repeated(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"column 'note': .* `--formulas keep`") as refused:
+        write_rows(pd.DataFrame({"note": ["fine", text]}), io.StringIO(), "refuse")
+    assert text not in str(refused.value)
 
 
 def test_a_private_index_is_for_its_owner_alone(tmp_path: Path) -> None:

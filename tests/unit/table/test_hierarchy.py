@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -130,19 +131,60 @@ def test_a_tree_of_one_leaf_has_one_node() -> None:
     assert (tree.n_nodes, tree.label(0, 0)) == (1, "only")
 
 
+ROUNDED = [["33.1", "33.1", "30-39", "*"], ["33.12", "33.1", "30-39", "*"], ["34", "34.0", "30-39", "*"]]
+"""Level 1 rounds the leaves to one place, as ARX does."""
+
+
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
         ([], "no rows"),
         ([["", "x", "*"]], "names the leaf, is empty"),
         ([["a", "x", "*"], ["a", "y", "*"]], "another path"),
-        ([["a", "x", "*"], ["x", "*"]], "inner node"),
-        ([["a", "Other", "x", "*"], ["b", "Other", "y", "*"], ["c", "y", "*"]], "two different sets"),
+        (
+            ROUNDED,
+            "'33.1' is a leaf and the node at level 1 over 2 leaves, and no reader of a published '33.1' could tell"
+            " which one is meant: rename the node, such as to '33.1*'",
+        ),
+        ([["a", "x", "*"], ["b", "x", "*"], ["x", "*"], ["x*", "*"]], "such as to 'x**'"),
+        (
+            [["a", "y", "x", "*"], ["b", "y", "x", "*"], ["c", "z", "y", "*"], ["d", "z", "y", "*"], ["e", "y", "*"]],
+            "'y' is the node at level 1 over 2 leaves and the node at level 2 over 3 leaves",
+        ),
+        (
+            [["*", "x"], ["b", "x"], ["c", "z"]],
+            "'*' is a leaf and the root that is added above several ones, and no reader of a published '*' could tell"
+            " which one is meant: end all rows with one label, such as '**'",
+        ),
+        (
+            [["a", "Other", "x", "*"], ["b", "Other", "y", "*"], ["c", "y", "*"]],
+            "'Other' at level 1 names two sets of leaves: rename one of them, such as to 'Other*'",
+        ),
     ],
 )
 def test_a_file_that_no_reader_could_decode_is_refused(rows: Rows, complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
+    with pytest.raises(ConfigError, match=re.escape(complaint)):
         Hierarchy.from_rows(rows)
+
+
+def test_a_label_may_name_a_leaf_and_a_node_where_only_one_of_them_is_ever_published() -> None:
+    """Level 1 of 7.04 is 7.0, and holds it alone: published is 7.04. Level 2 of 8.1 and 9.1 is 7.0, too."""
+    rows = [["7.04", "7.0", "7", "*"], ["7.11", "7.1", "7", "*"], ["8.1", "8", "7.0", "*"], ["9.1", "9", "7.0", "*"]]
+    tree = Hierarchy.from_rows(rows)
+    published = {tree.label(*tree.cover(lo, hi)) for lo in range(4) for hi in range(lo, 4)}
+    assert published == {"7.04", "7.11", "8.1", "9.1", "7", "7.0", "*"}
+    assert tree.interval_of["7.0"] == (2, 3)
+    rounded = Hierarchy.from_rows([["33.1", "33.1", "33", "*"], ["33.2", "33.2", "33", "*"], ["40", "40", "40", "*"]])
+    assert rounded.labels == ("*", "33", "33.1", "33.2", "40")
+
+
+def test_a_node_is_a_label_at_a_level_where_no_label_is_published() -> None:
+    """Intervals are published of numbers, and leaves of sensitive values."""
+    tree = Hierarchy.from_rows(ROUNDED, published=False)
+    assert tree.leaves == ("33.1", "33.12", "34")
+    of_levels = [[tree.leaves[tree.node_lo[n] : tree.node_hi[n] + 1] for n in level] for level in tree.levels]
+    both, every = ("33.1", "33.12"), tree.leaves
+    assert of_levels == [[("33.1",), ("33.12",), ("34",)], [both, both, ("34",)], [every] * 3, [every] * 3]
 
 
 def test_the_fingerprint_is_that_of_the_contents() -> None:

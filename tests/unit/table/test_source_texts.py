@@ -13,11 +13,11 @@ from streamer.errors import EventRefused
 from streamer.table.schema import KeptColumn, SourceText, Table
 from streamer.table.source_texts import (
     CellReader,
-    booleans_as_texts,
     cell_text,
     fault_of_pattern,
     meaning_of,
     meanings_of,
+    source_cells,
 )
 from worlds.small_tables import AGE, CITY
 
@@ -218,6 +218,6 @@ def test_what_no_file_could_have_stays_for_the_encoder_to_refuse(cell: Any) -> N
 
 
 def test_true_and_one_are_two_cells() -> None:
-    cells = booleans_as_texts(pd.Series([True, 1, "x"], dtype=object))
+    cells = source_cells(pd.Series([True, 1, "x"], dtype=object))
     assert cells.tolist() == ["true", 1, "x"]
     assert [cell_text(cell) for cell in (True, 1)] == ["true", "1"]

@@ -25,7 +25,9 @@ from aiohttp import ClientSession, web
 
 from agents.shard_metrics import ShardMetrics
 from agents.web.service import (
+    CONNECTIONS_FOR_PROBES,
     CONNECTIONS_MAX,
+    CONNECTIONS_OF_ONE_ADDRESS_MAX,
     SILENT_SECONDS_MAX,
     Answers,
     History,
@@ -77,8 +79,8 @@ REBUILD = Progress(
     Rebuild("5f0c", "ordered", 1, 1), total=4, done=3, why="operator", began=int(NOW) - 60, at=int(NOW) - 1
 )
 ENDED_REBUILD = Progress(
-    Rebuild("77aa", "mondrian", 1, 2), 4, 4, rows_published_again=80, ncp_before=45.0, ncp_now=18.0, state=DONE,
-    why="drift", began=int(NOW) - 60, at=int(NOW) - 1,
+    Rebuild("77aa", "mondrian", 1, 2), 4, 4, rows_published_again=80, ncp_before=180.0, ncp_now=72.0, state=DONE,
+    why="drift", began=int(NOW) - 60, at=int(NOW) - 1, rows=90,
 )  # fmt: skip
 
 
@@ -178,12 +180,11 @@ def test_rebuilds_that_ended_come_newest_first_and_without_answers_to_requests()
     assert [one["algorithm"] for one in shards(facts=facts)[0]["rebuilds"]] == ["ordered", "mondrian"]
 
 
-def test_what_a_rebuild_gained_is_told_per_row_where_this_process_saw_it_end() -> None:
-    held = replace(WELL, rebuilds=(ENDED_REBUILD,))
-    one = ShardMetrics()
-    one.rebuilt(ENDED_REBUILD, rows=90)
-    for metrics, before, after in [({0: one}, 0.5, 0.2), ({0: ShardMetrics()}, None, None)]:
-        (said,) = said_of(worker(held), metrics=metrics)["shards"][0]["rebuilds"]
+def test_what_a_rebuild_gained_is_told_in_mean_losses_where_the_rows_were_counted() -> None:
+    """Of patients, who have four quasi-identifiers."""
+    of_a_former_version = msgspec.structs.replace(ENDED_REBUILD, rows=0)
+    for one, before, after in [(ENDED_REBUILD, 0.5, 0.2), (of_a_former_version, None, None)]:
+        (said,) = said_of(worker(replace(WELL, rebuilds=(one,))))["shards"][0]["rebuilds"]
         assert (said["ncp_before"], said["ncp_after"], said["rows_published"]) == (before, after, 80)
 
 
@@ -525,11 +526,13 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_text(caplog: pytest.Lo
 
 def test_what_somebody_sent_as_a_path_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def story(visitor: Visitor) -> None:
-        assert (await visitor.get(f"/{CANARY}%0aERROR{'x' * 300}"))[0] == 404
+        for path in (f"/{CANARY}%0aERROR{'x' * 300}", f"/page/{CANARY}{'x' * 256}"):
+            assert (await visitor.get(path))[0] == 404
 
     with caplog.at_level(logging.DEBUG):
         visit(story)
     assert CANARY not in caplog.text
+    assert not [line for line in caplog.records if line.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -570,6 +573,7 @@ def connect(
     async def told() -> None:
         app = web.Application()
         app.router.add_get("/", answer)
+        app.router.add_get("/health", answer)
         runner = runner_of(app, silent_seconds_max)
         await runner.setup()
         listening = await listen(runner, Address("127.0.0.1", 0), connections_max)
@@ -598,12 +602,12 @@ async def said(wire: Wire, question: bytes) -> bytes:
 def test_so_many_connections_are_taken_and_one_that_ends_makes_room() -> None:
     async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
         silent = [await opened() for _ in range(3)]
-        assert await said(await opened(), QUESTION) == b""
+        assert b" 503 " in await said(await opened(), QUESTION)
         silent[0][1].close()
         answer = b""
         for _ in range(600):
             answer = await said(await opened(), QUESTION)
-            if answer:
+            if b" 200 " in answer:
                 break
             await asyncio.sleep(0.1)
         assert answer.endswith(b"here")
@@ -611,6 +615,50 @@ def test_so_many_connections_are_taken_and_one_that_ends_makes_room() -> None:
             writer.close()
 
     connect(story, connections_max=3)
+
+
+PROBE = QUESTION.replace(b"GET / ", b"GET /health ")
+KEEP_ALIVE = QUESTION.replace(b"close", b"keep-alive")
+
+
+@pytest.mark.parametrize("first", [b"", KEEP_ALIVE], ids=["silent", "keep-alive"])
+def test_a_probe_is_answered_while_others_hold_every_connection(first: bytes) -> None:
+    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+        others = [await opened() for _ in range(CONNECTIONS_MAX + 2 * CONNECTIONS_FOR_PROBES)]
+        for _, writer in others:
+            writer.write(first)
+        for _ in range(3):
+            assert (await said(await opened(), PROBE)).endswith(b"here")
+        assert b" 503 " in await said(await opened(), QUESTION)
+        for _, writer in others:
+            writer.close()
+
+    connect(story)
+
+
+def test_one_address_cannot_have_all_the_connections() -> None:
+    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+        others = [await opened() for _ in range(CONNECTIONS_OF_ONE_ADDRESS_MAX)]
+        assert b" 503 " in await said(await opened(), QUESTION)
+        assert (await said(await opened(), PROBE)).endswith(b"here")
+        for _, writer in others:
+            writer.close()
+
+    connect(story)
+
+
+def test_a_connection_that_is_used_for_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+        reader, writer = await opened()
+        writer.write(KEEP_ALIVE)
+        await reader.readuntil(b"here")
+        await asyncio.sleep(0.2)
+        assert (await said(await opened(), PROBE)).endswith(b"here")
+        assert await asyncio.wait_for(reader.read(), 5.0) == b""
+        writer.close()
+
+    monkeypatch.setattr("agents.web.service.LIVES_SECONDS_MAX", 0.1)
+    connect(story)
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a request"])

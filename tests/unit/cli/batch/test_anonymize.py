@@ -65,6 +65,20 @@ def test_every_row_is_published_in_the_columns_of_the_changelog_and_every_group_
     assert set(sizes) == {f"0-{number}" for number in range(1, len(sizes) + 1)}
 
 
+def test_a_spreadsheet_that_opens_the_table_runs_nobodys_text(tmp_path: Path) -> None:
+    formula = "=HYPERLINK(A1)"
+    table = table_with(tmp_path, "{k: 3}")
+    (tmp_path / "hierarchies" / "problem.csv").write_text(f"{formula};*\nflu;*\n")
+    data = write(tmp_path / "rows.csv", [row | {"problem": formula} for row in source_rows()])
+    out = tmp_path / "out.csv"
+    for chosen, written in (((), f"'{formula}"), (("--formulas", "keep"), formula)):
+        assert streamer("anonymize", "--table", table, data, "-o", out, *chosen).exit_code == 0
+        assert {row["problem"] for row in read(out)} == {written}
+    refused = streamer("anonymize", "--table", table, data, "-o", tmp_path / "none.csv", "--formulas", "refuse")
+    assert (refused.exit_code, (tmp_path / "none.csv").exists()) == (2, False)
+    assert formula not in refused.output
+
+
 def test_the_index_says_which_group_a_row_is_in_and_the_group_holds_it(tmp_path: Path) -> None:
     anonymized(ROWS, "-o", tmp_path / "out.csv", "--index", tmp_path / "index.csv")
     boxes = {row["qi_group"]: row for row in read(tmp_path / "out.csv")}
@@ -247,7 +261,7 @@ GOOD = [f"{i},x,30,12000,21.5,Female,flu" for i in range(6)]
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["1,x,30,12000,21.5,Female,flu"], "1 rows are fewer than k = 3"),
+        (["1,x,30,12000,21.5,Female,flu"], "1 row is fewer than k = 3"),
         ([*GOOD, "7,x,30,12000,21.5,SECRET,flu"], "data row 7: column 'sex': not a leaf of its hierarchy"),
         ([*GOOD, "7,x,30,12000,21.5,Male,SECRET"], "data row 7: column 'problem': not a leaf of its hierarchy"),
         ([*GOOD, "7,x,3e9,12000,21.5,Male,flu"], "data row 7: column 'age': outside the domain"),

@@ -265,7 +265,7 @@ def test_individuals_are_what_k_is_compared_with(rows: Callable[..., Path], tmp_
     (tmp_path / "table.yaml").write_text(text + "individual: name\n")
     path = rows(*(f"{i},same,30,12000,21.5,Female,flu" for i in range(9)))
     (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
-    assert warning.startswith("1 individuals are fewer than k = 3")
+    assert warning.startswith("1 individual is fewer than k = 3")
 
 
 def test_rows_that_do_not_hold_the_model_even_together_are_warned_of(rows: Callable[..., Path], tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_rows_that_do_not_hold_the_model_even_together_are_warned_of(rows: Calla
     path = rows(*(f"{i},x,30,12000,21.5,Female,flu" for i in range(9)))
     (warning,) = checked("--table", tmp_path, "--data", path)["data"]["warnings"]
     assert warning == (
-        "all rows together, as one QI group: 1 distinct values of problem other than null are fewer than 2:"
+        "all rows together, as one QI group: 1 distinct value of problem other than null is fewer than 2:"
         " nothing would be published"
     )
 

@@ -81,7 +81,7 @@ def test_the_rows_behind_every_release_can_be_checked(replayed: Path) -> None:
     result = verify(replayed / "live.jsonl", "--initial", ROWS, "--events", EVENTS)
     assert result.exit_code == 0, result.output
     assert "every law holds" in result.output
-    assert "14" in result.output
+    assert "15" in result.output
 
 
 def test_the_source_at_the_last_release_can_be_checked(empty_source: tuple[Path, Path]) -> None:
@@ -154,6 +154,28 @@ def test_what_only_the_source_can_tell_is_found_beside_the_events(
     result = verify(live, "--initial", ROWS, "--events", EVENTS, *with_secret_of(replayed))
     assert result.exit_code == 1
     assert "law 'values' is broken at" in result.output
+
+
+def test_a_box_that_keeps_an_edge_of_somebody_who_left_is_found_beside_the_events(
+    replayed: Path, tmp_path: Path
+) -> None:
+    """All rows of the group agree, and each of them is inside: only the source says that nobody is at the edge."""
+
+    def kept_an_edge(records: list[Record]) -> list[Record]:
+        first = [record for record in records if record["release"] == 0]
+        for record in first:
+            if record["key"]["qi_group"] == "0-1":
+                record["value"]["age_hi"] += 5
+        return first
+
+    live = forged(replayed / "live.jsonl", kept_an_edge, tmp_path / "forged.jsonl")
+    assert verify(live).exit_code == 0
+    result = verify(live, "--initial", ROWS, "--events", EVENTS, *with_secret_of(replayed))
+    assert result.exit_code == 1
+    assert (
+        "law 'edges' is broken at release 0 of shard 0, QI group 0-1: its box is wider than its source rows in column "
+        "age" in result.output
+    )
 
 
 def test_an_index_table_of_other_rows_is_found(empty_source: tuple[Path, Path], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import Insert
-from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.base import Adopted, Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.row import Row
@@ -45,6 +45,7 @@ class Explained:
         people: dict[str, tuple[int, str]],
         text: str = TABLE_YAML,
         has_origins: bool = True,
+        adopted: tuple[Adopted, ...] = (),
     ) -> None:
         self.redis = redis
         self.path = folder / "table.yaml"
@@ -54,7 +55,7 @@ class Explained:
         for key, (age, problem) in people.items():
             engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
         drained = engine.drain()
-        meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint)
+        meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint, adopted=adopted)
         store = RedisStore(connect(redis), "people", 0)
         origins = {number: Origin(how, 1) for number, how in drained.formed.items()} if has_origins else {}
         kept = drained.records, drained.qi_groups, drained.similarity
@@ -119,6 +120,14 @@ def test_how_a_group_came_to_be_is_told_with_its_commit(people: Explained) -> No
     assert people.report("ann")["qi_group"]["origin"] == {"how": "split", "commit": 1}
     page = people.run("ann").stdout
     assert "how it was formed: split from a QI group, in commit 1 (numbers given so far: 2)" in page
+
+
+def test_a_group_that_an_older_engine_formed_is_told_with_its_adoption(tmp_path: Path, redis: str) -> None:
+    """The first adoption after its commit says which version formed it."""
+    adopted = (Adopted("3", 2, 1), Adopted("4", 2, 2), Adopted("5", 2, 3))
+    shown = Explained(tmp_path, redis, ROWS, adopted=adopted)
+    assert shown.report("ann")["qi_group"]["adopted"] == {"version": "4", "qi_groups": 2, "commit": 2}
+    assert "engine version 4 formed it; a newer one adopted it, in commit 2" in shown.run("ann").stdout
 
 
 def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(tmp_path: Path, redis: str) -> None:

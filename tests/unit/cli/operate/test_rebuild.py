@@ -30,6 +30,8 @@ def test_a_trial_tells_the_gain_and_changes_nothing() -> None:
     assert heard == sorted(heard)
     assert (len(heard), heard[-1]) == (trial.regions, 1.0)
     assert trial.regions > 3
+    assert trial.ncp_before is not None
+    assert trial.ncp_now is not None
     assert 0 < trial.ncp_now < trial.ncp_before
     assert 0 < trial.rows_published_again <= 150
     assert tried(shard.table, 0, state, "ordered", heard.append).ncp_now == trial.ncp_now

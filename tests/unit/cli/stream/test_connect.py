@@ -91,6 +91,9 @@ PASSWORD = "pw-Canary-7316"
         ["source", "--database", f"me:{PASSWORD}@db"],
         ["sink", "--database", f"postgres://{PASSWORD}@db"],
         ["source", "--relation", PASSWORD],
+        ["source", "--sql", "--relation", "public.people\nDROP TABLE people; -- "],
+        ["source", "--sql", "--relation", "public.people\rDROP TABLE people; -- "],
+        ["source", "--sql", "--database", "db/ward\nDROP TABLE people; -- ", "--connector", "mysql"],
         ["view", "--kafka", f"me:{PASSWORD}@broker:9092"],
     ],
 )

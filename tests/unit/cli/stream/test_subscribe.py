@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from streamer.cli.stream.subscribe import (
     Duckdb,
     check_columns,
     looked_up,
+    print_found,
     print_tables,
     quoted,
     table_name,
@@ -41,7 +43,7 @@ from worlds.published_groups import FORMS, FollowedTable, followed, rows_of
 def test_files_hold_the_table_as_it_is_now(form: str, tmp_path: Path) -> None:
     for kind, path in (("csv", "t.csv"), ("parquet", "t.parquet")):
         world = FollowedTable(form, seed=3)
-        followed(COPIES[kind](world.table, tmp_path / path), world)
+        followed(COPIES[kind](world.table, tmp_path / path, "keep"), world)
         frames = world.frames()
         for frame, file in zip(frames.values(), table_files(tmp_path / path, list(frames)), strict=True):
             assert rows_of(read(file)) == rows_of(frame.iloc[:, 1:])
@@ -307,6 +309,16 @@ def test_a_query_sees_the_table_and_nothing_else(tmp_path: Path) -> None:
     for query in (f"FROM '{tmp_path / 'other.csv'}'", "SELECT nothing", "not SQL"):
         with pytest.raises(UsageError, match="--sql"):
             looked_up(world.table, world.frames(), query)
+
+
+def test_a_null_and_no_answer_are_empty_fields_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame({"_record": "", "qi_group": ["0-1", "0-1"], "problem": ["flu", None], "dose": [None, 1.5]})
+    print_tables({"live": frame.assign(days=pd.array([3, None], dtype="Int64"))}, as_json=False)
+    world = FollowedTable("rows", seed=10)
+    print_found(looked_up(world.table, world.frames(), "SELECT 0 / 0 AS rate, NULL AS mean"), as_json=False)
+    said = capsys.readouterr().out
+    assert "flu" in said
+    assert not re.search(r"nan|None|NA", said)
 
 
 def test_a_number_that_no_float_can_hold_is_printed_as_a_number_with_all_its_digits(

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from streamer.cli.support.signals import StopSign, terminated_in_order, uninterrupted
+from streamer.cli.support.signals import StopSign, interruptible, terminated_in_order, uninterrupted
 from worlds.checkout import PATIENTS, ROOT
 
 SECONDS_MAX = 120.0
@@ -103,6 +103,44 @@ def test_a_thread_beside_the_first_one_takes_no_signals() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
     assert seen == [signal.SIG_DFL]
+
+
+COMPUTING = """
+import os, signal
+from hashlib import pbkdf2_hmac
+from threading import Timer
+from streamer.cli.main import INTERRUPTED
+from streamer.cli.support.signals import interruptible, terminated_in_order
+Timer(0.2, os.kill, [os.getpid(), signal.{name}]).start()
+with terminated_in_order():
+    try:
+        interruptible(lambda: pbkdf2_hmac("sha256", b"", b"", 50_000_000))
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED)
+    finally:
+        print("put in order")
+"""
+"""A call that takes a minute and looks at no signal, like one of compiled code."""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", -signal.SIGTERM), ("SIGINT", INTERRUPTED)])
+def test_a_long_call_of_compiled_code_holds_no_signal_up(name: str, code: int) -> None:
+    began = monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", COMPUTING.format(name=name)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+    )
+    assert (ended.returncode, ended.stdout) == (code, "put in order\n"), ended.stderr
+    assert monotonic() - began < 15
+
+
+def test_what_an_interruptible_call_gives_or_raises_is_that_of_the_call() -> None:
+    assert interruptible(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0)
 
 
 # -- commands that write files --------------------------------------------------------------------------------------

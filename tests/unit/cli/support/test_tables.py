@@ -26,6 +26,16 @@ def test_a_pipe_gets_a_long_line_whole(capsys: pytest.CaptureFixture[str]) -> No
     assert long in capsys.readouterr().out
 
 
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    table = Table("column")
+    table.add_row("x" * 100)
+    print_table(table)
+    assert max(map(len, capsys.readouterr().out.splitlines())) == 60
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0, "0"), (1234567, "1234567"), (0.5, "0.5"), (2 / 3, "0.6667"), (1e-9, "1e-09")]
 )

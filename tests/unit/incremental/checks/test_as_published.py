@@ -183,6 +183,20 @@ def _moved(record: Record) -> Record:
     return with_fields(record, row=with_fields(record.row, codes=(22, record.row.codes[1])))
 
 
+@pytest.mark.parametrize("form", ["rows", GROUPS])
+def test_a_box_that_is_wider_than_its_rows_is_found_unless_the_table_keeps_such_boxes(form: str) -> None:
+    ((records, source),) = days(form)
+    laws = check(of_form(form), records)
+    inside = {key: _in_first_city(record) if record.row.codes[1] == 1 else record for key, record in source.items()}
+    with pytest.raises(LawViolated, match=r"law 'edges' is broken at here, QI group 0-\d: .* column city"):
+        SourceLaws(of_form(form), laws, index_of(inside)).check_all("here")
+    SourceLaws(replace(of_form(form), shrink=False), laws, index_of(inside)).check_all("here")
+
+
+def _in_first_city(record: Record) -> Record:
+    return with_fields(record, row=with_fields(record.row, codes=(record.row.codes[0], 0)))
+
+
 def test_cells_that_no_row_has_any_more_are_found() -> None:
     ((records, source),) = days(LOSSY_JOIN)
     more = records[0]._replace(key=_city(records[0].key), value=_city(records[0].key))

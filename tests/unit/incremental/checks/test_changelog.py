@@ -231,6 +231,31 @@ def test_a_forged_changelog_is_found_and_the_law_is_named(name: str) -> None:
     assert not any(value in str(found.value) for value in ("canary", "plague"))
 
 
+def whole_again(gone: int) -> list[LiveRecord]:
+    """The days without the last releases, and then the table that these leave, as a release of the whole table."""
+    records = [r for r in busy_days().records if r.release <= last() - gone]
+    table = {r.key: r.value for r in busy_days().records}
+    rows = [(key, value) for key, value in sorted(table.items()) if value is not None]
+    return [*records, *(LiveRecord(0, last() + 1, 10**6, *row, whole=last() + 1) for row in rows)]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 5])
+def test_a_release_of_the_whole_table_may_follow_after_a_hole_and_is_all_that_is_published_then(gone: int) -> None:
+    held, expected = (check(SMALL, records) for records in (whole_again(gone), busy_days().records))
+    assert held.qi_groups.keys() == expected.qi_groups.keys()
+    assert held.n_rows == expected.n_rows
+    beyond = LiveRecord(0, last() + 1, 10**6, b'{"qi_group":"0-1","slot":999}', None, whole=last() + 1)
+    assert check(SMALL, [*whole_again(gone), beyond]).n_rows == expected.n_rows
+
+
+def test_a_release_of_the_whole_table_is_held_to_every_other_law() -> None:
+    with pytest.raises(LawViolated, match=r"'(slots|size)'"):
+        check(SMALL, whole_again(1)[:-1])
+    later = [r._replace(release=last() + 3) if r.whole else r for r in whole_again(1)]
+    with pytest.raises(LawViolated, match="'release order'"):  # the whole table itself is lost
+        check(SMALL, later)
+
+
 def test_rows_show_l_and_shares_and_how_many_rows_a_share_of_individuals_needs() -> None:
     """Whose the rows are they do not show."""
     for asked, what in (

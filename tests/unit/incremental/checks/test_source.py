@@ -76,6 +76,23 @@ def _outside() -> dict:
     return changed(key, codes=(age, final()[key].row.codes[1]))
 
 
+def _one_cell_less() -> dict:
+    """No row of a QI group has the highest age of its box any more."""
+    groups = check(SMALL, busy_days().records).qi_groups
+    boxes = {
+        number: next(iter(seen.slots.values())) for (_, number), seen in groups.items() if isinstance(seen, RowsSeen)
+    }
+    number, row = next((number, row) for number, row in boxes.items() if row.lo[0] < row.hi[0])
+    return {
+        key: replace(
+            record, row=replace(record.row, codes=(min(record.row.codes[0], 5 * row.hi[0] - 1), record.row.codes[1]))
+        )
+        if record.qi_group == number
+        else record
+        for key, record in final().items()
+    }
+
+
 def _in_another_qi_group() -> dict:
     here = final()[placed()[0]].qi_group
     other = next(final()[key].qi_group for key in placed() if final()[key].qi_group != here)
@@ -84,6 +101,7 @@ def _in_another_qi_group() -> dict:
 
 SOURCE_FORGERIES = {
     "a row outside its box": ("containment", _outside),
+    "a box wider than its rows": ("edges", _one_cell_less),
     "another value than the published one": ("values", lambda: changed(placed()[0], values=(b'"plague"',))),
     "a row that was forgotten": ("values", lambda: {key: final()[key] for key in final() if key != placed()[0]}),
     "a published row that is pending": ("values", lambda: moved(placed()[0], qi_group=PENDING)),

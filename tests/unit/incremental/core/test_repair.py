@@ -112,7 +112,7 @@ def test_the_larger_half_goes_by_the_number_of_the_larger_group(
 
 
 def test_they_stay_where_what_it_saves_is_not_worth_what_is_published_again() -> None:
-    world = repaired((0, 9), (1, 8), price=1)
+    world = repaired((0, 9), (1, 8), price=2)
     world.rewrite(0, 1)
     assert world.cells_by_number() == {1: [1, 9], 2: [1, 8]}
 
@@ -165,11 +165,33 @@ def test_a_group_that_is_short_of_more_than_one_merges() -> None:
     assert (world.cells_by_number(), world.core.field("merges")) == ({2: [1, 3, 4, 5, 5]}, 1)
 
 
-def test_a_box_that_lost_a_row_shrinks_only_where_that_is_worth_its_price() -> None:
-    for price, box in ((0.2, (0, 2)), (0.05, (1, 2))):
-        world = repaired((0, 1, 2), price=price)
-        world.take(0)
-        assert world.box(1) == box
+@pytest.mark.parametrize("price", [0.05, 0.2, 100])
+def test_no_edge_of_a_box_is_left_of_a_row_that_is_gone_whatever_that_publishes_again(price: float) -> None:
+    deleted, moved = repaired((0, 1, 2), price=price), repaired((0, 1, 2), (7, 7), price=price)
+    deleted.take(0)
+    moved.rewrite(0, 7)
+    assert deleted.box(1) == moved.box(1) == (1, 2)
+
+
+def test_a_row_that_changes_within_its_box_takes_the_edge_along() -> None:
+    world = repaired((0, 1, 2), price=100)
+    world.rewrite(0, 1)
+    assert world.box(1) == (1, 2)
+
+
+def test_the_group_that_gives_a_row_away_keeps_no_edge_of_it() -> None:
+    world = repaired((0, 1), (2, 8, 9), price=2)
+    world.take(0)
+    assert world.cells_by_number() == {1: [1, 2], 2: [8, 9]}
+    assert world.box(2) == (8, 9)
+
+
+def test_of_rows_as_near_the_one_inside_the_box_is_taken_where_records_are_dear() -> None:
+    """Without it the box stays, and one or two records are published for it instead of all."""
+    world = repaired((5, 5), (0, 4, 4, 4, 5, 6), price=1)
+    world.take(0)
+    assert world.cells_by_number() == {1: [5, 5], 2: [0, 4, 4, 4, 6]}
+    assert world.box(2) == (0, 6)
 
 
 def test_a_touched_group_evicts_the_row_that_makes_it_wide() -> None:
@@ -249,6 +271,15 @@ def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
 
 def all_of(year: int, *values: str) -> tuple[tuple[int, str], ...]:
     return tuple((year, value) for value in values)
+
+
+def test_a_row_that_came_by_a_merge_goes_on_in_the_same_event_and_no_other_group_publishes_its_value() -> None:
+    crowd, three, far = all_of(0, *["ulcer"] * 8), all_of(5, "cough", "flu", "flu"), all_of(9, "flu", "flu")
+    world = of_values(table(YEARS, k=3), all_of(6, "cough", "cough", "gout"), crowd, three, ((7, "flu"), *far))
+    world.take(0, 1, 15)
+    assert world.cells_by_number() == {2: [0] * 8, 3: [5, 5, 5], 4: [6, 7, 9]}
+    assert (world.slots(2), world.slots(3)) == (["ulcer"] * 8, ["cough", "flu", "flu"])
+    assert world.box(3) == (5, 5)
 
 
 def test_a_group_that_lost_its_last_row_of_a_value_takes_one_with_another_that_is_not_needed() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from streamer.errors import LawViolated
 from streamer.incremental.core import layout
+from streamer.incremental.core.layout import HI
 from streamer.incremental.engine.core_arrays import BROKEN_LAWS, CoreArrays
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Delete, Insert
@@ -22,6 +23,7 @@ def test_every_law_has_a_sentence_that_names_the_group_and_no_value() -> None:
         layout.BELOW_K,
         layout.OUTSIDE_ITS_BOX,
         layout.BREAKS_MODEL,
+        layout.WIDER_THAN_ITS_ROWS,
     )
     assert BROKEN_LAWS.keys() == set(laws)
     assert all("QI group 7" in sentence.format(7, 2) for sentence in BROKEN_LAWS.values())
@@ -38,6 +40,10 @@ def break_count(engine: Engine) -> None:
 
 def break_box(engine: Engine) -> None:
     engine.arrays.groups.box[:] = 8
+
+
+def widen_box(engine: Engine) -> None:
+    engine.arrays.groups.box[:, HI] += 1
 
 
 def break_k(engine: Engine) -> None:
@@ -63,6 +69,7 @@ BROKEN: dict[str, tuple[Callable[[Engine], None], str]] = {
     "count": (break_count, r"QI group 1 miscounts its rows or individuals"),
     "k": (break_k, r"QI group 1 holds fewer than the k = 2 it needs"),
     "box": (break_box, r"QI group 1 has a row outside its box"),
+    "wide box": (widen_box, r"QI group 1 has a box that is wider than its rows"),
     "members": (break_members, r"QI group 1 holds fewer than the k = 2 it needs"),
     "cells": (break_cells, r"QI group 1 has a row outside its box"),
     "tree": (break_tree, r"QI group 1 has nothing to merge with, and is not the only one"),

@@ -657,9 +657,9 @@ def test_a_first_table_is_published_in_the_groups_that_were_made_for_it() -> Non
 @pytest.mark.parametrize(
     ("small", "individual", "n", "said"),
     [
-        (OF_TWO, None, 1, "1 rows are fewer than k = 2"),
-        (OF_PEOPLE, "ann", 2, "1 distinct individuals are fewer than 2"),
-        (asking(YEARS, l=2), None, 2, "1 distinct values of problem other than null are fewer than 2"),
+        (OF_TWO, None, 1, "1 row is fewer than k = 2"),
+        (OF_PEOPLE, "ann", 2, "1 distinct individual is fewer than 2"),
+        (asking(YEARS, l=2), None, 2, "1 distinct value of problem other than null is fewer than 2"),
         (asking(YEARS, beta="0.5"), None, 2, r"one of the values of problem has 2 of 2 rows \(1.000\)"),
     ],
     ids=["rows", "individuals", "distinct values", "a share"],

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import LawViolated
-from streamer.incremental.release.fold import Fold, ReleasePart, parse_part
-from streamer.incremental.topics import QIT, STT
+from streamer.incremental.release.fold import Fold, FoldedRelease, ReleasePart, parse_part
+from streamer.incremental.topics import JOINED, QIT, STT
 from streamer.table.attributes import NumericAttribute
 from streamer.table.published.rows import RowKey, published_columns, row_key
 from streamer.table.schema import LOSSY_JOIN, KeptColumn, Table
@@ -241,3 +241,165 @@ def test_one_release_of_two_topics_is_returned_with_the_records_of_both() -> Non
     told(fold, STT, 1, (1, 1), beside=1)
     (release,) = fold.apply(0, 1, 10, b"cells", b"", ReleasePart(1, 1), QIT, 1)
     assert (release.through, len(release.records)) == (10, 2)
+
+
+# -- a release that lies in one of two topics alone
+
+
+class Row(NamedTuple):
+    """A record of a lossy join."""
+
+    release: int
+    topic: str
+    key: bytes
+    value: bytes | None
+    part: ReleasePart
+    beside: int
+    after: int | None
+
+
+Writes = list[dict[tuple[str, int], int | None]]
+WRITES = st.lists(
+    st.dictionaries(
+        st.tuples(st.sampled_from([QIT, STT]), st.integers(0, 3)), st.none() | st.integers(0, 9), min_size=1, max_size=4
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def joined(writes: Writes) -> list[Row]:
+    """Releases with their headers, from 1 on."""
+    rows: list[Row] = []
+    last: dict[str, int] = {}
+    for number, release in enumerate(writes, start=1):
+        totals = {kind: sum(topic == kind for topic, _ in release) for kind in (QIT, STT)}
+        seen = dict.fromkeys(totals, 0)
+        for (topic, n), value in release.items():
+            seen[topic] += 1
+            other, part = JOINED[topic], ReleasePart(seen[topic], totals[topic])
+            text, after = None if value is None else b"%d" % value, None if totals[other] else last.get(other)
+            rows.append(Row(number, topic, b"%b %d" % (topic.encode(), n), text, part, totals[other], after))
+        last |= {kind: number for kind, total in totals.items() if total}
+    return rows
+
+
+def joined_tables(rows: list[Row]) -> list[dict[bytes, bytes]]:
+    """The table before the first release and after each one, by brute force."""
+    tables: list[dict[bytes, bytes]] = [{}]
+    for number in range(1, max(one.release for one in rows) + 1):
+        written = {one.key: one.value for one in rows if one.release == number}
+        tables.append({key: value for key, value in {**tables[-1], **written}.items() if value is not None})
+    return tables
+
+
+def interleaved(rows: list[Row], data: st.DataObject) -> Iterator[Row]:
+    left = {kind: [one for one in rows if one.topic == kind] for kind in (QIT, STT)}
+    while any(left.values()):
+        kind = data.draw(st.sampled_from([kind for kind, queue in left.items() if queue]))
+        for _ in range(data.draw(st.integers(1, len(left[kind])))):
+            yield left[kind].pop(0)
+
+
+def tell(fold: Fold, one: Row) -> list[int]:
+    complete = fold.apply(0, one.release, 1, one.key, one.value, one.part, one.topic, one.beside, after=one.after)
+    return [release.number for release in complete]
+
+
+@given(writes=WRITES, data=st.data())
+def test_however_two_topics_come_every_release_is_shown_and_in_its_order(writes: Writes, data: st.DataObject) -> None:
+    rows, fold = joined(writes), Fold(JOIN)
+    tables, seen = joined_tables(rows), list[int]()
+    for one in interleaved(rows, data):
+        seen += tell(fold, one)
+        assert seen == list(range(1, len(seen) + 1))
+        assert dict(fold.stored()) == tables[len(seen)]
+    assert len(seen) == len(writes)
+
+
+@given(writes=WRITES, later=WRITES, data=st.data())
+def test_after_compaction_nothing_stays_back_and_what_comes_then_is_in_order(
+    writes: Writes, later: Writes, data: st.DataObject
+) -> None:
+    """What was overwritten, and any removal, may be gone; `finish` says that all there is of it is read."""
+    rows, n = joined([*writes, *later]), len(writes)
+    old, new = ([one for one in rows if (one.release <= n) == is_old] for is_old in (True, False))
+    gone = set[int]()
+    for key in {one.key for one in old}:
+        places = [i for i, one in enumerate(old) if one.key == key]
+        may_go = places if old[places[-1]].value is None else places[:-1]
+        gone |= set(may_go[: data.draw(st.integers(0, len(may_go)))])
+    kept = [one for i, one in enumerate(old) if i not in gone]
+    fold, tables, seen = Fold(JOIN), joined_tables(rows), list[int]()
+    for one in interleaved(kept, data):
+        seen += tell(fold, one)
+    seen += [release.number for release in fold.finish(0)]
+    assert seen == sorted(seen)
+    assert dict(fold.stored()) == tables[n]
+    shown = []
+    for one in interleaved(new, data):
+        shown += tell(fold, one)
+        if fold.awaits(0) is not None:
+            shown += [release.number for release in fold.read_up_to(0, n)]
+        assert shown == list(range(n + 1, n + 1 + len(shown)))
+        assert dict(fold.stored()) == tables[n + len(shown)]
+    assert len(shown) == len(later)
+
+
+def test_a_release_does_not_wait_for_one_that_the_caller_knows_will_never_come() -> None:
+    fold = Fold(JOIN)
+    assert tell(fold, Row(41, QIT, b"cells", b"", ReleasePart(1, 1), 0, 40)) == []
+    assert fold.awaits(0) == 41
+    assert [release.number for release in fold.read_up_to(0, 41)] == [41]
+    assert (fold.awaits(0), fold.is_whole(0)) == (None, True)
+
+
+def test_a_release_says_how_many_of_its_records_have_not_come() -> None:
+    fold = Fold(JOIN)
+    told(fold, QIT, 5, (3, 3), beside=2)
+    (release,) = fold.finish(0)
+    assert release.lacks == 4
+
+
+# -- a release that holds the whole table
+
+
+def keyed(slot: int) -> bytes:
+    return row_key(RowKey(0, 1, slot))
+
+
+def written(fold: Fold, release: int, slots: str, whole: int = 0) -> list[FoldedRelease]:
+    """A release that writes some slots of one QI group; the releases that became visible."""
+    complete = []
+    for i, slot in enumerate(map(int, slots), start=1):
+        row_there, part = row(0, 1, release), ReleasePart(i, len(slots))
+        complete += fold.apply(0, release, 10 * release, keyed(slot), row_there, part, whole=whole)
+    return complete
+
+
+def test_a_release_of_the_whole_table_leaves_no_earlier_row_whatever_was_lost_before_it() -> None:
+    fold = Fold(TABLE)
+    written(fold, 5, "012")
+    (release,) = written(fold, 9, "13", whole=9)
+    assert shown(fold) == [("0-1", "9"), ("0-1", "9")]
+    assert release.is_whole
+    assert [key for key, value in release.records if value is None] == [keyed(0), keyed(2)]
+    (release,) = written(fold, 10, "4", whole=9)
+    assert (release.is_whole, fold.n_rows) == (False, 3)
+
+
+def test_a_row_that_nobody_removes_is_gone_though_compaction_took_all_of_the_whole_table() -> None:
+    fold = Fold(TABLE)
+    written(fold, 5, "012")
+    written(fold, 11, "13", whole=9)
+    assert shown(fold) == [("0-1", "11"), ("0-1", "11")]
+
+
+def test_half_a_release_of_two_topics_is_never_shown_before_the_whole_table_that_makes_up_for_it() -> None:
+    """The other topic has lost release 5."""
+    fold = Fold(JOIN)
+    assert told(fold, STT, 5, (1, 1), beside=1) == []
+    fold.apply(0, 6, 60, b"cells", b"", ReleasePart(1, 1), QIT, 1, whole=6)
+    assert fold.stored() == []
+    (release,) = fold.apply(0, 6, 60, b"values", b"", ReleasePart(1, 1), STT, 1, whole=6)
+    assert (release.number, sorted(fold.stored())) == (6, [(b"cells", b""), (b"values", b"")])

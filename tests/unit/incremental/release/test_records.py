@@ -37,6 +37,14 @@ def test_what_did_not_come_from_the_input_is_announced_and_nothing_else_is() -> 
     assert not any("outside" in found for found in headers_of(outgoing(entries, 4, 99)))
 
 
+def test_records_name_the_last_release_of_the_whole_table_and_where_their_topic_began_then() -> None:
+    entries = [OutboxEntry("qit", b"a", b""), OutboxEntry("stt", b"b", b"")]
+    cells, values = headers_of(outgoing(entries, 9, 99, whole=7, begins={"qit": 50}))
+    assert (cells["whole"], cells["begins"], values["whole"]) == (b"7", b"50", b"7")
+    assert "begins" not in values
+    assert not any("whole" in found for found in headers_of(outgoing(entries, 9, 99)))
+
+
 def test_no_entries_are_no_records() -> None:
     assert outgoing([], release=4, through=99) == []
 
@@ -51,6 +59,13 @@ def test_parts_are_counted_topic_by_topic() -> None:
     numbers = [dict(sent.headers)["part"] for sent in outgoing(entries, 1, 1)]
     assert numbers == [b"1/2", b"1/1", b"2/2"]
     assert [dict(sent.headers)["beside"] for sent in outgoing(entries, 1, 1)] == [b"1", b"2", b"1"]
+
+
+def test_a_release_in_one_of_two_topics_names_the_last_one_of_the_other() -> None:
+    entries = [OutboxEntry("qit", b"a", b""), OutboxEntry("stt", b"b", b"")]
+    found = headers_of([*outgoing(entries[:1], 9, 99, last_of={"qit": 9, "stt": 7}), *outgoing(entries[1:], 9, 99)])
+    assert [one.get("after") for one in found] == [b"7", None]  # None: nothing is known of the other topic
+    assert not any("after" in one for one in headers_of(outgoing(entries, 9, 99, last_of={"qit": 9, "stt": 9})))
 
 
 # A QI group's share of the digest: of box, values and slots, the same in every form of publication.

@@ -33,11 +33,14 @@ class Servers:
             raise self._error
         self.done.append((step, *what))
 
-    def check(self) -> None:
+    def check(self, meta: Meta) -> None:
         self._do("check")
 
     def commit(self, fence: str, before: int, commit: Commit) -> None:
         self._do("store", fence, before, commit.meta.commit)
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: Sequence[object], position: Position) -> None:
         self._do("publish", len(records), position.commit)

@@ -212,8 +212,13 @@ class Collected:
 
     def fence(self) -> None: ...
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> Position | None:
         return None
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.sent += records

@@ -31,6 +31,7 @@ from streamer.incremental.shard.first_commits import (
     whole_table,
 )
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import FoundRecords
 from streamer.incremental.store.base import CHANGE, UNFINISHED, Commit, Meta, Snapshot, State
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.encode import EncodedRows
@@ -68,6 +69,7 @@ def test_a_table_that_fits_is_one_commit_that_replaces_everything() -> None:
     meta = commit.meta
     assert commit.replaces
     assert (meta.commit, meta.outside, meta.release, meta.next, meta.shards) == (8, 8, 6, 100, 2)
+    assert meta.whole == 6
     assert (meta.fingerprint, meta.secret, meta.counts) == (PEOPLE.fingerprint, b"secret", Counts(applied=3))
     assert meta.topic_ids == INPUT.topic_ids
     assert list(commit.statement_ids) == ["s-2"]
@@ -125,7 +127,7 @@ def test_several_releases_hold_whole_qi_groups_and_end_with_the_table(
 
 def test_a_group_below_k_is_refused_before_anything_is_touched() -> None:
     small = replace(first(4), qi_groups=[np.array([0]), np.array([1, 2, 3])])
-    with pytest.raises(ConfigError, match="QI group 1 does not hold the privacy model: 1 rows are fewer than k = 2"):
+    with pytest.raises(ConfigError, match="QI group 1 does not hold the privacy model: 1 row is fewer than k = 2"):
         prepare(PEOPLE, 1, 2, small)
 
 
@@ -285,25 +287,33 @@ def digest_of(*numbers: int) -> int:
 
 
 AT_FIVE = Meta(5, 50, 4, 8, 0, digest_of(2, 7), topic_ids={"live": "first", "changes": "c"})
-NEW_OUTPUT = InputState({"live": "second"}, 1, 0, 100)
-GONE = OutboxEntry("live", b'{"qi_group":"0-1","slot":0}', None)
+NOTHING_FOUND = FoundRecords()
+NEW_OUTPUT = InputState({"live": "second"}, 1, 0, 100, reach={"live": (3, 9)})
+GONE = b'{"qi_group":"0-1","slot":0}'
 
 
 def republished(
     meta: Meta = AT_FIVE,
     groups: dict[int, QIGroupState] = TABLE_GROUPS,
-    live_begun: bool = False,
+    found: FoundRecords = NOTHING_FOUND,
     waiting: tuple[OutboxEntry, ...] = (),
+    output: InputState = NEW_OUTPUT,
 ) -> Commit:
-    return whole_table(PEOPLE, 0, meta, replace(NEW_OUTPUT, live_begun=live_begun), groups, waiting)
+    return whole_table(PEOPLE, 0, meta, output, groups, waiting, found)
 
 
 def test_every_row_goes_out_as_release_1_in_a_commit_from_outside_that_knows_the_new_topic() -> None:
     found = republished()
     assert list(found.outbox) == [*upserts_of(2), *upserts_of(7)]
     ids = {"live": "second", "changes": "c"}
-    assert found.meta == replace(AT_FIVE, commit=6, release=1, outside=6, topic_ids=ids)
+    published = replace(AT_FIVE, commit=6, release=1, topic_ids=ids)
+    assert found.meta == replace(published, whole=1, whole_at=6, begins={"live": 3})
     assert not (found.records or found.qi_groups or found.similarity)
+
+
+def test_an_output_that_lost_records_gets_the_whole_table_as_its_next_release() -> None:
+    same = replace(NEW_OUTPUT, topic_ids=AT_FIVE.topic_ids)
+    assert republished(output=same).meta.release == AT_FIVE.release + 1
 
 
 def test_an_empty_table_is_no_release() -> None:
@@ -312,17 +322,22 @@ def test_an_empty_table_is_no_release() -> None:
     assert (found.meta.commit, found.meta.release) == (6, 0)
 
 
-def test_letters_go_before_and_never_with_the_rows() -> None:
-    waiting = (*upserts_of(2), GONE, LETTER)
+def test_letters_that_wait_go_with_the_rows() -> None:
+    waiting = (*upserts_of(2), LETTER)
     assert beside_rows(waiting) == [LETTER]
-    assert LETTER not in republished(waiting=waiting, live_begun=True).outbox
+    assert list(republished(waiting=waiting).outbox) == [*upserts_of(2), *upserts_of(7), LETTER]
 
 
-def test_rows_that_the_last_commit_removed_are_removed_from_a_topic_that_is_not_empty_any_more() -> None:
-    back_again = OutboxEntry("live", upserts_of(7)[1].key, None)
-    assert GONE not in republished(waiting=(GONE, back_again)).outbox
-    outbox = republished(waiting=(GONE, back_again), live_begun=True).outbox
-    assert list(outbox) == [*upserts_of(2), *upserts_of(7), GONE]
+def test_what_is_found_and_is_no_row_of_the_table_is_removed() -> None:
+    found = FoundRecords(1, 2, {("live", GONE): 1, ("live", upserts_of(7)[1].key): 7})
+    outbox = republished(found=found).outbox
+    assert list(outbox) == [*upserts_of(2), *upserts_of(7), OutboxEntry("live", GONE, None)]
+
+
+@pytest.mark.parametrize("found", [FoundRecords(release=AT_FIVE.release + 1), FoundRecords(0, AT_FIVE.qi_group_next)])
+def test_a_store_that_knows_less_than_the_output_holds_publishes_nothing(found: FoundRecords) -> None:
+    with pytest.raises(ShardRefused, match="lost commits"):
+        republished(found=found)
 
 
 def test_qi_groups_that_are_not_those_of_the_last_commit_are_not_published() -> None:

@@ -58,8 +58,10 @@ def test_who_is_refused_has_shut_nobody_out(served: Shard, changes: dict[str, ob
 
 def test_an_input_that_is_lost_already_shuts_nobody_out(served: Shard) -> None:
     class Lost:
-        def state(self) -> InputState:
+        def state(self, last: int | None = None) -> InputState:
             raise Fenced("given back")
+
+        def secret(self) -> None: ...
 
     fences = served.fences
     with pytest.raises(Fenced):

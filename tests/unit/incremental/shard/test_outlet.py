@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from streamer.errors import ShardRefused
-from streamer.incremental.shard.outlet import FORMAT, LiveEnd, Position
+from streamer.incremental.shard.outlet import POSITION_FORMAT, LiveEnd, Position
 from streamer.incremental.store.base import Meta
 
 META = Meta(5, 50, 4, 18, outside=2, digest=2**64 - 1, skipped=(7, 41))
@@ -32,18 +33,29 @@ def test_a_position_of_before_offsets_could_be_passed_over_has_passed_over_none(
 def test_a_position_of_a_newer_format_is_refused_whatever_else_it_says() -> None:
     """Before: what a newer streamer said beside the rest was passed over in silence."""
     newer = [
-        Position.of(META).to_json().replace(b'"format":1', b'"format":2'),
-        b'{"format":3,"commit":"another shape"}',
+        Position.of(META).to_json().replace(b'"format":2', b'"format":3'),
+        b'{"format":4,"commit":"another shape"}',
     ]
-    for text, format_ in zip(newer, (2, 3), strict=True):
-        said = f"the last position is in format {format_}, and this streamer reads up to format 1: run the version that"
+    for text, format_ in zip(newer, (3, 4), strict=True):
+        said = f"the last position is in format {format_}, and this streamer reads up to format 2: run the version that"
         with pytest.raises(ShardRefused, match=said):
             Position.from_json(text)
 
 
 def test_whoever_adds_a_field_to_a_position_raises_its_format() -> None:
-    named = "commit next release qi_group_next outside digest skipped live_id truncations retried format"
-    assert (" ".join(Position.__struct_fields__), FORMAT) == (named, 1)
+    named = "commit next release qi_group_next outside digest skipped live_id truncations retried last_of read whole"
+    assert (" ".join(Position.__struct_fields__), POSITION_FORMAT) == (f"{named} begins ends format engine", 2)
+
+
+def test_a_position_names_the_engine_that_published_it_and_an_earlier_one_that_does_not_is_still_of_its_commit() -> (
+    None
+):
+    meta = replace(META, fingerprint="engine-version:6.2 columns:aa")
+    said = Position.of(meta)
+    assert (said.engine, said.is_of(meta)) == ("6.2", True)
+    assert msgspec.structs.replace(said, engine="").is_of(meta)
+    assert not msgspec.structs.replace(said, engine="5").is_of(meta)
+    assert not msgspec.structs.replace(said, engine="", digest=1).is_of(meta)
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"null", b'{"commit":"1"}'])

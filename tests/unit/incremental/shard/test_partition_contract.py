@@ -51,8 +51,13 @@ class Outlet:
 
     def fence(self) -> None: ...
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> Position | None:
         return self.last
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.letters += [json.loads(r.value) for r in records if r.topic == "dead-letters" and r.value]

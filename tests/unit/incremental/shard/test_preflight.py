@@ -12,7 +12,7 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
-from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.input import InputState, Message, last_read
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import (
@@ -20,17 +20,18 @@ from streamer.incremental.shard.preflight import (
     Digested,
     compare,
     first_meta,
+    former_version,
     to_say_again,
     with_topics,
 )
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
 from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
-from streamer.table import schema
-from streamer.table.schema import Table
-from worlds.small_tables import CITY, YEARS, table
+from streamer.table.schema import Table, version_of
+from worlds.small_tables import CITY, YEARS, as_of_version, table
 
 PEOPLE = table(YEARS, k=2)
+OURS = version_of(PEOPLE.fingerprint)
 IDS = {kind: f"first {kind}" for kind in (CHANGES, LIVE, POSITIONS, DEAD_LETTERS)}
 FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
 AT_FIVE = Position.of(FIVE)
@@ -79,12 +80,12 @@ def test_another_commit_of_the_published_number_is_refused_whichever_is_further(
 
 @pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
 def test_an_output_that_was_recreated_needs_the_whole_table(position: Position) -> None:
-    assert standing(position, made_anew(LIVE)) is Consistency.EMPTIED
+    assert standing(position, made_anew(LIVE)) is Consistency.INCOMPLETE
 
 
 def test_where_output_and_positions_are_both_new_the_store_alone_says_what_goes_out() -> None:
-    assert standing(None, made_anew(LIVE, POSITIONS)) is Consistency.EMPTIED
-    assert standing(None, made_anew(LIVE)) is Consistency.EMPTIED
+    assert standing(None, made_anew(LIVE, POSITIONS)) is Consistency.INCOMPLETE
+    assert standing(None, made_anew(LIVE)) is Consistency.INCOMPLETE
 
 
 def test_an_output_that_was_recreated_is_not_filled_from_a_store_that_lost_commits() -> None:
@@ -96,16 +97,79 @@ def test_an_output_that_was_recreated_is_not_filled_from_a_store_that_lost_commi
         assert remedies.publish_again("people") in said
 
 
-def test_positions_that_were_recreated_and_are_empty_are_refused_and_the_output_is_to_go_with_them() -> None:
-    said = refusal(None, made_anew(POSITIONS))
-    assert "positions was recreated" in said
-    assert remedies.publish_again("people") in said
+def test_positions_that_were_recreated_or_lost_their_end_have_the_whole_table_published() -> None:
+    """Nothing says then what of the store is published."""
+    assert standing(None, made_anew(POSITIONS)) is Consistency.INCOMPLETE
+    assert standing(None, made_anew(POSITIONS), meta=replace(FIVE, commit=1)) is Consistency.INCOMPLETE
+    assert standing(msgspec.structs.replace(AT_FOUR, commit=3)) is Consistency.INCOMPLETE
+    assert standing(None) is Consistency.INCOMPLETE
 
 
-def test_a_first_commit_counts_as_published_or_not_only_where_the_positions_are_the_old_ones() -> None:
-    first = replace(FIVE, commit=1)
-    assert standing(None, meta=first) is Consistency.AHEAD
-    assert "positions was recreated" in refusal(None, made_anew(POSITIONS), meta=first)
+def test_a_first_commit_without_a_position_waits_to_be_published() -> None:
+    assert standing(None, meta=replace(FIVE, commit=1)) is Consistency.AHEAD
+
+
+AT_SIXTY = msgspec.structs.replace(AT_FIVE, ends={LIVE: 60})
+
+
+def reaching(begin: int, end: int) -> InputState:
+    return replace(INPUT, reach={LIVE: (begin, end)})
+
+
+def test_an_output_that_ends_before_the_end_of_its_position_has_lost_its_tail() -> None:
+    assert standing(AT_SIXTY, reaching(0, 60)) is Consistency.LEVEL
+    assert standing(AT_SIXTY, reaching(0, 64)) is Consistency.LEVEL, "markers of transactions have offsets, too"
+    assert standing(AT_SIXTY, reaching(0, 59)) is Consistency.INCOMPLETE
+    assert standing(AT_FIVE, reaching(0, 0)) is Consistency.LEVEL, "a position of before that says no end"
+
+
+def test_an_output_whose_beginning_moved_has_lost_records_until_the_whole_table_was_published() -> None:
+    assert standing(AT_SIXTY, reaching(7, 60)) is Consistency.INCOMPLETE
+    mended = replace(FIVE, begins={LIVE: 7})
+    position = msgspec.structs.replace(Position.of(mended), ends={LIVE: 60})
+    assert standing(position, reaching(7, 60), mended) is Consistency.LEVEL
+    assert standing(position, reaching(8, 60), mended) is Consistency.INCOMPLETE
+
+
+def test_a_whole_table_that_is_stored_is_published_before_what_the_output_lost_is_looked_for_again() -> None:
+    whole = replace(FIVE, commit=7, outside=7, whole_at=7)
+    assert standing(AT_SIXTY, reaching(0, 3), whole) is Consistency.AHEAD
+    assert standing(AT_SIXTY, replace(made_anew(LIVE), reach={LIVE: (0, 0)}), whole) is Consistency.INCOMPLETE
+
+
+READ = Message(FIVE.next - 1, b"k", b"v", timestamp=1_000)
+LAST = last_read(READ, b"secret")
+KNOWS = replace(FIVE, read=LAST, secret=b"secret")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        None,
+        Message(READ.offset, b"k", b"another", 1_000),
+        Message(READ.offset, b"another", b"v", 1_000),
+        Message(READ.offset, b"k", b"v", 1_001),
+    ],
+    ids=["none", "another value", "another key", "another time"],
+)
+def test_an_input_that_holds_another_message_where_the_last_was_read_is_refused(other: Message | None) -> None:
+    """The broker lost the end of the log, and new messages have covered the place."""
+    position = Position.of(KNOWS)
+    assert standing(position, replace(INPUT, again=(READ,)), KNOWS) is Consistency.LEVEL
+    said = refusal(position, replace(INPUT, again=(other,)), KNOWS)
+    assert "another message" in said
+    assert remedies.reload_from_file("people") in said
+
+
+def test_where_the_last_message_has_expired_nothing_is_compared() -> None:
+    assert standing(Position.of(KNOWS), replace(INPUT, again=()), KNOWS) is Consistency.LEVEL
+
+
+def test_an_emptied_store_compares_the_time_of_the_message_that_the_position_names() -> None:
+    empty = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS, secret=b"another")
+    assert standing(Position.of(KNOWS), replace(INPUT, again=(READ,)), empty) is Consistency.BEHIND
+    later = msgspec.structs.replace(READ, timestamp=1_001)
+    assert "another message" in refusal(Position.of(KNOWS), replace(INPUT, again=(later,)), empty)
 
 
 def test_new_positions_that_say_the_same_as_the_store_are_taken() -> None:
@@ -133,28 +197,77 @@ def test_a_grown_input_is_refused_and_the_table_begins_anew_from_a_file() -> Non
     assert remedies.reload_from_file("people") in said
 
 
-def test_a_state_of_another_engine_is_refused_by_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before: the message said that table.yaml had changed, and it had not."""
-    monkeypatch.setattr(schema, "ENGINE_VERSION", 1000)
-    former = kept_by(replace(PEOPLE))
-    also_changed = kept_by(replace(PEOPLE, k=9, recut=False))
-    monkeypatch.setattr(schema, "ENGINE_VERSION", 1001)
-    ours = replace(PEOPLE)
+# Other versions of the engine: 1 is older than ours, 1000 newer.
+
+
+def kept_by_version(version: str, ours: Table = PEOPLE) -> Meta:
+    return kept_by(as_of_version(version, ours))
+
+
+@pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
+def test_a_state_of_an_older_engine_is_taken_as_it_stands(position: Position) -> None:
+    """Before: every new version of the engine asked for a table that begins anew."""
+    former = kept_by_version("1")
+    expected = Consistency.LEVEL if position is AT_FIVE else Consistency.AHEAD
+    assert standing(msgspec.structs.replace(position, engine="1"), meta=former) is expected
+    assert standing(msgspec.structs.replace(position, engine=""), meta=former) is expected, "no version is said"
+    assert former_version(PEOPLE, former) == "1"
+    assert former_version(PEOPLE, FIVE) == ""
+
+
+def test_a_price_of_local_repair_has_a_version_of_its_own_and_tables_with_it_are_adopted_too() -> None:
+    repaired = replace(PEOPLE, repair=0.05)
+    ours = version_of(repaired.fingerprint)
+    former = kept_by_version(ours.split(".")[0] + ".1", repaired)
+    assert standing(Position.of(former), meta=former, ours=repaired) is Consistency.LEVEL
+    assert "is older" in refusal(AT_FIVE, meta=kept_by_version(ours + "1", repaired), ours=repaired)
+
+
+@pytest.mark.parametrize("other", [replace(PEOPLE, k=9, recut=False), replace(PEOPLE, k=2, recut=False)])
+def test_a_state_of_an_older_engine_and_another_table_yaml_is_refused_for_table_yaml_alone(other: Table) -> None:
+    said = refusal(AT_FIVE, meta=kept_by_version("1", other))
+    assert "table.yaml has changed since this state was written" in said
+    assert "engine version" not in said
+
+
+def test_a_state_of_a_newer_engine_is_refused_by_both_versions_and_the_newer_streamer_is_to_run() -> None:
     for meta, also in (
-        (former, "another table by it; run"),
-        (also_changed, "another table by it; table.yaml has changed, too (privacy, engine); run"),
+        (kept_by_version("1000"), "does not read it; run"),
+        (kept_by_version("1000", replace(PEOPLE, k=9)), "does not read it; table.yaml has changed, too (privacy); run"),
     ):
-        said = refusal(AT_FIVE, meta=meta, ours=ours)
-        assert "the state was kept by engine version 1000, and this streamer's is 1001" in said
+        said = refusal(AT_FIVE, meta=meta)
+        assert f"the state was kept by engine version 1000, and this streamer's is {OURS}, which is older" in said
         assert also in said
-        assert f"run the version that kept it, or, {remedies.reload('people')}" in said
-        assert ("table.yaml" in said) == (meta is also_changed)
+        assert f"run the newer streamer, or, {remedies.reload('people')}" in said
 
 
-def test_a_state_of_before_versions_were_told_is_not_taken_for_another_table_yaml() -> None:
+def test_a_state_that_does_not_say_of_which_table_yaml_it_is_is_not_adopted() -> None:
     said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint="0123456789abcdef0123456789abcdef"))
-    assert "the state was kept by engine version 5 or a lower one, and this streamer's is 6" in said
-    assert "table.yaml" not in said
+    assert f"the state was kept by engine version 5 or a lower one, and this streamer's is {OURS}, and the" in said
+    assert "does not say of which table.yaml; run the version that kept it, or," in said
+
+
+@pytest.mark.parametrize(
+    "meta", [kept_by_version("1"), first_meta(PEOPLE, INPUT)], ids=["some are left", "all are lost"]
+)
+def test_lost_commits_of_an_older_engine_are_that_versions_to_read_again(meta: Meta) -> None:
+    """Else a store that lost everything would be read again to the end, and then be another table than is published."""
+    said = refusal(msgspec.structs.replace(AT_SEVEN, engine="1"), meta=meta)
+    assert f"the store has lost commits that engine version 1 decided, and this streamer's is {OURS}" in said
+    assert f"run version 1 until it has read them again, then this one, or, {remedies.reload('people')}" in said
+
+
+def test_lost_commits_of_a_newer_engine_are_not_repeated_by_this_one() -> None:
+    said = refusal(msgspec.structs.replace(AT_SEVEN, engine="1000"), meta=first_meta(PEOPLE, INPUT))
+    assert "has lost commits that engine version 1000 decided" in said
+
+
+def test_a_store_that_lost_its_adoption_is_refused_and_both_versions_are_named() -> None:
+    adopted = msgspec.structs.replace(AT_SEVEN, outside=6, engine=OURS)
+    said = refusal(adopted, meta=kept_by_version("1"))
+    assert f"is at commit 5, kept by engine version 1; since then version {OURS} has adopted its QI groups" in said
+    assert "commit 6 did not come from the input, so reading on cannot repeat it" in said
+    assert standing(adopted, meta=replace(FIVE, commit=6, outside=6)) is Consistency.BEHIND, "it holds the adoption"
 
 
 def test_a_table_that_began_anew_and_is_not_whole_is_nobodys() -> None:
@@ -202,7 +315,7 @@ def test_rows_in_the_output_that_nobody_knows_of_are_not_mixed_with_a_first_tabl
         ),
         (AT_FIVE, replace(INPUT, earliest=51), FIVE, "begins at 51: it has expired"),
         (AT_FIVE, replace(INPUT, end=49), FIVE, "the input ends at 49"),
-        (None, INPUT, FIVE, "positions were lost"),
+        (Position(6, 50, 4, 18, 0, 8, live_id=IDS[LIVE]), INPUT, FIVE, "restored from an earlier copy"),
         (Position(5, 50, 4, 18, 0, 8, live_id=IDS[LIVE]), INPUT, FIVE, "not the same"),
         (Position(7, 70, 6, 19, 6, 9, live_id=IDS[LIVE]), INPUT, FIVE, "commit 6 did not come from the input"),
     ],
@@ -280,10 +393,10 @@ def test_another_table_yaml_is_refused_while_the_owner_goes_on() -> None:
 
 def test_an_owner_at_work_is_not_taken_for_a_store_that_lost_commits() -> None:
     """Between the two readings it committed and published: the position fits neither."""
-    later = replace(LOOK_AT_FIVE, commit=9, next=90)
-    position = Position.of(replace(LOOK_AT_FIVE, commit=7, next=70))
+    later = replace(LOOK_AT_FIVE, commit=3, next=50)
+    position = Position.of(replace(LOOK_AT_FIVE, commit=7, next=50))
     looked(LOOK_AT_FIVE, later, position=position)
-    with pytest.raises(ShardRefused, match="commit 9, the output at 7"):
+    with pytest.raises(ShardRefused, match="commit 3, the output at 7"):
         looked(later, later, position=position)
 
 

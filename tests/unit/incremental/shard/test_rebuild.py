@@ -40,6 +40,7 @@ from streamer.incremental.shard.rebuild import (
     last_rebuild,
     look_is_due,
     loss,
+    losses,
     next_rebuild,
     ratio,
     reached,
@@ -189,9 +190,14 @@ def test_a_rebuild_is_told_in_one_line(progress: Progress, words: str) -> None:
 
 
 def test_programs_are_told_the_same_in_numbers() -> None:
-    said = described(ONE)
+    said = described(ONE, TABLE.space)
     assert (said["id"], said["state"], said["gain"], said["regions"], said["done"]) == ("a", DONE, 0.25, 8, 8)
-    assert described(changed(ONE, drift=0.0))["drift"] is None
+    assert described(changed(ONE, drift=0.0), TABLE.space)["drift"] is None
+
+
+def test_the_loss_of_a_rebuild_is_a_mean_and_none_where_a_former_version_did_not_count_the_rows() -> None:
+    assert losses(changed(ONE, rows=400), TABLE.space) == (0.5 / TABLE.space.d, 0.375 / TABLE.space.d)
+    assert losses(ONE, TABLE.space) == (None, None)
 
 
 def test_who_waits_for_a_request_waits_until_it_has_ended_for_good() -> None:
@@ -215,7 +221,7 @@ def test_a_rebuild_whose_worker_went_is_waited_for_as_long_as_it_will_be_begun_a
 
 REBUILD = Rebuild("r1", "ordered", 7, 0)
 REGIONS = [(1, 2), (3,), (4, 5)]
-REPLACED = Replaced(2, 3, 1, 10, 5.0, 4.0)
+REPLACED = Replaced(2, 3, 1, 10, 5.0, 4.0, 12)
 
 
 @pytest.fixture
@@ -234,7 +240,7 @@ def test_regions_come_one_after_the_other_until_none_is_left(rebuilding: Rebuild
         seen.append(rebuilding.task.numbers)
         replace(rebuilding)
     assert seen == REGIONS
-    assert rebuilding.closed() == Progress(REBUILD, 3, 3, 0, 30, 15.0, 12.0, DONE)
+    assert rebuilding.closed() == Progress(REBUILD, 3, 3, 0, 30, 15.0, 12.0, DONE, rows=36)
 
 
 def test_a_region_that_changes_comes_again_and_is_left_as_it_was_when_it_changed_too_often(
@@ -312,7 +318,7 @@ def test_every_rebuild_of_a_shard_has_a_turn_of_its_own_whatever_became_of_the_l
 
 
 def test_a_replaced_region_counts_with_what_it_published_again_and_its_loss() -> None:
-    assert Progress(REBUILD, 3).after(REPLACED) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0)
+    assert Progress(REBUILD, 3).after(REPLACED) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0, rows=12)
 
 
 # What changed while an algorithm was at a region is fitted into its answer.

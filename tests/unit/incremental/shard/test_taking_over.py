@@ -31,8 +31,13 @@ class Taken:
 
     def fence(self) -> None: ...
 
+    def keep_secret(self, secret: bytes) -> None: ...
+
     def position(self) -> Position | None:
         return self.last
+
+    def published(self) -> tuple[()]:
+        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.records += records

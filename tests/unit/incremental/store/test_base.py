@@ -33,9 +33,9 @@ REBUILD = Rebuild("r1", "ordered", 2**63, 4)
 
 def test_progress_adds_up_over_regions() -> None:
     progress = Progress(REBUILD, 3)
-    for replaced in (Replaced(2, 3, 1, 10, 5.0, 4.0), Replaced(4, 4, 4, 0, 1.5, 1.5)):
+    for replaced in (Replaced(2, 3, 1, 10, 5.0, 4.0, 12), Replaced(4, 4, 4, 0, 1.5, 1.5, 8)):
         progress = progress.after(replaced)
-    assert progress == Progress(REBUILD, 3, 2, 0, 10, 6.5, 5.5, RUNNING)
+    assert progress == Progress(REBUILD, 3, 2, 0, 10, 6.5, 5.5, RUNNING, rows=20)
 
 
 def test_it_comes_back_from_its_bytes_and_from_those_of_a_version_that_said_less() -> None:

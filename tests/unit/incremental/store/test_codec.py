@@ -20,9 +20,10 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store import codec
-from streamer.incremental.store.base import Meta, Progress, Rebuild
+from streamer.incremental.store.base import Adopted, Meta, Progress, Rebuild
 from streamer.incremental.store.codec import check_format, unread
 from streamer.table.row import Row
+from streamer.table.schema import ENGINE_VERSION
 
 # What is kept says in which format: a newer one than is known is refused, and both numbers are told.
 
@@ -70,28 +71,28 @@ KINDS: dict[str, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "outbox entry": (lambda entry: codec.encode_entry(7, entry), lambda data: codec.decode_entry(data)[1]),
 }
 
-# What version 5 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
+# What version 6 writes, byte by byte: a change of these lines is a change of the format and raises FORMAT_VERSION.
 GOLDEN = {
     "row of the index table": (
         Record(Row((3, 1000), (b'"flu"', b"null"), ("1.50",), "123-45", (1,)), 17),
-        b'\x97\x05\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11\x91\x01',
+        b'\x97\x06\x92\x03\xcd\x03\xe8\x92\xc4\x05"flu"\xc4\x04null\x91\xa41.50\xa6123-45\x11\x91\x01',
     ),
     "QI group": (
         QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"1",))),
-        b'\x95\x05\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
+        b'\x95\x06\x92\x01\x00\x92\x03\x04\x92\xa1a\xa1b\x92\x91\xc4\x05"flu"\x91\xc4\x011',
     ),
-    "origin of a QI group": (Origin("cut afresh", 300), b"\x93\x05\xaacut afresh\xcd\x01,"),
+    "origin of a QI group": (Origin("cut afresh", 300), b"\x93\x06\xaacut afresh\xcd\x01,"),
     "meta": (
         Meta(5, 50, 4, 18, 2, 2**64 - 1, Counts(7, 8, 9, 2), 4, "print", {"live": "id"}, "bare", (6, 40), b"key"),
-        b"\x9e\x05\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
+        b"\x9e\x06\x052\x04\x12\x02\xcf\xff\xff\xff\xff\xff\xff\xff\xff\x94\x07\x08\t\x02"
         b"\x04\xa5print\x81\xa4live\xa2id\xa4bare\x92\x06(\xc4\x03key",
     ),
-    "outbox entry": (OutboxEntry("live", b"{}", None), b"7:\x94\x05\xa4live\xc4\x02{}\xc0"),
+    "outbox entry": (OutboxEntry("live", b"{}", None), b"7:\x94\x06\xa4live\xc4\x02{}\xc0"),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_bytes_of_version_5_do_not_change(kind: str) -> None:
+def test_the_bytes_of_version_6_do_not_change(kind: str) -> None:
     (encode, decode), (value, data) = KINDS[kind], GOLDEN[kind]
     assert encode(value) == data
     assert decode(data) == value
@@ -142,26 +143,26 @@ def test_entries_come_back_with_their_commit(commit: int, entry: OutboxEntry) ->
 def with_version(kind: str, version: int) -> bytes:
     """The golden bytes of a kind, written by another version."""
     data = GOLDEN[kind][1]
-    at = data.index(b"\x05")
+    at = data.index(b"\x06")
     return data[:at] + bytes([version]) + data[at + 1 :]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_format_that_is_newer_is_refused_and_both_are_named(kind: str) -> None:
-    said = f"a {kind} is in format 6, and this streamer reads up to format 5: run the version that wrote it, or, "
+    said = f"a {kind} is in format 7, and this streamer reads up to format 6: run the version that wrote it, or, "
     with pytest.raises(ShardRefused, match=said):
-        KINDS[kind][1](with_version(kind, 6))
+        KINDS[kind][1](with_version(kind, 7))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_format_that_is_not_read_any_more_is_refused(kind: str) -> None:
-    with pytest.raises(ShardRefused, match=f"a {kind} is in format 3, and this streamer reads format 5: run the vers"):
+    with pytest.raises(ShardRefused, match=f"a {kind} is in format 3, and this streamer reads format 6: run the vers"):
         KINDS[kind][1](with_version(kind, 3))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "row of the index table"])
-def test_what_format_4_said_is_read(kind: str) -> None:
-    assert KINDS[kind][1](with_version(kind, 4)) == GOLDEN[kind][0]
+def test_what_formats_4_and_5_said_is_read(kind: str) -> None:
+    assert KINDS[kind][1](with_version(kind, 4)) == KINDS[kind][1](with_version(kind, 5)) == GOLDEN[kind][0]
 
 
 def test_a_row_of_format_4_has_no_nulls_that_are_known() -> None:
@@ -170,12 +171,29 @@ def test_a_row_of_format_4_has_no_nulls_that_are_known() -> None:
     assert codec.decode_record(before) == Record(replace(record.row, nulls=()), 17)
 
 
-def test_meta_with_a_field_that_this_version_does_not_know_is_no_meta_of_it() -> None:
-    """Who adds a field raises the version; a reader that passed over the field would go on without what it says."""
-    known = msgspec.msgpack.decode(codec.encode_meta(Meta(5, 50, secret=b"key", letters_from=7)))
-    assert codec.decode_meta(msgspec.msgpack.encode(known)).letters_from == 7
-    with pytest.raises(ShardRefused, match=r"a meta is damaged \(format 5\)"):
-        codec.decode_meta(msgspec.msgpack.encode([*known, "canary"]))
+def test_what_lossy_joins_and_whole_tables_need_is_kept() -> None:
+    meta = Meta(5, 50, secret=b"key", whole=7, begins={"qit": 40}, last_of={"qit": 9, "stt": 7})
+    assert codec.decode_meta(codec.encode_meta(meta)) == meta
+
+
+def test_the_meta_of_a_newer_streamer_is_refused_by_both_versions_and_never_called_damaged() -> None:
+    """Before: "a meta is damaged; delete the keys in Redis", of a sound state with one field more."""
+    adopted = (Adopted("5", 7, 9),)
+    meta = Meta(5, 50, secret=b"key", letters_from=7, adopted=adopted, fingerprint="engine-version:1000 columns:aa")
+    known = msgspec.msgpack.decode(codec.encode_meta(meta))
+    assert codec.decode_meta(msgspec.msgpack.encode(known)) == meta
+    more = [*known, "canary"]
+    other_counts = [*known[:7], [*known[7], {}, "canary"], *known[8:]]
+    for newer in (more, other_counts):
+        with pytest.raises(ShardRefused) as refused:
+            codec.decode_meta(msgspec.msgpack.encode(newer))
+        said = str(refused.value)
+        assert f"a meta of {len(newer)} fields, kept by engine version 1000, is a newer streamer's" in said
+        assert f"this one reads {len(known)} fields, and its engine version is {ENGINE_VERSION}; run the newer" in said
+        assert "canary" not in said
+    more[known.index(meta.fingerprint)] = 7
+    with pytest.raises(ShardRefused, match=r"a meta is damaged \(format 6\)"):
+        codec.decode_meta(msgspec.msgpack.encode(more))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -84,7 +84,7 @@ PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
     ("name", "reason"),
     [
         ("k", "fewer than k = 3"),
-        ("distinct l", "distinct values of problem other than null are fewer than 2"),
+        ("distinct l", "1 distinct value of problem other than null is fewer than 2"),
         (
             "(alpha, beta)",
             "one of the values of problem has 2 of 2 rows (1.000); the largest share allowed is 0.666667",

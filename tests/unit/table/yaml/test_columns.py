@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -223,6 +224,16 @@ def test_a_number_may_have_a_hierarchy_that_fits_its_cells(tmp_path: Path) -> No
     assert faults(tmp_path, f"{QI}, type: decimal, domain: [0, 9], grid: 1, hierarchy: ages.csv") == [
         "columns.x.hierarchy: ages.csv: a decimal without a step has no values to name in a hierarchy; give it a step"
     ]
+
+
+def test_a_number_may_be_a_leaf_and_the_name_of_a_range(tmp_path: Path) -> None:
+    """As in files that round: intervals are published, so a label need not say which one is meant."""
+    (tmp_path / "doses.csv").write_text("".join(f"{n / 10:g};{n // 10};*\n" for n in range(40)))
+    dose = number(tmp_path, "type: decimal, domain: [0, 3.9], step: 0.1, hierarchy: doses.csv")
+    lo, hi = dose.levels.recode(1, np.arange(40))
+    assert dose.interval(int(lo[10]), int(hi[10])) == dose.interval(int(lo[11]), int(hi[11])) == (1, Decimal("1.9"))
+    (fault,) = faults(tmp_path, f"{QI}, hierarchy: doses.csv")
+    assert fault.startswith("columns.x.hierarchy: doses.csv: '0' is a leaf and the node at level 1 over 10 leaves")
 
 
 def test_a_null_counts_as_the_code_of_a_value_of_the_domain(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -266,7 +268,12 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ("k: 2", "k: 2, alpha: 0", "privacy.alpha: must be above 0"),
         ("k: 2", "k: 2, beta: 50%", "privacy.beta: must be a number"),
         ("k: 2", "k: 2, r: 1.5", "privacy.r: must be at most 1"),
-        ("k: 2", "k: 2, r: 0.5", "privacy.r: columns.problem has no hierarchy that says which values are close"),
+        (
+            "k: 2",
+            "k: 2, r: 0.5",
+            "privacy.r: columns.problem has no hierarchy that says which values are close:"
+            " give it one, as every sensitive column needs, or remove r",
+        ),
         ("k: 2", "k: 2, level: 1", "privacy.level: has no effect without privacy.r; set that, or remove this"),
         (
             "k: 2",
@@ -407,6 +414,30 @@ def test_a_file_that_is_no_mapping_is_refused(load: Load, text: str) -> None:
 def test_a_file_that_is_no_yaml_is_refused_with_the_line(load: Load) -> None:
     with pytest.raises(ConfigError, match=r"table\.yaml, line 2: not valid YAML"):
         load("table: [a\nkey: }\n")
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "- " * 20_000, "a: {" * 20_000])
+def test_a_file_that_is_nested_too_deeply_is_refused(load: Load, text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load(text)
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "pipe"])
+def test_a_device_or_a_pipe_is_neither_table_yaml_nor_a_hierarchy(tmp_path: Path, file: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    text = (PATIENTS / "table.yaml").read_text()
+    (tmp_path / "table.yaml").write_text(re.sub(r"hierarchy: [\w./-]+", f"hierarchy: {file}", text))
+    with pytest.raises(ConfigError, match=rf"hierarchy: {file}: cannot be read: it is no regular file"):
+        load_table(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be read: it is no regular file"):
+        load_table(tmp_path / file)
+
+
+def test_a_file_of_many_gigabytes_is_not_read_to_its_end(tmp_path: Path) -> None:
+    with open(tmp_path / "table.yaml", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ConfigError, match="cannot be read: it has more than 10,000,000 characters"):
+        load_table(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

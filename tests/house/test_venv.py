@@ -1,0 +1,26 @@
+"""`make venv` says what it does: it takes minutes, on a slow machine many."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from worlds.checkout import ROOT
+
+
+def test_every_step_that_takes_long_is_said_before_it_begins(tmp_path: Path) -> None:
+    """With a Python that does nothing but note what it was asked for."""
+    script, python = tmp_path / ".ci" / "venv", tmp_path / ".venv" / "bin" / "python"
+    for folder in (script.parent, python.parent):
+        folder.mkdir(parents=True)
+    script.write_bytes((ROOT / ".ci" / "venv").read_bytes())
+    python.write_text('#!/bin/sh\ncase "$*" in *install*) echo "pip: $*" ;; esac\n')
+    for program in (script, python):
+        program.chmod(0o755)
+    made = subprocess.run([script], capture_output=True, text=True, check=True)
+    assert (made.stderr, (tmp_path / ".venv" / ".installed").exists()) == ("", True)
+    lines = made.stdout.splitlines()
+    assert not lines[0].startswith("pip")
+    said = "".join("p" if line.startswith("pip") else "." for line in lines)
+    assert said == "..p..pp.", "a line before the libraries, the compiler, the libraries of the tests, and at the end"
+    assert all(line.startswith("venv, ") for line in lines if not line.startswith("pip"))

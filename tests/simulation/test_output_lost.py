@@ -1,0 +1,122 @@
+"""Topics that lose their end or beginning, with faults at every step: what readers see after that is the whole table.
+
+A broker with one replica loses the end of a log in a power failure; retention, or a person, deletes the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from simulation.simulator import Fault, World
+from simulation.story import MESSAGES, PEOPLE, table_before, tables_by_count
+from streamer.errors import ShardRefused
+from streamer.incremental import remedies
+from streamer.incremental.shard.input import Message
+from streamer.incremental.store.memory import MemoryServer
+from streamer.incremental.topics import OUTPUTS, POSITIONS, outputs_of
+from streamer.table.schema import Table
+from worlds.published_groups import FORMS
+
+HALF = len(MESSAGES) // 2
+ALL_FORMS = {form: replace(PEOPLE, form=form) for form in FORMS}
+
+
+def half_read(table: Table = PEOPLE) -> World:
+    world = World(table, MESSAGES, {})
+    world.written = HALF
+    world.run(batch=5)
+    world.written = None
+    return world
+
+
+def assert_readers_see_whole_tables(world: World, since: int) -> None:
+    """From transaction `since` on; before it the broker lost what it lost."""
+    tables = tables_by_count(MESSAGES, people=world.table)
+    rows: dict[bytes, bytes] = {}
+    for records, position in world.topic.in_topic(*OUTPUTS):
+        for record in records:
+            if record.value is None:
+                rows.pop(record.key, None)  # its row may be lost
+            else:
+                rows[record.key] = record.value
+        if position.commit >= since:
+            assert rows == table_before(tables, MESSAGES, position.next)
+    assert rows == tables[-1]
+    letters = [one.key for records, _ in world.topic.transactions for one in records if one.topic not in OUTPUTS]
+    assert len(letters) == len(set(letters)) == world.meta().counts.dead_letters
+
+
+def lose_ends(world: World, *kinds: str, transactions: int = 2) -> None:
+    for kind in kinds or outputs_of(world.table.form):
+        world.topic.lose_end(kind, transactions)
+
+
+def lose_beginnings(world: World) -> None:
+    for kind in outputs_of(world.table.form):
+        world.topic.lose_beginning(kind, 2)
+
+
+LOSSES: dict[str, Callable[[World], None]] = {
+    "end": lose_ends,
+    "end of one": lambda world: lose_ends(world, outputs_of(world.table.form)[0]),
+    "end, positions too": lambda world: lose_ends(world, *outputs_of(world.table.form), POSITIONS),
+    "end of the positions": lambda world: lose_ends(world, POSITIONS, transactions=1),
+    "more of the positions": lambda world: lose_ends(world, POSITIONS, transactions=3),
+    "beginning": lose_beginnings,
+    "all": lambda world: world.topic.lose_beginning(outputs_of(world.table.form)[0], 1000),
+}
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_output_that_lost_records_gets_the_whole_table_in_one_release(loss: str, form: str) -> None:
+    """Before: differences went on top of what was gone, and readers saw QI groups of one row for ever."""
+    world = half_read(ALL_FORMS[form])
+    commit, release = world.meta().commit, world.meta().release
+    LOSSES[loss](world)
+    assert world.run(batch=5).engine.n_rows
+    assert_readers_see_whole_tables(world, commit + 1)
+    records, position = next(one for one in world.topic.in_topic(*OUTPUTS) if one[1].commit == commit + 1)
+    assert position.release == release + 1
+    assert {dict(record.headers)["whole"] for record in records} == {b"%d" % position.release}
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_fault_at_every_step_after_a_loss(loss: str, fault: Fault) -> None:
+    for step in range(25):
+        world = half_read()
+        commit = world.meta().commit
+        LOSSES[loss](world)
+        world.plan = {world.steps + step: fault}
+        world.run(batch=5)
+        assert_readers_see_whole_tables(world, commit + 1)
+
+
+def test_a_table_whose_output_was_mended_is_replayed_after_a_loss_of_redis() -> None:
+    world = half_read()
+    LOSSES["end"](world)
+    world.run(batch=5)
+    position = world.topic.transactions[-1][1]
+    published = len(world.topic.transactions)
+    world.server = MemoryServer()
+    world.run(batch=5)
+    assert len(world.topic.transactions) == published
+    assert (world.meta().commit, world.meta().whole) == (position.commit, position.whole)
+
+
+@pytest.mark.parametrize("fault", [None, Fault.DIE_AFTER, Fault.ZOMBIE])
+def test_an_input_that_lost_its_end_and_was_covered_by_new_messages_is_refused(fault: Fault | None) -> None:
+    """Before: the worker read on from its offset, and confirmed messages were never applied."""
+    world = half_read()
+    at = world.meta().next - 1
+    world.messages = [
+        one if one.offset < at - 3 else Message(one.offset, one.key, one.value, timestamp=7) for one in world.messages
+    ]
+    world.plan = {} if fault is None else {world.steps: fault}
+    with pytest.raises(ShardRefused, match="holds another message, or none, at offset") as refused:
+        world.run(batch=5)
+    assert remedies.reload_from_file("people") in str(refused.value)
