@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState
@@ -153,6 +154,16 @@ class TopicsInMemory:
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float, cached: bool) -> tuple[int, int]:
         return self._begins.get(place, 0), len(self._held[place])
+
+    def list_offsets(
+        self, asked: Mapping[TopicPartition, OffsetSpec], request_timeout: float
+    ) -> dict[TopicPartition, Future[SimpleNamespace]]:
+        answers: dict[TopicPartition, Future[SimpleNamespace]] = {place: Future() for place in asked}
+        for place, spec in asked.items():
+            begin, end = self.get_watermark_offsets(place, request_timeout, cached=False)
+            first = spec == OffsetSpec.earliest()
+            answers[place].set_result(SimpleNamespace(offset=begin if first else end, leader_epoch=0))
+        return answers
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
         self._stands, self._told = {place: place.offset for place in places}, set()

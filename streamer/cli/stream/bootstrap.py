@@ -86,7 +86,7 @@ def claimed(settings: WorkerSettings, command: str) -> Iterator[str]:
 
     Raises Conflict if another command has it. Only who looks at the table in the block may write by what it finds.
     """
-    first = RedisLookups(connect(settings.redis), settings.table.name, 0)
+    first = RedisLookups(connect_now(settings.redis), settings.table.name, 0)
     claim = first.claim(f"`{command}` ({settings.name})", LEASE_SECONDS)
     ended = Event()
     renewing = Thread(target=_renew, args=(first, claim, ended), name="claim", daemon=True)
@@ -114,7 +114,7 @@ def found_shards(settings: WorkerSettings, claim: str) -> Shards:
     """
     kafka, table = settings.kafka, settings.table
     settings.live_format.begin()
-    client, topics = connect_now(settings.redis), kafka_topics(kafka, table.name)
+    client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
     require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
     outputs = outputs_of(table.form)

@@ -114,6 +114,9 @@ class TableInMemory:
     def open_consumer(self, bootstrap: str) -> Iterator[TopicsInMemory]:
         yield self.topics
 
+    def list_offsets(self, *asked: Any, **options: Any) -> dict[TopicPartition, Future[Any]]:
+        return self.topics.list_offsets(*asked, **options)
+
     @contextmanager
     def open_admin(self, bootstrap: str) -> Iterator[TableInMemory]:
         yield self

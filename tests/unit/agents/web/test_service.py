@@ -88,7 +88,7 @@ def other(custody: Ownership, held_by: str, meta: Meta | None = None) -> ShardFa
     """Shard 5 as Redis and Kafka show it."""
     meta = meta or replace(META, commit=9, next=50, release=4, shards=6, counts=Counts(applied=48, dead_letters=2))
     redis = InRedis(meta, meta, Sizes(30, 6, 0, 0), custody)
-    return ShardFacts(5, redis, InKafka(InputState({}, 6, 0, 50, True), Position.of(meta)), held_by)
+    return ShardFacts(5, redis, InKafka(InputState({}, 6, 0, 50, True, control_end=1), Position.of(meta)), held_by)
 
 
 def seen(*others: ShardFacts, told: bool = True) -> Seen:
