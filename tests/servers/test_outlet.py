@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -39,6 +40,12 @@ SHARD = 2
 
 def position(commit: int) -> Position:
     return Position(commit=commit, next=10 * commit, release=commit, qi_group_next=7, outside=0, digest=2**64 - 1)
+
+
+def told(outlet: KafkaOutlet) -> Position | None:
+    """The position, without the ends of the topics of rows."""
+    found = outlet.position()
+    return found and msgspec.structs.replace(found, ends={})
 
 
 def live(text: str) -> Outgoing:
@@ -82,7 +89,7 @@ def test_records_go_to_the_shards_own_partition_with_headers_and_tombstones(
     assert (second.key(), second.value(), second.headers()) == (b"b", None, [("part", b"2/2")])
     assert keys(bootstrap, table_name, "dead-letters") == [b"k"]
     assert keys(bootstrap, table_name, "positions") == [b"2"]
-    assert outlet.position() == position(1)
+    assert told(outlet) == position(1)
 
 
 def test_what_is_said_to_another_shard_lies_in_that_ones_partition(
@@ -96,7 +103,7 @@ def test_what_is_said_to_another_shard_lies_in_that_ones_partition(
 def test_a_commit_without_records_still_moves_the_position(outlet: KafkaOutlet) -> None:
     outlet.publish([], position(1))
     outlet.publish([], position(2))
-    assert outlet.position() == position(2)
+    assert told(outlet) == position(2)
 
 
 def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
@@ -108,7 +115,7 @@ def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, boots
     with pytest.raises(ServerUnreachable, match="fence"):
         outlet.publish([live("b")], position(2))
     outlet.fence()
-    assert outlet.position() == position(1)
+    assert told(outlet) == position(1)
     outlet.publish([live("c")], position(2))
     assert keys(bootstrap, table_name) == [b"a", b"c"]
 
@@ -156,7 +163,7 @@ def test_a_new_owner_shuts_the_former_one_out(outlet: KafkaOutlet, bootstrap: st
         outlet.publish([live("zombie")], position(2))
     successor.publish([live("b")], position(2))
     assert keys(bootstrap, table_name) == [b"a", b"b"]
-    assert successor.position() == position(2)
+    assert told(successor) == position(2)
 
 
 def test_a_transaction_left_open_is_resolved_by_the_new_owner(
@@ -170,7 +177,7 @@ def test_a_transaction_left_open_is_resolved_by_the_new_owner(
     assert dead.flush(20) == 0
     successor = KafkaOutlet(bootstrap, table_name, SHARD)
     successor.fence()
-    assert successor.position() == position(1)
+    assert told(successor) == position(1)
     assert len(read(bootstrap, table_name, "live", SHARD, "read_uncommitted")) == 2
     assert keys(bootstrap, table_name) == [b"a"]
 
@@ -187,7 +194,7 @@ def test_the_position_is_found_behind_many_aborted_transactions(
             aborted.produce(f"{table_name}.positions", position(9).to_json(), b"2", partition=SHARD)
         assert aborted.flush(20) == 0
         aborted.abort_transaction(20)
-    assert outlet.position() == position(1)
+    assert told(outlet) == position(1)
 
 
 @pytest.mark.gate("a lost answer of Kafka")
@@ -206,7 +213,7 @@ def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_
     with pytest.raises(ServerUnreachable):
         outlet.publish([live("a")], position(1))
     outlet.fence()
-    assert outlet.position() == position(1)
+    assert told(outlet) == position(1)
 
 
 def test_more_records_than_the_clients_queue_holds(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
@@ -233,7 +240,7 @@ def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
             return ask(self, place, **limits)
 
     monkeypatch.setattr(clients, "Consumer", UnsettledConsumer)
-    assert outlet.position() == position(1)
+    assert told(outlet) == position(1)
     assert len(asked) == 3
 
 
@@ -270,7 +277,7 @@ def test_a_difference_that_a_new_output_takes_is_seen_by_its_offset_and_not_seen
             outlet.publish([live("difference")], position(2))
         assert read(bootstrap, table_name, "live", SHARD) == []
         outlet.fence()
-        assert outlet.position() == position(1)
+        assert told(outlet) == position(1)
         outlet.publish([live("whole"), live("table")], position(1))
 
 
@@ -289,6 +296,6 @@ def test_what_is_sent_while_the_output_is_recreated_is_not_seen_in_the_new_one(b
     assert read(bootstrap, table_name, "live", SHARD) == []
     assert not shard_input.state().live_begun, "what was given up is no record that a reader finds"
     outlet.fence()
-    assert outlet.position() == position(1)
+    assert told(outlet) == position(1)
     outlet.publish([live("whole")], position(2))
     assert shard_input.state().live_begun
