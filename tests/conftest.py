@@ -87,6 +87,12 @@ def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(autouse=True)
+def _no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Click's runner and pytest's own terminal leave the width that they were called with."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def _servers_run_again(request: pytest.FixtureRequest) -> None:
     """A drill that crashed or froze a server and then failed must not take the next test with it."""
     if "servers" in request.fixturenames:

@@ -178,8 +178,8 @@ def two_logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
 
 def read_from(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> Logs:
     monkeypatch.setattr(streamer.reader, "_connection", lambda kafka: {})
-    monkeypatch.setattr(streamer.reader, "_consumer", lambda connection: logs)
-    monkeypatch.setattr(streamer.reader, "KafkaAdminClient", lambda: logs)
+    monkeypatch.setattr(streamer.reader, "_consumer", lambda connection, **options: logs)
+    monkeypatch.setattr(streamer.reader, "KafkaAdminClient", lambda **options: logs)
     monkeypatch.setattr(streamer.reader, "topics_now", lambda admin, names: dict.fromkeys(names, ("id", 1)))
     monkeypatch.setattr(streamer.reader, "SETTLE_SECONDS", 0.0)
     return logs

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from agents.anonymizer import FIRST, NotAnonymized, RebuildThrottle, Regrouped, answered, regrouped
-from streamer.incremental.engine.tie_break import seed
+from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.shard.activities import SAMPLE
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.input import InputState, Message
@@ -125,6 +125,10 @@ class Job:
         self.result.set_exception(NotAnonymized(why))
 
 
+SECRET = bytes(range(SECRET_BYTES))
+"""The same in every run: what changes in which region depends on it."""
+
+
 class Algorithms:
     """In place of the other process. at_once: every region is done as soon as it is asked for."""
 
@@ -156,7 +160,7 @@ class RebuiltShard:
         self.table = replace(table, rebuilding=rebuilding, limits=limits or Limits(transaction_rows_max=40))
         self.kafka, self.algorithms = Kafka(), Algorithms(self.table)
         self.store = MemoryStore(MemoryServer(), self.table.name, 0)
-        self.shard = Driven(self.table, 0, self.store, self.kafka, holding=Holding.SNAPSHOT)
+        self.shard = Driven(self.table, 0, self.store, self.kafka, SECRET, holding=Holding.SNAPSHOT)
         self.shard.servers = self.shard.servers._replace(input=self.kafka)
         self.since, self.warm = 0.0, True
         self.facts = Facts("", Meta())

@@ -307,7 +307,7 @@ def test_every_row_goes_out_as_release_1_in_a_commit_from_outside_that_knows_the
     assert list(found.outbox) == [*upserts_of(2), *upserts_of(7)]
     ids = {"live": "second", "changes": "c"}
     published = replace(AT_FIVE, commit=6, release=1, topic_ids=ids)
-    assert found.meta == replace(published, whole=1, whole_at=6, begins={"live": 3})
+    assert found.meta == replace(published, whole=1, whole_at=6, begins={"live": 9})
     assert not (found.records or found.qi_groups or found.similarity)
 
 
