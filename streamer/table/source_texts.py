@@ -256,7 +256,10 @@ class CellReader:
         """The value that a cell stands for, as a message would have it. Raises EventRefused for what is no text."""
         if not isinstance(cell, str) and not is_scalar(cell):
             return cell  # the encoder refuses it
-        text, meaning = cell_text(cell), self._meanings.get(name)
+        try:
+            text, meaning = cell_text(cell), self._meanings.get(name)
+        except ValueError:  # a whole number of thousands of digits, which Python writes as no text
+            return cell
         if not text.isascii() and _HALVES.search(text):
             detail = "not a text: it holds half of a character (a lone surrogate); mend it in the source"
             raise EventRefused("wrong-type", f"column {name!r}: {detail}", name)
