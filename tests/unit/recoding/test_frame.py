@@ -88,7 +88,7 @@ NAMELESS = {  # a column of a type that pandas does not make of its name
         [[value]], dtype=arrow("list_", arrow("string").pyarrow_dtype)
     ),
     "category of float32": lambda value: pd.Series([value]).astype("float32").astype("category"),
-    "dictionary of float[pyarrow]": lambda value: pd.arrays.ArrowExtensionArray(  # type: ignore[attr-defined]
+    "dictionary of float[pyarrow]": lambda value: pd.arrays.ArrowExtensionArray(
         pytest.importorskip("pyarrow").array([np.float32(value)]).dictionary_encode()
     ),
     "np.str_": lambda value: pd.Series([np.str_(value)], dtype=object),
