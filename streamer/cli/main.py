@@ -21,7 +21,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from streamer.cli.support.options import may_be_misspelt
-from streamer.cli.support.signals import terminated_in_order
+from streamer.cli.support.signals import stop_in, terminated_in_order
 from streamer.cli.support.tables import say
 from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
 
@@ -155,6 +155,10 @@ class LazyGroup(click.Group):
         except BrokenPipeError:  # click ends silently
             raise
         except Exception as error:
+            if isinstance(stop := stop_in(error), KeyboardInterrupt):
+                ctx.exit(INTERRUPTED)
+            if stop is not None:
+                raise stop from None
             text = f"an unexpected error ({type(error).__name__})"
             traceback.print_tb(error.__traceback__)
             say(f"streamer: {text}; its text may quote people's values. Report it with the lines above", err=True)

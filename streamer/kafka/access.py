@@ -189,7 +189,7 @@ def _token_in(answer: httpx.Response) -> Token:
                 f"{_ENDPOINT}: the endpoint's access_token is no bearer token of {TOKEN_CHARS_MIN} characters or more"
             )
         return token
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise ConfigError(f"{_ENDPOINT}: the endpoint's answer holds no access_token") from None
 
 

@@ -6,7 +6,8 @@ The rules of this file
   So every state of all these files has a folder of its own, with one folder in it for each processor, Python, version
   of numba and settings of numba.
 * The folder is in the package; in $NUMBA_CACHE_DIR if that is set; in the user's cache folder if the package is not
-  writable. Machine code is a program: a folder that belongs to another user, or that others can write to, is not used.
+  writable. Machine code is a program: a folder that belongs to another user, or that others can write to, is not used,
+  nor one in a folder where anybody could rename it.
   (Who can write to the package's own __pycache__ could change the package as well.)
 * An empty file marks a set of machine code that is complete. So one look at the disk finds it, without numba.
 * One process at a time compiles a set; the others wait, or go on without it. The kernel releases the lock of a process
@@ -27,7 +28,7 @@ from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from stat import S_ISDIR, S_IWGRP, S_IWOTH
+from stat import S_ISDIR, S_ISVTX, S_IWGRP, S_IWOTH
 
 PACKAGE = Path(__file__).parent.parent
 KEPT_IN = "compiled-"
@@ -138,7 +139,7 @@ def folder_for(package: Path) -> str:
             home.mkdir(0o777 if home.parent == package else 0o700, exist_ok=True)
             for place in own:
                 place.mkdir(0o700, exist_ok=True)
-            is_ours = all(map(_is_ours, own))
+            is_ours = all(map(_is_ours, own)) and (home.parent == package or not _others_may_rename_in(home.parent))
         except OSError:
             continue
         if not is_ours or not os.access(kept, os.W_OK):  # numba reads only a folder that it can write
@@ -153,6 +154,11 @@ def _is_ours(place: Path) -> bool:
     """Whether a place is a folder of this user, and no link, that others cannot write to."""
     found = place.lstat()
     return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & (S_IWGRP | S_IWOTH)
+
+
+def _others_may_rename_in(place: Path) -> bool:
+    """Whether anybody can put a folder in the place of another's there; the sticky bit of /tmp forbids that."""
+    return place.stat().st_mode & (S_IWOTH | S_ISVTX) == S_IWOTH
 
 
 def _sources(package: Path) -> Iterator[bytes]:

@@ -236,7 +236,7 @@ class Encoder:
         """One column, encoded; length n."""
         try:
             numbers, texts = pd.factorize(source_cells(frame[name]), use_na_sentinel=False)
-        except (TypeError, NotImplementedError, ArithmeticError):  # a list, of Python or of Arrow; a signaling NaN
+        except (TypeError, NotImplementedError, ArithmeticError, KeyError):  # a list, also of Arrow; sNaN; complex256
             raise ConfigError(
                 f"column {name!r} holds a value that is neither text, number, boolean nor null; convert it, or leave"
                 " the column out of table.yaml"

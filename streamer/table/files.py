@@ -263,18 +263,37 @@ def table_files(path: Path, names: Sequence[str]) -> list[Path]:
 ESCAPE, REFUSE, KEEP = "escape", "refuse", "keep"
 """What becomes of a text that a spreadsheet would take for a formula."""
 
-_FORMULA = re.compile(r"(?![+-]?[\d.,]+\Z)[=+\-@\t\r\n].", re.DOTALL)  # -5 is a number, and a mark alone a text
+_NUMBER = r"[+-]?[\d.,]+([eE][+-]?\d+)?(\Z|;)"
+_FORMULA = re.compile(rf"(\A|(?<=;))(?!{_NUMBER})(?=[=+\-@＝＋－＠\t\r\n].)", re.DOTALL)
+"""Before a formula: -5 is a number, a mark alone a text. A semicolon begins a cell where decimals have a comma."""
+
+
+class _Lines:
+    """A file for rows that end with a line feed alone: csv quotes a bare carriage return only where rows end with both.
+
+    Unquoted, it would begin a row.
+    """
+
+    end = "\r\n"
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, row: str) -> int:
+        return self._file.write(row.removesuffix(self.end) + "\n")
 
 
 def write_rows(frame: pd.DataFrame, file: IO[str], formulas: str = KEEP) -> None:
     """Writes a published table as CSV.
 
     Numbers are shortest decimals, dates and timestamps the published ISO texts, booleans true and false, nulls empty.
-    Under KEEP it is read back as the same values. ESCAPE writes an apostrophe before texts that a spreadsheet would
-    take for a formula; REFUSE raises ConfigError for them.
+    Under KEEP it is read back as the same values. ESCAPE writes an apostrophe before what a spreadsheet would take for
+    a formula, in names of columns, too; REFUSE raises ConfigError for it.
     """
     texts = {name: _cell_texts(frame[name], formulas) for name in frame.columns}
-    pd.DataFrame(texts, columns=frame.columns).to_csv(file, index=False)
+    header = [_without_formula(str(name), name, formulas) for name in frame.columns]
+    rows = pd.DataFrame(texts, columns=frame.columns)
+    rows.to_csv(_Lines(file), index=False, header=header, lineterminator=_Lines.end)  # type: ignore[call-overload]
 
 
 def _cell_texts(column: pd.Series[Any], formulas: str) -> Any:
@@ -286,20 +305,21 @@ def _cell_texts(column: pd.Series[Any], formulas: str) -> Any:
     cells = [(type(value), value) for value in column.to_numpy(dtype=object)]
     for pair in cells:
         if pair not in texts:
-            texts[pair] = cell_text(pair[1])
-            if formulas != KEEP and isinstance(pair[1], str) and _FORMULA.match(pair[1]):
-                texts[pair] = _escaped(pair[1], str(column.name), formulas)
+            text = cell_text(pair[1])
+            texts[pair] = _without_formula(text, column.name, formulas) if isinstance(pair[1], str) else text
     return [texts[pair] for pair in cells]
 
 
-def _escaped(text: str, column: str, formulas: str) -> str:
-    """A text that no spreadsheet takes for a formula. Raises ConfigError if formulas are refused."""
+def _without_formula(text: str, column: object, formulas: str) -> str:
+    """A text that no spreadsheet takes for a formula, unless it is kept. Raises ConfigError if formulas are refused."""
+    if formulas == KEEP or not _FORMULA.search(text):
+        return text
     if formulas == REFUSE:
         raise ConfigError(
-            f"column {column!r}: a text begins as a formula of a spreadsheet does (=, +, -, @, tab, line end): with"
-            f" `--formulas {ESCAPE}` an apostrophe is written before it, with `--formulas {KEEP}` it stays as it is"
+            f"column {str(column)!r}: a text begins as a formula of a spreadsheet does (=, +, -, @, tab, line end):"
+            f" with `--formulas {ESCAPE}` an apostrophe is written before it, with `--formulas {KEEP}` it stays"
         )
-    return f"'{text}"
+    return _FORMULA.sub("'", text)
 
 
 def write_index(pairs: Iterable[tuple[str, str]], file: IO[str]) -> None:

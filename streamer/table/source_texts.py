@@ -256,7 +256,10 @@ class CellReader:
         """The value that a cell stands for, as a message would have it. Raises EventRefused for what is no text."""
         if not isinstance(cell, str) and not is_scalar(cell):
             return cell  # the encoder refuses it
-        text, meaning = cell_text(cell), self._meanings.get(name)
+        try:
+            text, meaning = cell_text(cell), self._meanings.get(name)
+        except ValueError:  # a whole number of thousands of digits, which Python writes as no text
+            return cell
         if not text.isascii() and _HALVES.search(text):
             detail = "not a text: it holds half of a character (a lone surrogate); mend it in the source"
             raise EventRefused("wrong-type", f"column {name!r}: {detail}", name)
@@ -288,6 +291,8 @@ def source_cells(cells: pd.Series[Any]) -> pd.Series[Any]:
     For Python true and 1 are equal, and a float32 is a float64 with digits that nobody wrote.
     """
     kind = cells.dtype.categories.dtype if isinstance(cells.dtype, pd.CategoricalDtype) else cells.dtype
+    if isinstance(kind, pd.ArrowDtype) and hasattr(kind.pyarrow_dtype, "index_type"):  # a dictionary: Arrow's category
+        kind = pd.ArrowDtype(kind.pyarrow_dtype.value_type)
     n_bytes = getattr(kind, "itemsize", _LONG)
     if pd.api.types.is_float_dtype(kind) and n_bytes < _LONG:
         short = cells.to_numpy(dtype=f"float{8 * n_bytes}", na_value=np.nan)
@@ -304,7 +309,7 @@ def cell_text(value: Any) -> str:
     ['10', '0.5', 'true', '', 'flu', '']
     """
     if isinstance(value, str):
-        return value
+        return str.__str__(value)  # numpy's texts are of a class of their own
     if pd.isna(value):
         return ""
     if isinstance(value, bool | np.bool_):

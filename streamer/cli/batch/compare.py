@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rich.table import Table as Grid
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
 from streamer.cli.support import options as shared
 from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, print_table, say, say_facts
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, require_possible, run
@@ -100,7 +102,7 @@ def _run_on_few(algorithm: Algorithm, microdata: Microdata, model: Model, option
     """Runs on rows spread over the table, if these satisfy the model, so that everything is compiled."""
     few = microdata.rows(np.linspace(0, len(microdata) - 1, min(len(microdata), FEW), dtype=np.int64))
     if model.holds(few.subjects(model.subjects)):
-        run(algorithm, few, model, options)
+        interruptible(lambda: run(algorithm, few, model, options))
 
 
 def _compared(microdata: Microdata, model: Model, options: Options, progress: Stages) -> Iterator[dict[str, Any]]:
@@ -114,9 +116,11 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         with progress.stage("compile"):
             _run_on_few(algorithm, microdata, model, its_options)
         with progress.stage(algorithm.name) as on_progress:
-            recoding = run(algorithm, microdata, model, replace(its_options, on_progress=on_progress))
+            recoding = interruptible(
+                partial(run, algorithm, microdata, model, replace(its_options, on_progress=on_progress))
+            )
         with progress.stage("measure"):
-            measures = measure(microdata, recoding, model)
+            measures = interruptible(partial(measure, microdata, recoding, model))
         yield facts | {
             "seconds": progress.seconds[algorithm.name],
             "details": dict(recoding.details),

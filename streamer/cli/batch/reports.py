@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamer.cli.support.progress import Stages
+from streamer.cli.support.signals import interruptible
 from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.table.files import STDIN
@@ -52,7 +53,7 @@ def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, prog
     from streamer.recoding.report.tradeoffs import sampled, tradeoffs
 
     with progress.stage("trade-offs"):
-        return tradeoffs(sampled(microdata), algorithm, options)
+        return interruptible(lambda: tradeoffs(sampled(microdata), algorithm, options))
 
 
 def _provenance(table: str, data: Path) -> Provenance:

@@ -42,6 +42,14 @@ def interruptible(work: Callable[[], T]) -> T:
         thread.shutdown(wait=False)
 
 
+def stop_in(error: BaseException) -> BaseException | None:
+    """The Ctrl-C or SIGTERM of which code in C has made another error, such as a SystemError; None if there is none."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, Terminated | KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
 @contextmanager
 def terminated_in_order() -> Iterator[None]:
     """SIGTERM raises Terminated in the block, so that it cleans up; then the process ends by SIGTERM (143 to a shell).

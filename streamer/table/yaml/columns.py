@@ -120,7 +120,8 @@ def hierarchy_of(
             rows.append([NULL_LABEL, *_root(rows)])
         return Hierarchy.from_rows(rows, published), leaf
     except ConfigError as error:
-        faults.append(f"{place}.hierarchy: {file}: {error}")
+        said = str(error).removeprefix("hierarchy: ")
+        faults.append(f"{place}.hierarchy: {file}: {said}")
     return None, None
 
 

@@ -39,6 +39,8 @@ def test_a_token_is_asked_for_by_the_clients_credentials(endpoint: Endpoint) -> 
         ((200, b"canary"), ConfigError, "holds no access_token"),
         ((200, b'{"error": "canary"}'), ConfigError, "holds no access_token"),
         ((200, b'["canary"]'), ConfigError, "holds no access_token"),
+        ((200, b"[" * 100_000), ConfigError, "holds no access_token"),
+        ((200, b'{"access_token": "x", "expires_in": 1%s}' % (b"0" * 400)), ConfigError, "holds no access_token"),
         ((200, b'{"access_token": null, "detail": "canary"}'), ConfigError, "holds no access_token"),
         ((200, b'{"access_token": "x", "detail": "canary"}'), ConfigError, "no bearer token of 16 characters or more"),
         ((200, b'{"access_token": "canary canary canary"}'), ConfigError, "no bearer token of 16 characters or more"),

@@ -130,6 +130,17 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     assert folder_for(package) == ""
 
 
+@pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o1777, True), (0o755, True)])
+def test_a_folder_that_others_can_put_another_in_the_place_of_is_not_used(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_used: bool
+) -> None:
+    """They could wait until it was looked at: machine code is read later."""
+    (shared := tmp_path / "shared").mkdir()
+    shared.chmod(mode)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(shared))
+    assert bool(folder_for(package)) == is_used
+
+
 def test_a_folder_of_another_user_or_a_link_to_one_is_not_used(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,10 @@ NAMELESS = {  # a column of a type that pandas does not make of its name
         [[value]], dtype=arrow("list_", arrow("string").pyarrow_dtype)
     ),
     "category of float32": lambda value: pd.Series([value]).astype("float32").astype("category"),
+    "dictionary of float[pyarrow]": lambda value: pd.arrays.ArrowExtensionArray(
+        pytest.importorskip("pyarrow").array([np.float32(value)]).dictionary_encode()
+    ),
+    "np.str_": lambda value: pd.Series([np.str_(value)], dtype=object),
     "Sparse[float32]": lambda value: pd.Series([value]).astype("float32").astype(pd.SparseDtype("float32")),
 }
 
@@ -231,6 +235,15 @@ def test_what_cannot_be_compared_is_refused_by_its_column() -> None:
     for cells in ([Decimal("sNaN")] * 4, [[1]] * 4):
         with pytest.raises(ConfigError, match=r"^column 'problem' holds a value that is neither .*; convert it, or"):
             anonymize(people(problem=pd.Series(cells, dtype=object)), PEOPLE)
+    with pytest.raises(ConfigError, match="column 'problem' holds a value that is neither"):
+        anonymize(people(problem=pd.Series([1j] * 4, dtype="clongdouble")), PEOPLE)
+    for column, why in {
+        "id": "more than 400 digits",
+        "age": "outside the domain",
+        "problem": "than 400 digits",
+    }.items():
+        with pytest.raises(ConfigError, match=f"column '{column}'.* {why}"):
+            anonymize(people(**{column: pd.Series([10**5000] * 4, dtype=object)}), PEOPLE)
 
 
 def test_a_float_beside_the_step_is_refused_with_what_to_do() -> None:

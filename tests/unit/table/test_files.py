@@ -196,8 +196,8 @@ def test_a_table_is_written_as_pandas_writes_texts(rows: int) -> None:
         assert written.getvalue() == expected.getvalue()
 
 
-FORMULAS = ("=1+1", "@SUM(A1)", "+49 30", "-5..-1", "\t=1", "-A1")
-NO_FORMULAS = ("-5", "+3,5", "-", "a=b", "'=1", "", "5")
+FORMULAS = ("=1+1", "@SUM(A1)", "+49 30", "-5..-1", "\t=1", "-A1", "＝1+1", "\r=1")
+NO_FORMULAS = ("-5", "+3,5", "-1.5e-31", "-", "a=b", "a;-5;b", "'=1", "", "5")
 
 
 @pytest.mark.parametrize(("formulas", "begins"), [("escape", "'"), ("keep", "")])
@@ -210,7 +210,23 @@ def test_a_spreadsheet_runs_no_text_of_a_table_unless_it_is_kept(formulas: str, 
     assert {(n, d) for _, n, d in lines} == {("-5", "-5")}
 
 
-@pytest.mark.parametrize("text", FORMULAS)
+def test_a_spreadsheet_runs_no_name_of_a_column_and_nothing_after_a_semicolon() -> None:
+    frame = pd.DataFrame({"=1+1": ["Ulm;=1+1", "Ulm"]})
+    write_rows(frame, written := io.StringIO(newline=""), "escape")
+    assert written.getvalue() == "'=1+1\nUlm;'=1+1\nUlm\n"
+    write_rows(frame, kept := io.StringIO(newline=""))
+    assert kept.getvalue() == "=1+1\nUlm;=1+1\nUlm\n"
+
+
+@pytest.mark.parametrize("formulas", ["escape", "keep"])
+def test_a_line_end_in_a_text_begins_no_row(formulas: str) -> None:
+    frame = pd.DataFrame({"note": ["x\r=1+1", "x\n=1+1", "x\r\n=1+1", "x\r"], "n": range(4)})
+    write_rows(frame, written := io.StringIO(newline=""), formulas)
+    rows = list(csv.reader(io.StringIO(written.getvalue(), newline=""), strict=True))
+    assert rows == [["note", "n"], *([note, str(n)] for note, n in zip(frame["note"], range(4), strict=True))]
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, "Ulm;=1+1"])
 def test_a_formula_is_refused_by_its_column_and_not_repeated(text: str) -> None:
     with pytest.raises(ConfigError, match=r"column 'note': .* `--formulas keep`") as refused:
         write_rows(pd.DataFrame({"note": ["fine", text]}), io.StringIO(), "refuse")

@@ -20,7 +20,7 @@ SECONDS_MAX = 120.0
 INTERRUPTED = 130
 
 STORY = """
-import os, signal, sys
+import os, signal
 from streamer.cli.support.signals import terminated_in_order
 {before}
 with terminated_in_order():
@@ -141,6 +141,27 @@ def test_what_an_interruptible_call_gives_or_raises_is_that_of_the_call() -> Non
     assert interruptible(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         interruptible(lambda: 1 // 0)
+
+
+IN_C = """
+import os, signal
+import streamer.cli.batch.check as check
+from streamer.cli.main import main
+def check_table(*_, **named):
+    try:
+        os.kill(os.getpid(), signal.{name})
+    except BaseException as stop:
+        raise SystemError("returned a result with an exception set") from stop
+check.load_table = check_table
+main(["check", "--table", "nowhere"])
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", -signal.SIGTERM), ("SIGINT", INTERRUPTED)])
+def test_a_signal_of_which_code_in_c_makes_an_error_is_no_unexpected_error(name: str, code: int) -> None:
+    program = [sys.executable, "-c", IN_C.format(name=name)]
+    ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
 
 
 # -- commands that write files --------------------------------------------------------------------------------------
