@@ -233,9 +233,7 @@ def test_a_number_may_be_a_leaf_and_the_name_of_a_range(tmp_path: Path) -> None:
     lo, hi = dose.levels.recode(1, np.arange(40))
     assert dose.interval(int(lo[10]), int(hi[10])) == dose.interval(int(lo[11]), int(hi[11])) == (1, Decimal("1.9"))
     (fault,) = faults(tmp_path, f"{QI}, hierarchy: doses.csv")
-    assert fault.startswith(
-        "columns.x.hierarchy: doses.csv: hierarchy: '0' is a leaf and the node at level 1 over 10 leaves"
-    )
+    assert fault.startswith("columns.x.hierarchy: doses.csv: '0' is a leaf and the node at level 1 over 10 leaves")
 
 
 def test_a_null_counts_as_the_code_of_a_value_of_the_domain(tmp_path: Path) -> None:
