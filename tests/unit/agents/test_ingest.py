@@ -56,7 +56,9 @@ class Client:
             return {}
         values, rest = self.answers[0][:max_records], self.answers[0][max_records:]
         self.answers[:1] = [rest] if rest else []
-        records = [SimpleNamespace(offset=self.at + n, key=b"7", value=value, timestamp=0) for n, value in enumerate(values)]
+        records = [
+            SimpleNamespace(offset=self.at + n, key=b"7", value=value, timestamp=0) for n, value in enumerate(values)
+        ]
         self.at += len(values)
         return {place: records}
 
