@@ -21,6 +21,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, time
@@ -34,7 +35,7 @@ from agents.log import log_minute
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import ComputeLock, ShardThread, unexpected
 from streamer.compiling import is_warm
-from streamer.errors import Fenced, StreamerError
+from streamer.errors import Fenced, ServerUnreachable, StreamerError
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard import ready as events
@@ -62,7 +63,7 @@ LOAD_SECONDS_MAX = 900.0
 """Limit of a step that may load the whole shard, or read its input again."""
 
 INPUT_LOOK_SECONDS = 3.0
-"""How often topics are compared while no messages come."""
+"""How often topics and the fence are compared while no messages come."""
 
 HEAR_SECONDS = 2.0
 """How often the control topic is read."""
@@ -278,14 +279,20 @@ class HeldShard:
         else:
             self._input.forget_answer()
         if isinstance(event, events.Tick) and event.idle and event.clock - self._input.looked_at > INPUT_LOOK_SECONDS:
-            self._check_topics()
+            self._look_around()
         return drive(self._machine, event, self._servers)
 
-    def _check_topics(self) -> None:
-        """Raises Conflict if a topic was recreated, or has lost its end."""
+    def _look_around(self) -> None:
+        """What a commit would find, found without one.
+
+        Raises Conflict if a topic was recreated, or has lost its end; Fenced if Redis has lost the shard, or somebody
+        else has it. A Redis that does not answer costs nothing as long as there is no commit.
+        """
         try:
             self._input.ask()
             self._input.check(self._machine.meta, POSITIONS)
+            with suppress(ServerUnreachable):
+                self._servers.store.check_fence(self._machine.fence)
         except StreamerError:
             self._machine.handle(events.Failed())
             raise

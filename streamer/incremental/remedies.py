@@ -7,7 +7,7 @@ readers of the output go on. `start_over` gives up everything except the source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, QIT, outputs_of, topic_name
 from streamer.table.schema import LOSSY_JOIN, ROWS
@@ -48,6 +48,16 @@ def publish_again(table_name: str, form: str = ROWS) -> str:
     return (
         f"publish the whole table again from Redis: stop all workers, delete the topics {_output(table_name, form)}, "
         "run `streamer topics create`, start the workers"
+    )
+
+
+def in_several_releases(table_name: str, outputs: Sequence[str]) -> str:
+    """If one release of the whole table is too large for Kafka. outputs: the kinds of topics with published rows."""
+    *first, last = (topic_name(table_name, kind) for kind in (*outputs, POSITIONS))
+    return (
+        f"publish the table in several releases: stop all workers, delete the topics {', '.join(first)} and {last}, "
+        "run `streamer topics create`, run `streamer reload --from-source` with a file of all rows, or with `topic` if "
+        "the input still holds them, start the workers"
     )
 
 

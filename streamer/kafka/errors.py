@@ -48,7 +48,7 @@ _REMEDIES = {
     "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
     "UNKNOWN_TOPIC_OR_PART": _IS_MISSING,
     "TOPIC_EXCEPTION": _IS_MISSING,
-    "INVALID_TRANSACTION_TIMEOUT": "raise the broker's transaction.max.timeout.ms to 30000 at least",
+    "INVALID_TRANSACTION_TIMEOUT": "raise the broker's transaction.max.timeout.ms to 300000 at least",
     "UNSUPPORTED_VERSION": _TOO_OLD,
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": _TOO_OLD,
     "POLICY_VIOLATION": _POLICY,

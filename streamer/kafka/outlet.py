@@ -18,6 +18,7 @@ The rules of this file
   Answers about the records before it are not needed: if Kafka refuses one, the transaction cannot be committed.
 * The position follows when the rows are taken, because it says where they end.
 * After any error the producer is dropped: `fence` makes another, and `position` says what became of the transaction.
+* What Kafka has given up because it took too long would take as long the next time: it is refused, with the remedy.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.outlet import LiveEnd, Position, PublishedRecord
 from streamer.incremental.topics import CONTROL, DEAD_LETTERS, LIVE, POSITIONS, RECORD_BYTES_MAX
 from streamer.kafka.clients import Confirmations, KafkaCalls, OnDelivery, client_settings, flush, produce, transaction
-from streamer.kafka.errors import MISSING, READ_RIGHT, WRITE
+from streamer.kafka.errors import MISSING, NO_ANSWER, READ_RIGHT, WRITE
 from streamer.kafka.reading import CALL_SECONDS_MAX, last_value
 from streamer.kafka.secret_records import record_of, secret_keys
 from streamer.kafka.shard_input import KafkaReading
 
-TRANSACTION_MS_MAX = 30_000
+TRANSACTION_MS_MAX = 300_000
+"""How long Kafka lets a transaction last: one may hold a whole table. A fence ends one that was left open."""
 
 
 class KafkaOutlet:
@@ -135,11 +137,27 @@ class KafkaOutlet:
         taken = _RowConfirmations()
         with (
             self._kafka.failures(doing, WRITE, *kinds),
+            self._refused_where_too_long(doing),
             self._conflict_where_missing(),
             transaction(producer, taken),
         ):
             yield producer, taken
         self._producer = producer
+
+    @contextmanager
+    def _refused_where_too_long(self, doing: str) -> Iterator[None]:
+        """Raises ShardRefused if Kafka has ended a transaction by its time limit."""
+        began = monotonic()
+        try:
+            yield
+        except KafkaException as error:
+            if error.args[0].name() in NO_ANSWER or monotonic() - began < TRANSACTION_MS_MAX / 1000:
+                raise
+            name, kinds = self._kafka.table_name, list(self._ends)
+            raise ShardRefused(
+                f"{self._kafka.name}: {doing} took longer than the {TRANSACTION_MS_MAX // 1000} s that Kafka gives a "
+                f"transaction; {remedies.in_several_releases(name, kinds)}"
+            ) from None
 
     @contextmanager
     def _conflict_where_missing(self) -> Iterator[None]:

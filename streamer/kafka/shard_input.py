@@ -32,7 +32,7 @@ from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_writt
 from streamer.incremental.shard.input import InputState, KeptSecret, Message, is_same
 from streamer.incremental.shard.outlet import PublishedRecord
 from streamer.incremental.shard.requests import Placed
-from streamer.incremental.store.base import Meta
+from streamer.incremental.store.base import LastRead, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
 from streamer.kafka.clients import KafkaCalls, client_settings
 from streamer.kafka.control import KafkaControl
@@ -202,6 +202,9 @@ def kafka_topics(bootstrap: str, table_name: str) -> TopicQuestions:
 PIECE_MESSAGES_MAX, PIECE_BYTES_MAX = 20_000, 16_000_000
 """The size of a piece that is read again: the shard's batches wait for it."""
 
+DOUBTED_SECONDS = 10.0
+"""How long after a new leader of the input a reader may still hold messages that it got from the former one."""
+
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
 """How long a topic may be missing that is being recreated."""
 
@@ -230,6 +233,8 @@ class KafkaInput:
         self._asked: Future[Topics] | None = None
         self._read: Meta | None = None
         """As of the last `check`: which message was read last."""
+        self._doubted_until = 0.0
+        """Until when messages may come that a former leader of the input had, by the monotonic clock."""
         self._control = KafkaControl(bootstrap, table_name, shard)
         self.lost = ""
         """Why the shard was taken from us; "" while it is ours."""
@@ -243,7 +248,7 @@ class KafkaInput:
         Fenced if the shard is lost.
         """
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
-            self._seen, self._asked, self._read = self._all_topics(), None, None
+            self._seen, self._asked, self._read, self._doubted_until = self._all_topics(), None, None, 0.0
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, CHANGES)
             live_begun = any(self._has_begun(consumer, kind) for kind in self._outputs)
@@ -302,28 +307,36 @@ class KafkaInput:
         if changed:
             names = ", ".join(map(self._kafka.topic, changed))
             raise Conflict(f"{self._kafka.name}: recreated, grown or gone since the shard was taken over: {names}")
-        if lost := [self._kafka.topic(kind) for kind in (CHANGES, *self._outputs) if self._has_lost(kind, now[kind])]:
+        kinds = (CHANGES, *self._outputs)
+        if lost := [self._kafka.topic(kind) for kind in kinds if self._has_lost(kind, now[kind], meta)]:
             raise Conflict(f"{self._kafka.name}: records are lost, at the beginning or the end: {', '.join(lost)}")
         shard = self._kafka.shard  # without a leader its partition has no reach: the last one known stays
         known = {kind: self._seen.get(kind, one) for kind, one in now.items() if shard not in one.reach}
         self._seen, self._read, self.looked_at = {**now, **known}, meta, monotonic()
 
-    def _has_lost(self, kind: str, now: Described) -> bool:
-        """Whether a topic has lost records that it had at the last look.
+    def _has_lost(self, kind: str, now: Described, meta: Meta) -> bool:
+        """Whether a topic has lost records that it had at the last look, or that were read since.
 
-        Under one leader an end never moves back. After a new leader has taken messages, too, only the messages tell.
+        Under one leader an end never moves back. After a new leader has taken messages, too, only the messages tell;
+        those that are read for a while after that may have been fetched from the former one.
         """
         before, reach = self._seen[kind].reach.get(self._kafka.shard), now.reach.get(self._kafka.shard)
         if before is None or reach is None:
             return False  # it had no leader
-        if reach.end < before.end or kind != CHANGES or reach.epoch == before.epoch:
-            return reach.end < before.end or (kind != CHANGES and reach.begin > before.begin)
-        last = self._read.read if self._read is not None else None
-        if self._read is None or last is None:
+        if reach.end < before.end or kind != CHANGES:
+            return reach.end < before.end or reach.begin > before.begin
+        if reach.epoch != before.epoch:
+            self._doubted_until = monotonic() + DOUBTED_SECONDS
+        if monotonic() > self._doubted_until:
+            return False
+        if self._read is None or self._read.read is None:
             return True  # nobody has compared it since the take-over, which does
+        return not all(one is None or self._is_there(one, meta) for one in {self._read.read, meta.read})
+
+    def _is_there(self, last: LastRead, meta: Meta) -> bool:
         with self._kafka.failures("comparing the last message read"), self._kafka.consumer() as consumer:
             found = message_at(self._kafka.bootstrap, consumer, self._input, last.offset)
-        return not all(one is not None and is_same(one, last, self._read.secret) for one in found)
+        return all(one is not None and is_same(one, last, meta.secret) for one in found)
 
     def placed(self) -> list[Placed]:
         """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""

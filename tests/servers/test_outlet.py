@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from time import sleep
 
-import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from msgspec.structs import replace
 
 from servers.broker.servers import Servers
 from streamer.errors import Conflict, Fenced, ServerUnreachable, ShardRefused
@@ -35,6 +36,9 @@ from worlds.workers import wait_until
 QUEUE_RECORDS = 100_000
 """What the client's queue holds by default."""
 
+CLEANED_EVERY_SECONDS = 10
+"""How often the broker looks for transactions that take too long."""
+
 SHARD = 2
 
 
@@ -42,10 +46,10 @@ def position(commit: int) -> Position:
     return Position(commit=commit, next=10 * commit, release=commit, qi_group_next=7, outside=0, digest=2**64 - 1)
 
 
-def told(outlet: KafkaOutlet) -> Position | None:
-    """The position, without the ends of the topics of rows."""
+def said(outlet: KafkaOutlet) -> Position | None:
+    """The position without what the outlet itself adds."""
     found = outlet.position()
-    return found and msgspec.structs.replace(found, ends={})
+    return found and replace(found, ends={})
 
 
 def live(text: str) -> Outgoing:
@@ -89,7 +93,7 @@ def test_records_go_to_the_shards_own_partition_with_headers_and_tombstones(
     assert (second.key(), second.value(), second.headers()) == (b"b", None, [("part", b"2/2")])
     assert keys(bootstrap, table_name, "dead-letters") == [b"k"]
     assert keys(bootstrap, table_name, "positions") == [b"2"]
-    assert told(outlet) == position(1)
+    assert said(outlet) == position(1)
 
 
 def test_what_is_said_to_another_shard_lies_in_that_ones_partition(
@@ -103,7 +107,7 @@ def test_what_is_said_to_another_shard_lies_in_that_ones_partition(
 def test_a_commit_without_records_still_moves_the_position(outlet: KafkaOutlet) -> None:
     outlet.publish([], position(1))
     outlet.publish([], position(2))
-    assert told(outlet) == position(2)
+    assert said(outlet) == position(2)
 
 
 def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
@@ -115,7 +119,7 @@ def test_a_transaction_that_is_given_up_shows_nothing(outlet: KafkaOutlet, boots
     with pytest.raises(ServerUnreachable, match="fence"):
         outlet.publish([live("b")], position(2))
     outlet.fence()
-    assert told(outlet) == position(1)
+    assert said(outlet) == position(1)
     outlet.publish([live("c")], position(2))
     assert keys(bootstrap, table_name) == [b"a", b"c"]
 
@@ -146,6 +150,20 @@ def test_rows_of_the_largest_size_go_out_together_and_none_is_lost_on_a_new_topi
         assert keys(bootstrap, name) == [b"a", *[row] * 5, b"b"]
 
 
+@pytest.mark.slow
+def test_a_transaction_that_takes_too_long_is_refused_with_the_mend_and_not_tried_for_ever(
+    bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: `Kafka does not answer (_FATAL)`, again and again, while it answered well."""
+    monkeypatch.setattr(module, "TRANSACTION_MS_MAX", 1_000)
+    outlet = KafkaOutlet(bootstrap, table_name, SHARD)
+    outlet.fence()
+    monkeypatch.setattr(outlet, "_check_same_live", lambda: sleep(CLEANED_EVERY_SECONDS + 5))
+    with pytest.raises(ShardRefused, match=r"publishing took longer than the 1 s .* in several releases: .*reload"):
+        outlet.publish([live("a")], position(1))
+    assert keys(bootstrap, table_name) == []
+
+
 def test_a_topic_that_is_missing_is_no_outage(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SETTLING_SECONDS_MAX", 0.5)
     name = fresh_name()
@@ -163,7 +181,7 @@ def test_a_new_owner_shuts_the_former_one_out(outlet: KafkaOutlet, bootstrap: st
         outlet.publish([live("zombie")], position(2))
     successor.publish([live("b")], position(2))
     assert keys(bootstrap, table_name) == [b"a", b"b"]
-    assert told(successor) == position(2)
+    assert said(successor) == position(2)
 
 
 def test_a_transaction_left_open_is_resolved_by_the_new_owner(
@@ -177,7 +195,7 @@ def test_a_transaction_left_open_is_resolved_by_the_new_owner(
     assert dead.flush(20) == 0
     successor = KafkaOutlet(bootstrap, table_name, SHARD)
     successor.fence()
-    assert told(successor) == position(1)
+    assert said(successor) == position(1)
     assert len(read(bootstrap, table_name, "live", SHARD, "read_uncommitted")) == 2
     assert keys(bootstrap, table_name) == [b"a"]
 
@@ -194,7 +212,7 @@ def test_the_position_is_found_behind_many_aborted_transactions(
             aborted.produce(f"{table_name}.positions", position(9).to_json(), b"2", partition=SHARD)
         assert aborted.flush(20) == 0
         aborted.abort_transaction(20)
-    assert told(outlet) == position(1)
+    assert said(outlet) == position(1)
 
 
 @pytest.mark.gate("a lost answer of Kafka")
@@ -213,7 +231,7 @@ def test_the_answer_to_a_commit_gets_lost_and_the_position_tells_what_became_of_
     with pytest.raises(ServerUnreachable):
         outlet.publish([live("a")], position(1))
     outlet.fence()
-    assert told(outlet) == position(1)
+    assert said(outlet) == position(1)
 
 
 def test_more_records_than_the_clients_queue_holds(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
@@ -240,14 +258,14 @@ def test_a_topic_whose_leader_is_not_settled_yet_is_asked_again(
             return ask(self, place, **limits)
 
     monkeypatch.setattr(clients, "Consumer", UnsettledConsumer)
-    assert told(outlet) == position(1)
+    assert said(outlet) == position(1)
     assert len(asked) == 3
 
 
 def test_the_input_state_is_what_the_broker_says(outlet: KafkaOutlet, bootstrap: str, table_name: str) -> None:
     write(bootstrap, f"{table_name}.changes", [(SHARD, b"1", b"x")] * 3)
     state = KafkaInput(bootstrap, table_name, SHARD).state()
-    assert state == InputState(state.topic_ids, shards=4, earliest=0, end=3)
+    assert state == InputState(state.topic_ids, shards=4, earliest=0, end=3, reach={"live": (0, 0)})
     assert set(state.topic_ids) == {"changes", "live", "positions", "dead-letters", "control"}
     assert len({topic_id for topic_id in state.topic_ids.values() if len(topic_id) > 10}) == 5
 
@@ -277,7 +295,7 @@ def test_a_difference_that_a_new_output_takes_is_seen_by_its_offset_and_not_seen
             outlet.publish([live("difference")], position(2))
         assert read(bootstrap, table_name, "live", SHARD) == []
         outlet.fence()
-        assert told(outlet) == position(1)
+        assert said(outlet) == position(1)
         outlet.publish([live("whole"), live("table")], position(1))
 
 
@@ -296,6 +314,6 @@ def test_what_is_sent_while_the_output_is_recreated_is_not_seen_in_the_new_one(b
     assert read(bootstrap, table_name, "live", SHARD) == []
     assert not shard_input.state().live_begun, "what was given up is no record that a reader finds"
     outlet.fence()
-    assert told(outlet) == position(1)
+    assert said(outlet) == position(1)
     outlet.publish([live("whole")], position(2))
     assert shard_input.state().live_begun

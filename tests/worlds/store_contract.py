@@ -385,6 +385,15 @@ class StoreContract:
         ann.renew(claim, 0)
         bob.claim("`streamer reload` (bob:8)", 60)
 
+    def test_a_clock_that_was_set_back_keeps_a_claim_for_no_longer(self, open_store: OpenStore) -> None:
+        """Before: whose command was killed then waited for as long as the clock had gone back."""
+        ann, bob = open_store("patients", 0), open_store("patients", 0)
+        ann.claim("ann", 3600)  # by a clock that was an hour ahead
+        with pytest.raises(Conflict, match="in 30 s"):
+            bob.claim("bob", 30)
+        with pytest.raises(Conflict, match=r"in (30|29) s"):
+            bob.claim("bob", 60)
+
     def test_a_claim_that_is_not_renewed_ends_by_itself(self, open_store: OpenStore) -> None:
         ann, bob = open_store("patients", 0), open_store("patients", 0)
         claim = ann.claim("ann", 0)

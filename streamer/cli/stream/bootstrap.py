@@ -84,7 +84,8 @@ ENDING_SECONDS_MAX = 1.0
 def claimed(settings: WorkerSettings, command: str) -> Iterator[str]:
     """In the block no other command loads the table; yields the claim.
 
-    Raises Conflict if another command has it. Only who looks at the table in the block may write by what it finds.
+    Raises Conflict if another command has it, ServerUnreachable. Only who looks at the table in the block may write by
+    what it finds.
     """
     first = RedisLookups(connect_now(settings.redis), settings.table.name, 0)
     claim = first.claim(f"`{command}` ({settings.name})", LEASE_SECONDS)

@@ -57,7 +57,7 @@ from streamer.incremental.topics import CONTROL, output_id
 from streamer.table.schema import Table
 
 RECORDS_MAX: Final = 100_000
-"""Records of one release: a transaction of so many takes some of the 30 seconds that Kafka gives it."""
+"""Records of one release: a transaction of so many takes some seconds of the time that Kafka gives it."""
 
 
 ReadSecret = Callable[[], KeptSecret | None]

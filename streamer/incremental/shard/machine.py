@@ -134,6 +134,11 @@ class Machine:
     # -- how it stands --------------------------------------------------------------------------------------------
 
     @property
+    def fence(self) -> str:
+        """The fence of the last take-over; "" before the first one."""
+        return self._fence
+
+    @property
     def engine(self) -> Engine:
         """The shard's table in memory. Raises StreamerError if there is none."""
         if self._engine is None:

@@ -12,7 +12,11 @@ local now = tonumber(time[1]) * 1e6 + tonumber(time[2])
 local number, word = string.match(found[1] or '', '^(%d+)-(.*)$')
 number = tonumber(number or 0)
 local left = tonumber(found[3] or 0) - now / 1e6
-local claim = found[1]
+local claim, lease = found[1], tonumber(ARGV[2])
+if word ~= ARGV[1] and ARGV[3] and left > lease then -- the clock was set back: nobody claims for so long
+  left = lease
+  redis.call('HSET', KEYS[1], 'claimed_until', string.format('%.6f', now / 1e6 + left))
+end
 if word ~= ARGV[1] then
   if not ARGV[3] or left > 0 then
     return {found[1] or '', found[2] or '', string.format('%.0f', left)}
@@ -20,5 +24,5 @@ if word ~= ARGV[1] then
   claim = string.format('%.0f', math.max(now, number + 1)) .. '-' .. ARGV[1]
   redis.call('HSET', KEYS[1], 'claimed_by', ARGV[3])
 end
-redis.call('HSET', KEYS[1], 'claim', claim, 'claimed_until', string.format('%.6f', now / 1e6 + tonumber(ARGV[2])))
+redis.call('HSET', KEYS[1], 'claim', claim, 'claimed_until', string.format('%.6f', now / 1e6 + lease))
 return {claim}

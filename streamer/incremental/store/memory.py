@@ -86,6 +86,7 @@ class MemoryStore:
 
     def claim(self, who: str, seconds: float) -> str:
         held, now = self._shard, self._server.seconds
+        held.claimed_until = min(held.claimed_until, now + seconds)  # else the clock was set back
         if held.claimed_until > now:
             raise being_loaded(self._table_name, held.claim, held.claimed_by, held.claimed_until - now)
         number = max(int(now * 1e6), _number(held.claim) + 1)

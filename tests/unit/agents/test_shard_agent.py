@@ -118,6 +118,24 @@ def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
     run(story)
 
 
+def test_a_worker_without_messages_finds_that_its_shard_is_not_in_redis_any_more() -> None:
+    """Before: an emptied Redis stayed empty until a message came, and after a `load` status said that all fits."""
+    store = MemoryStore(server := MemoryServer(), "patients", 0)
+    shard = held(kafka := NoKafka(), store=store)
+    kafka.looked_at = float("-inf")
+
+    async def story() -> None:
+        async with started(shard):
+            await shard.take_over()
+            await shard.step([NOT_JSON])
+            await shard.between(idle=True)
+            MemoryStore(server, "patients", 0).take_over()
+            with pytest.raises(Fenced):
+                await shard.between(idle=True)
+
+    run(story)
+
+
 def test_a_shard_that_is_given_back_lets_go_of_its_table() -> None:
     """Not when somebody collects garbage: tens of megabytes stayed at every take-over, for ever once frozen."""
     tables: list[weakref.ref[Any]] = []

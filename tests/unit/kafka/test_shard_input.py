@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 import pytest
 
-from streamer.kafka.shard_input import TopicQuestions
-from streamer.kafka.topics import Topics
-from worlds.kafka_in_memory import SlowBroker
+from streamer.errors import Conflict
+from streamer.incremental.shard.input import Message, last_read
+from streamer.incremental.store.base import Meta
+from streamer.kafka.clients import KafkaCalls
+from streamer.kafka.shard_input import KafkaInput, TopicQuestions
+from streamer.kafka.topics import Described, Reach, Topics
+from worlds.kafka_in_memory import SlowBroker, TopicsInMemory
 
 
 @pytest.fixture
@@ -86,3 +92,89 @@ def test_it_is_busy_until_the_last_answer_has_come(questions: TopicQuestions, br
     last.result(10)
     was_busy.append(questions.busy)
     assert was_busy == [False, True, False]
+
+
+# -- an input that loses its end under a worker -----------------------------------------------------------------------
+
+CHANGES, KINDS = "people.changes", ("changes", "live", "positions", "dead-letters")
+
+
+class LosingBroker:
+    """One shard's topics. Its input may lose its end, and take other messages there under a new leader."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.epoch, self._logs = 1, TopicsInMemory({f"people.{kind}": 1 for kind in KINDS})
+        self.write(b"old", 10)
+
+        @contextmanager
+        def consumer(_calls: KafkaCalls, committed: bool = True) -> Iterator[TopicsInMemory]:
+            yield self._logs
+
+        monkeypatch.setattr(KafkaCalls, "consumer", consumer)
+
+    def write(self, value: bytes, count: int) -> None:
+        self._logs.write(CHANGES, 0, *[(b"key", value)] * count)
+
+    def lose(self, last: int) -> None:
+        """The last messages go, and as many others come."""
+        held = self._logs._held[next(place for place in self._logs._held if place.topic == CHANGES)]
+        del held[-last:]
+        self.write(b"new", last)
+        self.epoch += 1
+
+    def topics(self) -> Topics:
+        _, end = self._logs.get_watermark_offsets(next(iter(self._logs._held)), 1.0, cached=False)
+        return {kind: Described(kind, 1, {0: Reach(0, end if kind == "changes" else 0, self.epoch)}) for kind in KINDS}
+
+
+@pytest.fixture
+def losing(monkeypatch: pytest.MonkeyPatch) -> LosingBroker:
+    return LosingBroker(monkeypatch)
+
+
+@pytest.fixture
+def served(losing: LosingBroker) -> KafkaInput:
+    """An input of which everything but the last four messages is committed."""
+    served = KafkaInput("nowhere", "people", 0, TopicQuestions(losing.topics))
+    served.state()
+    served.check(after(6))
+    return served
+
+
+def after(count: int, value: bytes = b"old") -> Meta:
+    """The commit of the first messages."""
+    secret, last = b"secret", Message(count - 1, b"key", value, 1000 * (count - 1))
+    return Meta(next=count, secret=secret, read=last_read(last, secret))
+
+
+def test_messages_that_are_lost_while_their_batch_is_applied_are_not_stored(
+    served: KafkaInput, losing: LosingBroker
+) -> None:
+    """Before: they were stored, those that had taken their places were never read, and the shard was refused later."""
+    losing.lose(2)
+    with pytest.raises(Conflict, match="records are lost"):
+        served.check(after(10))
+
+
+def test_messages_that_were_fetched_before_their_loss_and_come_in_a_later_batch_are_not_stored(
+    served: KafkaInput, losing: LosingBroker
+) -> None:
+    losing.lose(2)
+    served.check(after(8))
+    with pytest.raises(Conflict, match="records are lost"):
+        served.check(after(10))
+
+
+def test_messages_that_took_the_place_of_lost_ones_do_not_hide_that(served: KafkaInput, losing: LosingBroker) -> None:
+    served.check(after(10))
+    losing.lose(2)
+    losing.write(b"new", 2)
+    with pytest.raises(Conflict, match="records are lost"):
+        served.check(after(12, b"new"))
+
+
+def test_a_new_leader_that_has_all_messages_changes_nothing(served: KafkaInput, losing: LosingBroker) -> None:
+    losing.epoch += 1
+    losing.write(b"old", 2)
+    served.check(after(10))
+    served.check(after(12))
