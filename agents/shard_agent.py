@@ -48,7 +48,7 @@ from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Store
-from streamer.incremental.topics import CHANGES, POSITIONS
+from streamer.incremental.topics import CHANGES
 from streamer.kafka.control import ControlReader, News
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
@@ -136,7 +136,7 @@ class HeldShard:
         compute_lock = ComputeLock(shared.compute_lock)
         secret = secrets.token_bytes(SECRET_BYTES)
         self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock)
-        self._servers = Servers(store, outlet, shard_input, shared.schemas)
+        self._servers, self._outlet = Servers(store, outlet, shard_input, shared.schemas), outlet
         self.thread = ShardThread(number, self.name, compute_lock, lambda: self.is_compiled)
         self.facts = events.Facts(Phase.IDLE.value, Meta())
         """The shard after its last step."""
@@ -289,8 +289,7 @@ class HeldShard:
         else has it. A Redis that does not answer costs nothing as long as there is no commit.
         """
         try:
-            self._input.ask()
-            self._input.check(self._machine.meta, POSITIONS)
+            self._input.look(self._machine.meta, self._outlet.ends)
             with suppress(ServerUnreachable):
                 self._servers.store.check_fence(self._machine.fence)
         except StreamerError:

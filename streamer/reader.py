@@ -108,6 +108,7 @@ class Subscription:
         self._behind: set[int] = set()
         self._last_record_at: dict[int, float] = {}
         self._last: dict[int, FoldedRelease] = {}  # the last release of each shard, without its records
+        self._lost: dict[int, str] = {}  # by shard what was lost before the last whole table
         self._followed: set[int] = set()  # shards whose last release came after the end at the start
         self._begins: dict[TopicPartition, int] = {}  # as in `Meta`: what lay before does not count any more
         self._asked: dict[int, tuple[int, Mapping[TopicPartition, int]]] = {}  # see `_read_all_of_joins`
@@ -205,16 +206,26 @@ class Subscription:
         return complete
 
     def _whole(self, complete: list[FoldedRelease]) -> list[FoldedRelease]:
-        """Releases that have become visible. Raises LawViolated if their shard has lost records."""
+        """Releases that have become visible. Raises LawViolated if their shard has lost records.
+
+        What is lost before the end that a shard has at the start may be made good by a whole table up to there.
+        """
         for release in complete:
             before = self._last.get(release.shard)
             young_from = int(time() * 1000) - int(READER_TIME_MS) + CLOCKS_APART_MS
             if lost := missing_before(before, release, None if release.shard in self._followed else young_from):
-                raise self._refuse(release.shard, f"{self._name}: {lost} are lost")
+                self._lost[release.shard] = lost
+            elif release.is_whole:
+                self._lost.pop(release.shard, None)
             self._last[release.shard] = release._replace(records=[])
             if release.shard not in self._behind:
+                self._check_lost(release.shard)
                 self._followed.add(release.shard)
         return complete
+
+    def _check_lost(self, shard: int) -> None:
+        if shard in self._lost:
+            raise self._refuse(shard, f"{self._name}: {self._lost[shard]} are lost")
 
     def _refuse(self, shard: int, what: str) -> LawViolated:
         mend = remedies.whole_table_again(self._table.name, self._table.form)
@@ -295,6 +306,7 @@ class Subscription:
             waits = self._fold.awaits(shard) is not None
             if self._fold.is_whole(shard) or (silent_for > SETTLE_SECONDS and not waits):
                 complete += self._whole(self._fold.finish(shard))
+                self._check_lost(shard)
                 self._check_beginnings(shard)
                 self._behind.discard(shard)
         return complete

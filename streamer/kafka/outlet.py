@@ -107,6 +107,11 @@ class KafkaOutlet:
             "retry.backoff.max.ms": 20,
         }
 
+    @property
+    def ends(self) -> dict[str, int]:
+        """Where the topics of rows end by what was published, with the marker of the last transaction; by kind."""
+        return {kind: end.end for kind, end in self._ends.items()}
+
     # -- publishing -----------------------------------------------------------------------------------------------
 
     def keep_secret(self, secret: bytes) -> None:
@@ -124,8 +129,7 @@ class KafkaOutlet:
             if records:
                 flush(producer, CALL_SECONDS_MAX)
             self._check_same_live()  # before the transaction ends: no reader may see records in a recreated topic
-            ends = {kind: end.end for kind, end in self._ends.items()}
-            value = replace(position, ends=ends).to_json()
+            value = replace(position, ends=self.ends).to_json()
             produce(producer, self._kafka.topic(POSITIONS), shard, value, b"%d" % shard, [], taken)
             flush(producer, CALL_SECONDS_MAX)
 

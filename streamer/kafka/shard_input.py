@@ -15,7 +15,7 @@ The rules of this file
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -235,6 +235,8 @@ class KafkaInput:
         """As of the last `check`: which message was read last."""
         self._doubted_until = 0.0
         """Until when messages may come that a former leader of the input had, by the monotonic clock."""
+        self._published: Mapping[str, int] = {}
+        """Where the topics of rows ended for their writer when the last `look` was taken."""
         self._control = KafkaControl(bootstrap, table_name, shard)
         self.lost = ""
         """Why the shard was taken from us; "" while it is ours."""
@@ -249,6 +251,7 @@ class KafkaInput:
         """
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
             self._seen, self._asked, self._read, self._doubted_until = self._all_topics(), None, None, 0.0
+            self._published = {}
             shards = self._shards()
             earliest, end = self._kafka.watermarks(consumer, CHANGES)
             live_begun = any(self._has_begun(consumer, kind) for kind in self._outputs)
@@ -314,6 +317,15 @@ class KafkaInput:
         known = {kind: self._seen.get(kind, one) for kind, one in now.items() if shard not in one.reach}
         self._seen, self._read, self.looked_at = {**now, **known}, meta, monotonic()
 
+    def look(self, meta: Meta, ends: Mapping[str, int]) -> None:
+        """The same without a commit. ends: where the topics of rows end for their writer, by kind.
+
+        A commit is told before its last markers are written, so its ends are compared by the next look.
+        """
+        self.ask()
+        self.check(meta, POSITIONS)
+        self._published = ends
+
     def _has_lost(self, kind: str, now: Described, meta: Meta) -> bool:
         """Whether a topic has lost records that it had at the last look, or that were read since.
 
@@ -323,8 +335,8 @@ class KafkaInput:
         before, reach = self._seen[kind].reach.get(self._kafka.shard), now.reach.get(self._kafka.shard)
         if before is None or reach is None:
             return False  # it had no leader
-        if reach.end < before.end or kind != CHANGES:
-            return reach.end < before.end or reach.begin > before.begin
+        if reach.end < max(before.end, self._published.get(kind, 0)) or kind != CHANGES:
+            return reach.end < max(before.end, self._published.get(kind, 0)) or reach.begin > before.begin
         if reach.epoch != before.epoch:
             self._doubted_until = monotonic() + DOUBTED_SECONDS
         if monotonic() > self._doubted_until:

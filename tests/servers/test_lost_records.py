@@ -15,8 +15,9 @@ from servers.broker.processes import Kafka
 from servers.broker.servers import Servers
 from streamer.incremental import remedies
 from streamer.incremental.topics import CHANGES, LIVE, POSITIONS
+from streamer.kafka.topics import configure
 from streamer.reader import Subscription
-from worlds.kafka_and_redis import expire
+from worlds.kafka_and_redis import admin_of, expire
 from worlds.workers import SHARDS, WorkedTable, wait_until
 
 K = 3
@@ -126,6 +127,7 @@ def test_an_input_that_lost_its_end_and_took_new_messages_is_refused_with_the_me
 def test_a_published_log_that_lost_its_beginning_is_told_and_gets_the_whole_table(world: WorkedTable) -> None:
     """Before: a new reader got half of the rows, QI groups of two at k = 3, and exit code 0."""
     world.serve(600)
+    configure(admin_of(world.bootstrap), f"{world.name}.{LIVE}", {"cleanup.policy": "compact,delete"})
     expire(world.bootstrap, f"{world.name}.{LIVE}", dict.fromkeys(range(SHARDS), 40))
     wait_until(lambda: "the whole table was published into it" in world.logs(), 60, world.logs)
     wait_until(lambda: not problems(world), 60, world.logs)

@@ -14,7 +14,7 @@ from streamer.errors import Conflict, Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
-from streamer.kafka import clients, reading
+from streamer.kafka import clients
 from streamer.kafka import outlet as module
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.reading import FIRST_WINDOW_OFFSETS, WINDOW_GROWTH
@@ -164,12 +164,11 @@ def test_a_transaction_that_takes_too_long_is_refused_with_the_mend_and_not_trie
     assert keys(bootstrap, table_name) == []
 
 
-def test_a_topic_that_is_missing_is_no_outage(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SETTLING_SECONDS_MAX", 0.5)
+def test_a_topic_that_is_missing_is_no_outage(bootstrap: str) -> None:
     name = fresh_name()
     make_topics(bootstrap, name, but={"positions": 0})
-    with pytest.raises(ShardRefused, match="topics check"):
-        KafkaOutlet(bootstrap, name, SHARD).position()
+    with pytest.raises(ShardRefused, match="does not exist"):
+        KafkaInput(bootstrap, name, SHARD).state()
 
 
 @pytest.mark.gate("a writer that was shut out")

@@ -244,6 +244,16 @@ def test_the_whole_table_after_a_hole_is_shown(logs: Logs) -> None:
         people.poll()
 
 
+def test_a_release_of_which_only_the_end_is_left_is_made_good_by_the_whole_table_after_it(logs: Logs) -> None:
+    """Before: a new reader stopped at what was left of the release, and never came to the whole table."""
+    logs.write(1)
+    logs.delete_before(1)
+    with pytest.raises(LawViolated, match="1 of the records of release 1 are lost"):
+        read(logs)
+    logs.write(2, whole=2, begins=2)
+    assert len(read(logs).stored()) == 2
+
+
 def test_a_log_that_has_lost_its_beginning_is_refused_until_the_whole_table_is_published_again(logs: Logs) -> None:
     logs.write(1)
     logs.write(2)

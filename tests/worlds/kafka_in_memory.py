@@ -15,6 +15,7 @@ from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.input import Message as InputMessage
 from streamer.incremental.shard.requests import Placed
+from streamer.incremental.topics import POSITIONS
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.kafka.topics import Described, Topics
 
@@ -27,6 +28,7 @@ class NoKafka:
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
         self._wait = wait
         self.asked_for: frozenset[int] = frozenset()
+        self.ends: dict[str, int] = {}
         self.lost = ""
         self.looked_at = float("inf")
 
@@ -43,6 +45,10 @@ class NoKafka:
     def forget_answer(self) -> None: ...
 
     def check(self, meta: object, *kinds: str) -> None: ...
+
+    def look(self, meta: object, ends: object) -> None:
+        self.ask()
+        self.check(meta, POSITIONS)
 
     def placed(self) -> list[Placed]:
         return []

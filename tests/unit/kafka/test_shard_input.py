@@ -103,6 +103,7 @@ class LosingBroker:
     """One shard's topics. Its input may lose its end, and take other messages there under a new leader."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.live_end = 0
         self.epoch, self._logs = 1, TopicsInMemory({f"people.{kind}": 1 for kind in KINDS})
         self.write(b"old", 10)
 
@@ -124,7 +125,8 @@ class LosingBroker:
 
     def topics(self) -> Topics:
         _, end = self._logs.get_watermark_offsets(next(iter(self._logs._held)), 1.0, cached=False)
-        return {kind: Described(kind, 1, {0: Reach(0, end if kind == "changes" else 0, self.epoch)}) for kind in KINDS}
+        ends = {"changes": end, "live": self.live_end}
+        return {kind: Described(kind, 1, {0: Reach(0, ends.get(kind, 0), self.epoch)}) for kind in KINDS}
 
 
 @pytest.fixture
@@ -178,3 +180,15 @@ def test_a_new_leader_that_has_all_messages_changes_nothing(served: KafkaInput, 
     losing.write(b"old", 2)
     served.check(after(10))
     served.check(after(12))
+
+
+def test_rows_that_are_lost_right_after_their_commit_are_missed_without_another_commit(
+    served: KafkaInput, losing: LosingBroker
+) -> None:
+    """Before: a look knew only the end of the look before, so a worker without messages never found it."""
+    losing.live_end = 5
+    served.look(after(6), {"live": 5})
+    losing.live_end = 7  # of 12 that were published
+    served.look(after(6), {"live": 12})  # the commit may just have been told, and its marker not be there
+    with pytest.raises(Conflict, match=r"records are lost.*\.live"):
+        served.look(after(6), {"live": 12})
