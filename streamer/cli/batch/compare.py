@@ -18,6 +18,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
 from streamer.cli.support import options as shared
+from streamer.cli.support.outputs import Output, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, plural, print_table, say, say_facts
 from streamer.privacy.models import Model, model_of, words
@@ -45,7 +46,8 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 )
 @shared.table_option
 @shared.rows_argument
-@click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="The comparison as a page.")
+@click.option("--report", metavar="OUT.html", type=Output(".html"), help="The comparison as a page.")
+@force_option
 @shared.k_option
 @shared.suppression_option
 @shared.refine_option
@@ -55,6 +57,7 @@ def command(
     table: str,
     data: Path,
     report: Path | None,
+    force: bool,
     k: int | None,
     suppression: float,
     refine: int,
@@ -70,7 +73,7 @@ def command(
     paths = [] if report is None else [report]
     if paths:
         require_report()
-    shared.require_distinct([*files_of(table), data], paths)
+    require_writable(paths, force, [*files_of(table), data])
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)
