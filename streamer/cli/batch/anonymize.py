@@ -18,7 +18,7 @@ import pandas as pd
 from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
 from streamer.cli.support import options as shared
-from streamer.cli.support.outputs import CSV, Output, force_option, require_writable, words_beside, write_published
+from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside, write_published
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
@@ -65,12 +65,12 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     "--out",
     metavar="OUT.csv|-",
     required=True,
-    type=Output(*CSV, PARQUET, stdout=True),
+    type=OutputPath(*CSV, PARQUET, stdout=True),
     help="The anonymous table: .csv, .csv.gz or .parquet, or - for standard output.",
 )
-@click.option("--index", metavar="PRIVATE.csv", type=Output(*CSV), help="Which source row is in which QI group.")
+@click.option("--index", metavar="PRIVATE.csv", type=OutputPath(*CSV), help="Which source row is in which QI group.")
 @click.option(
-    "--report", metavar="OUT.html", type=Output(".html"), help="A page that says what is guaranteed and what it cost."
+    "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page: what is guaranteed and what it cost."
 )
 @force_option
 @click.option(
@@ -114,8 +114,7 @@ def command(
     private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
     """
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
-    outputs = output_paths(out, form)
-    paths = [*outputs, *filter(None, (index, report, left_out))]
+    paths = [*(outputs := output_paths(out, form)), *filter(None, (index, report, left_out))]
     require_writable(paths, force, [*files_of(table), data], as_json)
     if report is not None:
         require_report()
@@ -168,7 +167,7 @@ def _frames(microdata: Microdata, recoding: Recoding, form: str) -> Sequence[pd.
 def output_paths(out: Path, form: str) -> list[Path]:
     """The files that are written for OUT.csv. Raises UsageError if two tables were to go to stdout."""
     if form == LOSSY_JOIN and out == STDOUT:
-        raise UsageError("-o -: a lossy join is two tables: name a file")
+        raise UsageError("--out -: a lossy join is two tables: name a file")
     return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
 
 

@@ -18,7 +18,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
 from streamer.cli.support import options as shared
-from streamer.cli.support.outputs import Output, force_option, require_writable
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, plural, print_table, say, say_facts
 from streamer.privacy.models import Model, model_of, words
@@ -46,7 +46,7 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 )
 @shared.table_option
 @shared.rows_argument
-@click.option("--report", metavar="OUT.html", type=Output(".html"), help="The comparison as a page.")
+@click.option("--report", metavar="OUT.html", type=OutputPath(".html"), help="The comparison as a page.")
 @force_option
 @shared.k_option
 @shared.suppression_option

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from streamer.cli.support.options import examples, rows_argument
-from streamer.cli.support.outputs import Output, force_option, require_writable, words_beside
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
@@ -29,7 +29,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
     "-o",
     "--out",
     metavar="DIR|-",
-    type=Output(folder=True, stdout=True),
+    type=OutputPath(folder=True, stdout=True),
     default=Path("."),
     show_default=True,
     help="Where to write table.yaml and hierarchies/; -: table.yaml to standard output, if there are no hierarchies.",
@@ -66,7 +66,7 @@ def command(data: Path, out: Path, force: bool) -> None:
     named = yaml_text.hierarchy_names(columns)
     files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
     if out == STDOUT and named:
-        raise UsageError(f"-o -: the hierarchies of {', '.join(named)} are files of their own: name a folder")
+        raise UsageError(f"--out -: the hierarchies of {', '.join(named)} are files of their own: name a folder")
     require_writable(list(files), force, [data])
     _write(files)
     with words_beside(out):

@@ -35,7 +35,7 @@ from streamer.cli.batch import check, verify
 from streamer.cli.operate import dead_letters, index, status
 from streamer.cli.stream import produce, subscribe, topics
 from streamer.cli.support.options import examples, kafka_option, redis_option
-from streamer.cli.support.outputs import Output
+from streamer.cli.support.outputs import OutputPath
 from streamer.cli.support.progress import stages
 from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
@@ -261,7 +261,7 @@ WHERE_NEXT = """\
 @kafka_option
 @redis_option
 @click.option(
-    "--out", metavar="DIR", type=Output(folder=True), help="Keep the demo's files here: table, logs, changelog."
+    "--out", metavar="DIR", type=OutputPath(folder=True), help="Keep the demo's files here: table, logs, changelog."
 )
 def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
     """Shows everything at work with invented people: load, changes, one person's records, and the result of `verify`.

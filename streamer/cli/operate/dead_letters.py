@@ -22,7 +22,7 @@ from rich.table import Table as RichTable
 
 from streamer.cli.operate.send_requests import ask_shards, require_shard
 from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
-from streamer.cli.support.outputs import Output, force_option, require_writable
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.tables import plural, print_table, say, shards_named
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
@@ -213,7 +213,8 @@ EXPORTED = ("at", *Letter.__struct_fields__)
 @click.option(
     "--export",
     "file",
-    type=Output(".csv", ".jsonl"),
+    metavar="FILE",
+    type=OutputPath(".csv", ".jsonl"),
     help="Write all letters to a file, .csv or .jsonl.",
 )
 @force_option

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
-from streamer.cli.support.outputs import CSV, Output, force_option, require_writable, words_beside
+from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
 from streamer.errors import Conflict, UsageError
@@ -35,7 +35,7 @@ T = TypeVar("T")
     "--out",
     metavar="PRIVATE.csv|-",
     required=True,
-    type=Output(*CSV, stdout=True),
+    type=OutputPath(*CSV, stdout=True),
     help="Where to write it; keep it as secret as the rows.",
 )
 @force_option

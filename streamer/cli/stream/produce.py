@@ -486,7 +486,8 @@ def _statements_only(messages: Messages) -> Messages:
 
 def _to_go_on(sent: Sent, limit: int | None) -> str:
     """The options that send the rest after Ctrl-C, in addition to the former ones without --truncate."""
-    return f"--from {sent.last + 1}" + (f" --limit {limit - sent.lines}" if limit is not None else "")
+    rest = f" --limit {limit - sent.lines}" if limit is not None else ""
+    return f"--from {sent.last + 1}{rest}{' --force' if sent.left_out else ''}"  # the list is written again
 
 
 def _print(sent: Sent, as_json: bool) -> None:

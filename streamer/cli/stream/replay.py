@@ -10,7 +10,7 @@ import msgspec
 import pandas as pd
 
 from streamer.cli.support.options import examples, json_option, table_option
-from streamer.cli.support.outputs import Output, force_option, require_writable
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.tables import named, say_facts
 from streamer.compiling import warm_in_background
@@ -31,7 +31,7 @@ from streamer.table.yaml.loading import load_table
 @click.argument("events", metavar="EVENTS.jsonl")
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; published as release 0.")
 @click.option("--batch", type=click.IntRange(min=1), help="Events per release [default: limits.batch_events_max].")
-@click.option("--out", metavar="DIR", type=Output(folder=True), help="Where to write the changelog and the table.")
+@click.option("--out", metavar="DIR", type=OutputPath(folder=True), help="Where to write the changelog and the table.")
 @force_option
 @json_option
 def command(

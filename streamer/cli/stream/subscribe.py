@@ -21,7 +21,7 @@ from rich.table import Table as Grid
 from streamer.cli.support.options import examples, formulas_option, json_option, kafka_option, table_option
 from streamer.cli.support.outputs import (
     CSV,
-    Output,
+    OutputPath,
     force_option,
     is_parquet,
     require_writable,
@@ -412,7 +412,7 @@ ROWS_SHOWN_MAX = 20
 
 
 def _file(name: str, metavar: str, text: str, *endings: str, folder: bool = False) -> Callable[[Any], Any]:
-    return click.option(name, metavar=metavar, type=Output(*endings, folder=folder), help=text)
+    return click.option(name, metavar=metavar, type=OutputPath(*endings, folder=folder), help=text)
 
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
@@ -469,6 +469,9 @@ def command(
     CONDITION is like "age = 30 and problem = 'flu'". The answer is an estimate with a lower and an upper bound: the
     published table does not say which rows of a QI group match. If the table is a lossy join (publish.live.form), FILE
     becomes FILE-qit and FILE-stt.
+
+    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced; any
+    other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made stays.
     """
     schema = load_table(table)
     show = _shower(schema, sql, query)

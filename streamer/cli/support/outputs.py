@@ -26,7 +26,7 @@ CSV = (".csv", ".csv.gz", ".txt")
 force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
 
 
-class Output(click.Path):
+class OutputPath(click.Path):
     """The name of a file that ends with one of these endings; folder: or of a folder; stdout: or "-"."""
 
     def __init__(self, *endings: str, folder: bool = False, stdout: bool = False) -> None:
