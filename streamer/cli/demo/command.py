@@ -269,8 +269,6 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
     Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, topics and keys of
     a table with a new name are created there, and stay for you to look at.
     """
-    if not sys.stdout.isatty():
-        os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that run
     with ExitStack() as stack:
         if out is None:
             made = tempfile.TemporaryDirectory(prefix="streamer-demo-", ignore_cleanup_errors=True)
@@ -278,6 +276,8 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
         elif out.exists() and any(out.iterdir()):
             raise UsageError(f"--out {out}: is not empty, and nothing in it is overwritten; name another folder")
         out.mkdir(parents=True, exist_ok=True)
+        if not sys.stdout.isatty():
+            os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that run
         play(stage_in(out.resolve(), stack, (kafka, redis) if real else None), stack)
 
 

@@ -14,13 +14,11 @@ from click.shell_completion import BashComplete
 
 from streamer.cli.main import COMMANDS, Listed, main
 from streamer.cli.support.options import COMPLETION_SECONDS_MAX, tables
-from streamer.errors import UsageError
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.recoding.algorithms.catalog import ALGORITHMS
-from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.quick_streamer import quick_streamer
 from worlds.redis_on_a_port import redis_on_a_port
