@@ -207,16 +207,16 @@ def commands(folder: Path, rows: int) -> Iterator[tuple[str, list[str]]]:
         if name == QUADRATIC and rows > QUADRATIC_ROWS_MAX:
             continue
         for model in ("rows", "beta"):
-            line = ["anonymize", "--table", str(tables[model]), csv, "-o", out, "--algorithm", name]
+            line = ["anonymize", "--table", str(tables[model]), csv, "-o", out, "--force", "--algorithm", name]
             yield f"anonymize {name}, {model}", line
-    yield "anonymize ordered, l", ["anonymize", "--table", str(tables["l"]), csv, "-o", out]
-    yield "anonymize --report --index", ["anonymize", "--table", plain, csv, "-o", out, "--report", page,
+    yield "anonymize ordered, l", ["anonymize", "--table", str(tables["l"]), csv, "-o", out, "--force"]
+    yield "anonymize --report --index", ["anonymize", "--table", plain, csv, "-o", out, "--force", "--report", page,
         "--index", str(folder / "index.csv")]  # fmt: skip
     yield "anonymize --form lossy-join", ["anonymize", "--table", str(tables["l"]), csv, "-o", out,
         "--form", "lossy-join"]  # fmt: skip
     if rows <= QUADRATIC_ROWS_MAX:
         yield "compare", ["compare", "--table", plain, csv]
-        yield "compare --report", ["compare", "--table", str(tables["beta"]), csv, "--report", page]
+        yield "compare --report", ["compare", "--table", str(tables["beta"]), csv, "--report", page, "--force"]
     replayed = folder / "replayed"
     line = ["replay", "--table", plain, events, "--initial", csv, "--out", str(replayed)]
     yield "replay --initial", line

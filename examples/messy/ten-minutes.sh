@@ -14,8 +14,8 @@ trap 'kill "$worker"; wait "$worker" || true' EXIT
 
 verified() {   # what is published holds every law, and is the file as it is now
   for _ in $(seq 40); do
-    streamer subscribe --table "$table" --live "$table/live.jsonl" --csv "$table/published.csv" >/dev/null
-    streamer index --table "$table" --out "$table/private.csv" >/dev/null
+    streamer subscribe --table "$table" --live "$table/live.jsonl" --csv "$table/published.csv" --force >/dev/null
+    streamer index --table "$table" --out "$table/private.csv" --force >/dev/null
     if streamer verify --table "$table" "$table/live.jsonl" --source "$1" --index "$table/private.csv"; then return; fi
     sleep 1
   done >"$table/verified.txt" 2>&1
@@ -23,7 +23,7 @@ verified() {   # what is published holds every law, and is the file as it is now
   return 1
 }
 
-streamer produce "$rows" --table "$table" --skip-refused "$table/left-out.csv"
+streamer produce "$rows" --table "$table" --skip-refused "$table/left-out.csv" --force   # as `check` listed them
 verified "$rows"
 if [ -n "$later" ]; then
   streamer produce "$later" --table "$table" --upsert

@@ -272,7 +272,7 @@ def replay_files(
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be created: {error.strerror}") from None
     fold = Fold(table)
-    with atomic_writers(list(_paths(table, directory))) as (secret, live, letters, *rows, index):
+    with atomic_writers(list(replayed_files(table, directory))) as (secret, live, letters, *rows, index):
         for_owner_alone(secret)
         known = read_secret(directory / NAME)
         replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
@@ -287,7 +287,8 @@ def replay_files(
     yield report
 
 
-def _paths(table: Table, directory: Path) -> Iterator[Path]:
+def replayed_files(table: Table, directory: Path) -> Iterator[Path]:
+    """The files that a replay writes into a folder."""
     for name in FILES:
         tables = frame_names(table) if name == TABLE_FILE else (name,)
         yield from table_files(directory / name, tables)

@@ -15,12 +15,14 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
+from shutil import copyfileobj
 from stat import S_IMODE
-from typing import IO, Any
+from tempfile import TemporaryFile
+from typing import IO, Any, cast
 
 import pandas as pd
 
@@ -28,7 +30,7 @@ from streamer.errors import ConfigError
 from streamer.table.source_texts import cell_text
 from streamer.table.typed_frame import with_iso_texts
 
-STDIN = "-"
+STDIN, STDOUT = "-", Path("-")
 PACKED = ".gz"
 PARQUET = ".parquet"
 _DELIMITERS = ",;\t"
@@ -196,22 +198,25 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
     """Several files, which all appear when the block ends without an error, or none does.
 
     Every file is on the disk before the first one appears. A link stays a link, to the new file, and a new file gets
-    the mode of the file that it replaces. Only a process that is killed by SIGKILL leaves drafts,
-    `.NAME.PROCESS.draft`. Raises ConfigError if a file cannot be created.
+    the mode of the file that it replaces. A file whose name ends with .gz is compressed, equal content to equal bytes.
+    "-", which is stdout, a device or a pipe gets its content at the end, just before the files appear. Only a process
+    that is killed by SIGKILL leaves drafts, `.NAME.PROCESS.draft`. Raises ConfigError if a file cannot be created.
     """
     drafts: list[tuple[Path, Path]] = []
     try:
         with ExitStack() as files:
-            writers = []
-            for path in map(_target_of, paths):
-                drafts.append((_draft_of(path), path))  # before it exists: a signal may come in between
-                _create(*drafts[-1])
-                file = files.enter_context(open(drafts[-1][0], "wb"))
-                writers.append(TextIOWrapper(file, encoding="utf-8", newline="") if text else file)
-            yield writers
-            for writer in writers:
-                writer.flush()
-                os.fsync(writer.fileno())
+            opened = [(files.enter_context(_opened(path, drafts)), path) for path in map(_target_of, paths)]
+            with ExitStack() as packing:
+                writers = [_writer(file, path, text, packing) for file, path in opened]
+                yield writers
+                for writer in writers:
+                    writer.flush()
+            for file, _ in opened:
+                os.fsync(file.fileno())
+            replaced = [path for _, path in drafts]
+            for file, path in opened:
+                if path not in replaced:
+                    _pass_on(file, path)
         for draft, path in drafts:
             os.replace(draft, path)
     except BaseException:
@@ -219,6 +224,34 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
             with suppress(OSError):  # one that could not be created
                 draft.unlink()
         raise
+
+
+def is_stream(path: Path) -> bool:
+    """Whether this is stdout, a device or a pipe: nothing that could be replaced."""
+    return path == STDOUT or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _opened(path: Path, drafts: list[tuple[Path, Path]]) -> IO[bytes]:
+    """A file without a name for a stream, else a draft, which is added to `drafts`. Raises ConfigError."""
+    if is_stream(path):
+        return TemporaryFile()
+    drafts.append((_draft_of(path), path))  # before it exists: a signal may come in between
+    _create(*drafts[-1])
+    return open(drafts[-1][0], "wb")
+
+
+def _writer(file: IO[bytes], path: Path, text: bool, packing: ExitStack) -> Any:
+    """What writes into a file; `packing` ends a compressed one."""
+    if path.name.lower().endswith(PACKED):
+        file = cast(IO[bytes], packing.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
+    return TextIOWrapper(file, encoding="utf-8", newline="") if text else file
+
+
+def _pass_on(file: IO[bytes], path: Path) -> None:
+    file.seek(0)
+    with nullcontext(sys.stdout.buffer) if path == STDOUT else open(path, "wb") as stream:
+        copyfileobj(file, stream)
+        stream.flush()
 
 
 def for_owner_alone(file: IO[Any]) -> None:
@@ -236,8 +269,6 @@ def _draft_of(path: Path) -> Path:
     """The name of a draft next to `path`. Raises ConfigError if `path` cannot be replaced by a file."""
     if path.is_dir():
         raise ConfigError(f"{path}: cannot be written: it is a directory")
-    if path.exists() and not path.is_file():  # replacing it would destroy /dev/null
-        raise ConfigError(f"{path}: cannot be written: it is a device or a pipe; name a file")
     return path.with_name(f".{path.name}.{os.getpid()}.draft")
 
 
@@ -256,8 +287,12 @@ def table_files(path: Path, names: Sequence[str]) -> list[Path]:
 
     >>> [file.name for file in table_files(Path("out.csv"), ("qit", "stt"))]
     ['out-qit.csv', 'out-stt.csv']
+    >>> [file.name for file in table_files(Path("my.out.csv.gz"), ("qit", "stt"))]
+    ['my.out-qit.csv.gz', 'my.out-stt.csv.gz']
     """
-    return [path] if len(names) == 1 else [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in names]
+    stem = Path(path.stem).stem if path.suffix.lower() == PACKED else path.stem
+    ending = path.name.removeprefix(stem)
+    return [path] if len(names) == 1 else [path.with_name(f"{stem}-{name}{ending}") for name in names]
 
 
 ESCAPE, REFUSE, KEEP = "escape", "refuse", "keep"

@@ -101,9 +101,12 @@ def break_changelog() -> None:
     Path("torn.jsonl").write_text("\n".join([line for line in lines if '"slot":0' not in line]) + "\n")
 
 
-def forget_draft() -> None:
-    """`init` overwrites nothing."""
+def forget_outputs() -> None:
+    """Removes what was written before: nothing is overwritten."""
     shutil.rmtree("drafted", ignore_errors=True)
+    replayed = {*Path("replayed").glob("*")} - {Path("replayed", NAME)}
+    for path in (Path("anonymous.csv"), Path("private.csv"), *replayed):
+        path.unlink(missing_ok=True)
 
 
 def cases() -> Iterator[Case]:
@@ -125,7 +128,7 @@ def _of_files() -> Iterator[Case]:
     seed = ("--seed", "1")
     anonymized = (*TABLE, ROWS, "-o", "anonymous.csv", *seed)
     replayed = (*TABLE, EVENTS, "--initial", ROWS, "--out", "replayed")
-    yield Case("anonymize", "a table is written", anonymized, rules=(TIME_OF_ANONYMIZE, STAGES))
+    yield Case("anonymize", "a table is written", anonymized, rules=(TIME_OF_ANONYMIZE, STAGES), before=forget_outputs)
     yield Case("check", "what a table means", TABLE)
     yield Case("check", "what it does to data", (*TABLE, "--data", ROWS))
     yield Case("check", "what is refused of messy data", (*TABLE, "--data", "messy.csv"))
@@ -134,8 +137,8 @@ def _of_files() -> Iterator[Case]:
     yield Case("connect sink", "a sink's configuration", TABLE, verbatim=True)
     yield Case("connect source", "a source's configuration", TABLE, verbatim=True)
     yield Case("connect view", "a view", TABLE, verbatim=True)
-    yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_draft)
-    yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,))
+    yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_outputs)
+    yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,), before=forget_outputs)
     yield Case("verify", "every law holds", (*TABLE, "replayed/live.jsonl"))
     yield Case("warm", "all is there", ("--core", "float32"), rules=(FOLDER,))
 
@@ -179,10 +182,10 @@ class ServedTable:
         table.work(secret=SECRET)
         self._made("unread", SHARDS).must("produce", folder / "unread" / "rows.csv")
 
-    def before(self, case: Case) -> Callable[[], None] | None:
+    def before(self, case: Case) -> Callable[[], None]:
         """What has to be done before a call."""
         if "fresh" not in case.words:
-            return None
+            return forget_outputs
         shards = 0 if case.command in ("topics check", "topics create", "worker") else SHARDS
 
         def make() -> None:

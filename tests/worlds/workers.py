@@ -353,8 +353,8 @@ class WorkedTable:
     def verify(self, people: Iterable[Mapping[str, object]], columns: Sequence[str] = COLUMNS) -> dict[str, Any]:
         """Holds every release, and the last one against these people, to the laws; what `verify` says."""
         live, index = self.folder / "live.jsonl", self.folder / "index.csv"
-        self.must("subscribe", "--live", live)
-        self.must("index", "--out", index)
+        self.must("subscribe", "--live", live, "--force")
+        self.must("index", "--out", index, "--force")
         assert CANARY not in live.read_text()
         source = write_csv(self.folder / "people.csv", people, columns)
         return self.report("verify", live, "--source", source, "--index", index)

@@ -18,9 +18,11 @@ import pandas as pd
 from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
 from streamer.cli.support import options as shared
+from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside, write_published
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
+from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
@@ -34,7 +36,7 @@ from streamer.table.data_warnings import (
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.files import ESCAPE, atomic_writers, read_rows, table_files, write_index, write_rows
+from streamer.table.files import ESCAPE, PARQUET, STDOUT, atomic_writers, read_rows, table_files, write_index
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.yaml.loading import files_of, load_table
 
@@ -59,17 +61,18 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
     help="`compare` lists them.",
 )
 @click.option(
-    "-o", "--out", metavar="OUT.csv", required=True, type=click.Path(path_type=Path), help="The anonymous table."
+    "-o",
+    "--out",
+    metavar="OUT.csv|-",
+    required=True,
+    type=OutputPath(*CSV, PARQUET, stdout=True),
+    help="The anonymous table: .csv, .csv.gz or .parquet, or - for standard output.",
 )
+@click.option("--index", metavar="PRIVATE.csv", type=OutputPath(*CSV), help="Which source row is in which QI group.")
 @click.option(
-    "--index", metavar="PRIVATE.csv", type=click.Path(path_type=Path), help="Which source row is in which QI group."
+    "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page: what is guaranteed and what it cost."
 )
-@click.option(
-    "--report",
-    metavar="OUT.html",
-    type=click.Path(path_type=Path),
-    help="A page that says what is guaranteed and what it cost.",
-)
+@force_option
 @click.option(
     "--form",
     type=click.Choice((ROWS, LOSSY_JOIN)),
@@ -92,6 +95,7 @@ def command(
     out: Path,
     index: Path | None,
     report: Path | None,
+    force: bool,
     form: str,
     formulas: str,
     left_out: Path | None,
@@ -110,9 +114,8 @@ def command(
     private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
     """
     chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
-    outputs = output_paths(out, form)
-    paths = [*outputs, *filter(None, (index, report, left_out))]
-    shared.require_distinct([*files_of(table), data], paths)
+    paths = [*(outputs := output_paths(out, form)), *filter(None, (index, report, left_out))]
+    require_writable(paths, force, [*files_of(table), data], as_json)
     if report is not None:
         require_report()
     schema = with_k(load_table(table, needs_key=False), k)
@@ -142,7 +145,7 @@ def command(
             published = dict(zip(outputs, _frames(microdata, recoding, form), strict=True))
             facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
             for path, of in published.items():
-                write_rows(of, files[path], formulas)
+                write_published(schema, of, path, files[path], formulas)
             if index is not None:
                 write_index(_index_table(encoded.source_keys, recoding), files[index])
             if report is not None:
@@ -153,7 +156,8 @@ def command(
     if as_json:
         click.echo(msgspec.json.encode(facts))
     else:
-        _print(facts)
+        with words_beside(out):
+            _print(facts)
 
 
 def _frames(microdata: Microdata, recoding: Recoding, form: str) -> Sequence[pd.DataFrame]:
@@ -161,7 +165,9 @@ def _frames(microdata: Microdata, recoding: Recoding, form: str) -> Sequence[pd.
 
 
 def output_paths(out: Path, form: str) -> list[Path]:
-    """The files that are written for OUT.csv."""
+    """The files that are written for OUT.csv. Raises UsageError if two tables were to go to stdout."""
+    if form == LOSSY_JOIN and out == STDOUT:
+        raise UsageError("--out -: a lossy join is two tables: name a file")
     return table_files(out, ("rows",) if form == ROWS else ("qit", "stt"))
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
-from streamer.cli.support.options import examples, json_option, require_distinct, table_option
+from streamer.cli.support.options import examples, json_option, table_option
+from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
 from streamer.errors import EXIT_LAW, UsageError, needs_extra
@@ -198,6 +199,7 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 )
 @click.option("--no-costs", is_flag=True, help="With --data: do not try other k and grids.")
 @skip_refused_option
+@force_option
 @json_option
 @click.pass_context
 def command(
@@ -207,6 +209,7 @@ def command(
     connector: str | None,
     no_costs: bool,
     left_out: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can satisfy it, what
@@ -225,7 +228,7 @@ def command(
     if no_costs and data is None:
         raise UsageError("--no-costs leaves out what is tried with a data file: give one by --data")
     if left_out is not None and data is not None:
-        require_distinct([*files_of(table), Path(data)], [left_out])
+        require_writable([left_out], force, [*files_of(table), Path(data)])
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:

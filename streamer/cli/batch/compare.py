@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
 from streamer.cli.support import options as shared
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, print_table, say, say_facts
@@ -47,7 +48,8 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 )
 @shared.table_option
 @shared.rows_argument
-@click.option("--report", metavar="OUT.html", type=click.Path(path_type=Path), help="The comparison as a page.")
+@click.option("--report", metavar="OUT.html", type=OutputPath(".html"), help="The comparison as a page.")
+@force_option
 @shared.k_option
 @shared.suppression_option
 @shared.refine_option
@@ -57,6 +59,7 @@ def command(
     table: str,
     data: Path,
     report: Path | None,
+    force: bool,
     k: int | None,
     suppression: float,
     refine: int,
@@ -72,7 +75,7 @@ def command(
     paths = [] if report is None else [report]
     if paths:
         require_report()
-    shared.require_distinct([*files_of(table), data], paths)
+    require_writable(paths, force, [*files_of(table), data])
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)

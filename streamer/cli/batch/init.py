@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 
 from streamer.cli.support.options import examples, rows_argument
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
-from streamer.table.files import atomic_writers, read_rows
+from streamer.table.files import STDOUT, atomic_writers, read_rows
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
@@ -27,18 +28,21 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 @click.option(
     "-o",
     "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
+    metavar="DIR|-",
+    type=OutputPath(folder=True, stdout=True),
     default=Path("."),
     show_default=True,
-    help="Where to write table.yaml and hierarchies/.",
+    help="Where to write table.yaml and hierarchies/; -: table.yaml to standard output, if there are no hierarchies.",
 )
-def command(data: Path, out: Path) -> None:
+@force_option
+def command(data: Path, out: Path, force: bool) -> None:
     """Drafts a table.yaml, with its hierarchy files, from ROWS.csv.
 
     It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
-    check. Nothing is overwritten.
+    check.
     """
+    drafted_file = out if out == STDOUT else out / FILE_NAME
+    require_writable([drafted_file], force, [data])
     with stages(as_json=False) as progress:
         with progress.stage("read"):
             frame = read_rows(data)
@@ -58,11 +62,15 @@ def command(data: Path, out: Path) -> None:
         raise UsageError(f"{data}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
     name = _NOT_IN_NAMES.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
-    files = {out / FILE_NAME: yaml_text.table_text(name, data.name, len(frame), source_key, k, columns)}
+    files = {drafted_file: yaml_text.table_text(name, data.name, len(frame), source_key, k, columns)}
     named = yaml_text.hierarchy_names(columns)
     files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
+    if out == STDOUT and named:
+        raise UsageError(f"--out -: the hierarchies of {', '.join(named)} are files of their own: name a folder")
+    require_writable(list(files), force, [data])
     _write(files)
-    _print(out, source_key, columns, data)
+    with words_beside(out):
+        _print(out, source_key, columns, data)
 
 
 def _apart(columns: list[Drafted]) -> Iterator[Drafted]:
@@ -79,9 +87,6 @@ def _apart(columns: list[Drafted]) -> Iterator[Drafted]:
 
 
 def _write(files: dict[Path, str]) -> None:
-    for path in files:
-        if path.exists():
-            raise UsageError(f"{path}: exists already and is not overwritten; remove it, or choose another -o")
     for path in files:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from typing import IO, Any
 import click
 import pandas as pd
 
+from streamer.cli.support.outputs import CSV, OutputPath
 from streamer.cli.support.progress import Stages
 from streamer.errors import ConfigError
 from streamer.table.data_warnings import RefusedRow, counted, refused_rows
@@ -19,7 +20,7 @@ skip_refused_option = click.option(
     "--skip-refused",
     "left_out",
     metavar="LIST.csv",
-    type=click.Path(path_type=Path),
+    type=OutputPath(*CSV),
     help="Leave out refused rows, and list them here: data row, reason, column; no values.",
 )
 

@@ -35,6 +35,7 @@ from streamer.cli.batch import check, verify
 from streamer.cli.operate import dead_letters, index, status
 from streamer.cli.stream import produce, subscribe, topics
 from streamer.cli.support.options import examples, kafka_option, redis_option
+from streamer.cli.support.outputs import OutputPath
 from streamer.cli.support.progress import stages
 from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
@@ -260,7 +261,7 @@ WHERE_NEXT = """\
 @kafka_option
 @redis_option
 @click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Keep the demo's files here: table, logs, changelog."
+    "--out", metavar="DIR", type=OutputPath(folder=True), help="Keep the demo's files here: table, logs, changelog."
 )
 def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
     """Shows everything at work with invented people: load, changes, one person's records, and the result of `verify`.
@@ -268,15 +269,15 @@ def command(real: bool, kafka: str, redis: str, out: Path | None) -> None:
     Without --real, Kafka and Redis run inside this process and nothing has to be installed. With it, topics and keys of
     a table with a new name are created there, and stay for you to look at.
     """
-    if not sys.stdout.isatty():
-        os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that run
     with ExitStack() as stack:
         if out is None:
             made = tempfile.TemporaryDirectory(prefix="streamer-demo-", ignore_cleanup_errors=True)
             out = Path(stack.enter_context(made))
         elif out.exists() and any(out.iterdir()):
-            raise UsageError(f"--out {out}: is not empty")
+            raise UsageError(f"--out {out}: is not empty, and nothing in it is overwritten; name another folder")
         out.mkdir(parents=True, exist_ok=True)
+        if not sys.stdout.isatty():
+            os.environ.setdefault("COLUMNS", SCREEN_WIDTH)  # for the commands that run
         play(stage_in(out.resolve(), stack, (kafka, redis) if real else None), stack)
 
 

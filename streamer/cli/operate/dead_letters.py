@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 
 from streamer.cli.operate.send_requests import ask_shards, require_shard
 from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.tables import plural, print_table, say, shards_named
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
@@ -212,13 +213,22 @@ EXPORTED = ("at", *Letter.__struct_fields__)
 @click.option(
     "--export",
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    type=OutputPath(".csv", ".jsonl"),
     help="Write all letters to a file, .csv or .jsonl.",
 )
+@force_option
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, table: str | None, kafka: str, follow: bool, limit: int, file: Path | None, as_json: bool
+    ctx: click.Context,
+    table: str | None,
+    kafka: str,
+    follow: bool,
+    limit: int,
+    file: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Counts the dead letters of a table by kind, reason and column, and prints the latest ones.
 
@@ -231,6 +241,7 @@ def command(
     if table is None:
         raise click.MissingParameter(ctx=ctx, param_hint="'--table'", param_type="option")
     topic = f"{load_table(table).name}.dead-letters"
+    require_writable([] if file is None else [file], force)
     with open_consumer(kafka, FOLLOWING_MS if follow else 10) as consumer, _exporting(file) as export:
         found = {one: watermarks(consumer, one) for one in shards_in(consumer, topic)}
         starts = [Place(topic, one.partition, first) for one, (first, _) in found.items()]
@@ -255,14 +266,12 @@ def _exporting(path: Path | None) -> Iterator[Export]:
     if path is None:
         yield lambda letter, at: None
         return
-    if path.suffix not in (".csv", ".jsonl"):
-        raise UsageError(f"--export {path}: the name must end with .csv or .jsonl")
     try:
         file = path.open("w", buffering=1, encoding="utf-8", newline="")  # whole lines, for those who follow it
     except OSError as error:
         raise UsageError(f"--export {path}: cannot be written: {error.strerror}") from None
     with file:
-        if path.suffix == ".csv":
+        if path.suffix.lower() == ".csv":
             lines = csv.DictWriter(file, EXPORTED)
             lines.writeheader()
             yield lambda letter, at: lines.writerow(row_of(letter, at))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from time import sleep
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from streamer.cli.support.options import examples, json_option, redis_option, table_option
+from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
 from streamer.errors import Conflict, UsageError
@@ -19,7 +21,7 @@ from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect_now
 from streamer.table.files import atomic_writer, write_index
 from streamer.table.published.rows import qi_group_name
-from streamer.table.yaml.loading import load_table
+from streamer.table.yaml.loading import files_of, load_table
 
 READINGS_MAX, AGAIN_SECONDS = 10, 0.2
 
@@ -29,14 +31,22 @@ T = TypeVar("T")
 @click.command(name="index", epilog=examples("streamer index --table mine --out private.csv"))
 @table_option
 @redis_option
-@click.option("--out", metavar="PRIVATE.csv", required=True, help="Where to write it; keep it as secret as the rows.")
+@click.option(
+    "--out",
+    metavar="PRIVATE.csv|-",
+    required=True,
+    type=OutputPath(*CSV, stdout=True),
+    help="Where to write it; keep it as secret as the rows.",
+)
+@force_option
 @json_option
-def command(table: str, redis: str, out: str, as_json: bool) -> None:
+def command(table: str, redis: str, out: Path, force: bool, as_json: bool) -> None:
     """Writes the QI group of every source row of a live table (columns key, qi_group; empty while pending).
 
     The file is private: it joins published rows to people. Each shard is read as of one commit. For `verify`, take it,
     the changelog and the source table while no changes come.
     """
+    require_writable([out], force, files_of(table), as_json)
     schema = load_table(table)
     client = connect_now(redis)
     numbers = shards_of(client, schema.name)
@@ -55,12 +65,13 @@ def command(table: str, redis: str, out: str, as_json: bool) -> None:
             write_index(pairs, file)
     pending = sum(not name for _, name in pairs)
     if as_json:
-        report = {"table": schema.name, "out": out, "rows": len(pairs), "pending": pending, "shards": shards}
+        report = {"table": schema.name, "out": str(out), "rows": len(pairs), "pending": pending, "shards": shards}
         click.echo(msgspec.json.encode(report))
         return
-    for shard in shards:
-        say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
-    say(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}, which is private")
+    with words_beside(out):
+        for shard in shards:
+            say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
+        say(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}, which is private")
 
 
 def as_of_one_commit(store: RedisLookups, read: Callable[[], T]) -> T:

@@ -22,7 +22,8 @@ import pandas as pd
 from streamer.cli.batch import skip_refused
 from streamer.cli.main import INTERRUPTED
 from streamer.cli.stream.key_form_probe import key_form_seen
-from streamer.cli.support.options import examples, json_option, kafka_option, require_distinct, table_option
+from streamer.cli.support.options import examples, json_option, kafka_option, table_option
+from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.signals import StopSign
 from streamer.cli.support.tables import plural, say
@@ -338,6 +339,7 @@ def _send_all(sender: Sender, lines: Lines, rate: float | None, sent: Callable[[
 @click.option("--from", "first", type=click.IntRange(min=1), default=1, help="Start with row or line N of FILE.")
 @click.option("--upsert", is_flag=True, help="Send rows of a CSV file as upserts: insert or replace.")
 @skip_refused.skip_refused_option
+@force_option
 @click.option("--statement-id", metavar="ID", help="Id of the statement; a shard applies an id once.")
 @click.option("--truncate", is_flag=True, help="First remove all rows, in every shard.")
 @json_option
@@ -353,6 +355,7 @@ def command(
     first: int,
     upsert: bool,
     left_out: Path | None,
+    force: bool,
     statement_id: str | None,
     truncate: bool,
     as_json: bool,
@@ -375,7 +378,7 @@ def command(
     if not is_rows and (upsert or left_out is not None):
         raise UsageError("--upsert and --skip-refused are for rows of a CSV file; a message has its own `op`")
     if file is not None and left_out is not None:
-        require_distinct([*files_of(table), Path(file)], [left_out])
+        require_writable([left_out], force, [*files_of(table), Path(file)])
     facts, warnings, stop, total = None, [], StopSign(), None
     with stages(as_json) as progress:
         with progress.stage("read"):
@@ -483,7 +486,8 @@ def _statements_only(messages: Messages) -> Messages:
 
 def _to_go_on(sent: Sent, limit: int | None) -> str:
     """The options that send the rest after Ctrl-C, in addition to the former ones without --truncate."""
-    return f"--from {sent.last + 1}" + (f" --limit {limit - sent.lines}" if limit is not None else "")
+    rest = f" --limit {limit - sent.lines}" if limit is not None else ""
+    return f"--from {sent.last + 1}{rest}{' --force' if sent.left_out else ''}"  # the list is written again
 
 
 def _print(sent: Sent, as_json: bool) -> None:

@@ -10,12 +10,13 @@ import msgspec
 import pandas as pd
 
 from streamer.cli.support.options import examples, json_option, table_option
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.tables import named, say_facts
 from streamer.compiling import warm_in_background
 from streamer.grouping import first_groups
 from streamer.incremental.message_files import count_lines, read_messages
-from streamer.incremental.replay import ReplayReport, replay_files
+from streamer.incremental.replay import NAME, ReplayReport, replay_files, replayed_files
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.files import read_rows
@@ -30,11 +31,12 @@ from streamer.table.yaml.loading import load_table
 @click.argument("events", metavar="EVENTS.jsonl")
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; published as release 0.")
 @click.option("--batch", type=click.IntRange(min=1), help="Events per release [default: limits.batch_events_max].")
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Where to write the changelog and the table."
-)
+@click.option("--out", metavar="DIR", type=OutputPath(folder=True), help="Where to write the changelog and the table.")
+@force_option
 @json_option
-def command(table: str, events: str, initial: str | None, batch: int | None, out: Path | None, as_json: bool) -> None:
+def command(
+    table: str, events: str, initial: str | None, batch: int | None, out: Path | None, force: bool, as_json: bool
+) -> None:
     """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
 
     DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
@@ -44,6 +46,9 @@ def command(table: str, events: str, initial: str | None, batch: int | None, out
     `rebuild` in table.yaml is ignored.
     """
     schema = load_table(table)
+    if out is not None:
+        written = [path for path in replayed_files(schema, out) if path.name != NAME]  # a secret is used again
+        require_writable(written, force, map(Path, filter(None, (events, initial))))
     warm_in_background(schema)
     with stages(as_json) as progress:
         initially = None if initial is None else Initially(initial, progress)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -18,16 +19,32 @@ from pandas.api.types import is_numeric_dtype
 from rich.table import Table as Grid
 
 from streamer.cli.support.options import examples, formulas_option, json_option, kafka_option, table_option
+from streamer.cli.support.outputs import (
+    CSV,
+    OutputPath,
+    force_option,
+    is_parquet,
+    require_writable,
+    write_published,
+)
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import uninterrupted
 from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import FoldedRelease
-from streamer.incremental.release.frames import PUBLISHED, RECORD, frame_names, recorded_frames, require, to_arrow
+from streamer.incremental.release.frames import (
+    PUBLISHED,
+    RECORD,
+    frame_names,
+    frames,
+    recorded_frames,
+    require,
+    to_arrow,
+)
 from streamer.progress import OnProgress
 from streamer.reader import Subscription
-from streamer.table.files import KEEP, atomic_writer, atomic_writers, table_files, write_rows
+from streamer.table.files import KEEP, PARQUET, atomic_writer, atomic_writers, open_bytes, table_files, write_rows
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP
 from streamer.table.schema import Table
@@ -97,22 +114,37 @@ class WholeFile:
 
     table: Table
     path: Path
-    is_text: bool
     formulas: str = KEEP
 
     def begin(self, frames: Frames, releases: Sequence[FoldedRelease]) -> None:
-        with atomic_writers(table_files(self.path, list(frames)), text=self.is_text) as files:
-            for frame, file in zip(frames.values(), files, strict=True):
-                if self.is_text:
-                    write_rows(frame.iloc[:, 1:], file, self.formulas)
-                else:
-                    arrow_table = to_arrow(self.table, frame.iloc[:, 1:])
-                    require("pyarrow.parquet", "parquet").write_table(arrow_table, file)
+        paths = table_files(self.path, list(frames))
+        with atomic_writers(paths, text=True) as files:
+            for frame, path, file in zip(frames.values(), paths, files, strict=True):
+                write_published(self.table, frame.iloc[:, 1:], path, file, self.formulas)
 
     def change(self, changed: Changed) -> None:
         self.begin(changed.whole(), changed.releases)
 
     def close(self) -> None: ...
+
+
+def copied_before(table: Table, path: Path) -> list[Path]:
+    """The files of a WholeFile that may be replaced: they have the published columns, as after an earlier run."""
+    empty = frames(table, [])
+    files = zip(table_files(path, list(empty)), empty.values(), strict=True)
+    return [file for file, frame in files if file.is_file() and _has_columns(file, frame)]
+
+
+def _has_columns(path: Path, frame: pd.DataFrame) -> bool:
+    """Whether a CSV or Parquet file has the frame's columns. Raises ConfigError if it cannot be read."""
+    if is_parquet(path):
+        with suppress(OSError, ValueError):
+            return bool(require("pyarrow.parquet", "parquet").read_schema(path).names == list(frame.columns))
+        return False
+    write_rows(frame, header := StringIO())
+    wanted = header.getvalue().encode()
+    with open_bytes(path) as file:
+        return file.read(len(wanted)) == wanted
 
 
 # -- a folder of changes ----------------------------------------------------------------------------------------------
@@ -364,11 +396,11 @@ def looked_up(table: Table, frames: Frames, query: str) -> pd.DataFrame:
 
 
 def _parquet(table: Table, path: Path) -> Copy:
-    return WholeFile(table, path, is_text=False) if path.suffix == ".parquet" else ChangesFolder(table, path)
+    return WholeFile(table, path) if is_parquet(path) else ChangesFolder(table, path)
 
 
 COPIES: Mapping[str, Callable[[Table, Path, str], Copy]] = {
-    "csv": lambda table, path, formulas: WholeFile(table, path, is_text=True, formulas=formulas),
+    "csv": WholeFile,
     "parquet": lambda table, path, _: _parquet(table, path),
     "duckdb": lambda table, path, _: Duckdb(table, path),
 }
@@ -379,8 +411,8 @@ COPIES: Mapping[str, Callable[[Table, Path, str], Copy]] = {
 ROWS_SHOWN_MAX = 20
 
 
-def _file(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
-    return click.option(name, metavar=metavar, type=click.Path(path_type=Path), help=text)
+def _file(name: str, metavar: str, text: str, *endings: str, folder: bool = False) -> Callable[[Any], Any]:
+    return click.option(name, metavar=metavar, type=OutputPath(*endings, folder=folder), help=text)
 
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
@@ -397,11 +429,18 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @table_option
 @kafka_option
 @click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
-@_file("--csv", "FILE", "Write the table to a CSV file.")
+@_file("--csv", "FILE.csv", "Write the table to a CSV file.", *CSV)
 @formulas_option(KEEP, "the CSV file")
-@_file("--parquet", "FILE.parquet|DIR", "Write the table to a file; or every change to a folder, in files by day.")
-@_file("--duckdb", "FILE", "Keep a table of this DuckDB database current.")
-@_file("--live", "FILE.jsonl", "Write the changelog, for `verify`.")
+@_file(
+    "--parquet",
+    "FILE.parquet|DIR",
+    "Write the table to a file; or every change to a folder, in files by day.",
+    PARQUET,
+    folder=True,
+)
+@_file("--duckdb", "FILE.duckdb", "Keep a table of this DuckDB database current.", ".duckdb", ".db")
+@_file("--live", "FILE.jsonl", "Write the changelog, for `verify`.", ".jsonl")
+@force_option
 @click.option("--sql", metavar="QUERY", help="Print DuckDB's answer to a query instead of the table.")
 @click.option("--query", metavar="CONDITION", help="Print an estimate of how many rows match, instead of the table.")
 @json_option
@@ -411,6 +450,7 @@ def command(
     once: bool,
     formulas: str,
     live: Path | None,
+    force: bool,
     sql: str | None,
     query: str | None,
     as_json: bool,
@@ -429,9 +469,13 @@ def command(
     CONDITION is like "age = 30 and problem = 'flu'". The answer is an estimate with a lower and an upper bound: the
     published table does not say which rows of a QI group match. If the table is a lossy join (publish.live.form), FILE
     becomes FILE-qit and FILE-stt.
+
+    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced; any
+    other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made stays.
     """
     schema = load_table(table)
     show = _shower(schema, sql, query)
+    require_writable(_new_files(schema, live, copies), force)
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
         log = None if live is None else files.enter_context(_opened(live))
         made = [COPIES[name](schema, path, formulas) for name, path in copies.items() if path is not None]
@@ -456,6 +500,15 @@ def command(
                     copy.change(changed)
                 if show is not print_tables:
                     show(subscription.recorded_frames(), as_json)
+
+
+def _new_files(schema: Table, live: Path | None, copies: Mapping[str, Path | None]) -> list[Path]:
+    """The files that no earlier run made; a folder and a database are looked at when they are opened."""
+    new = [] if live is None else [live]
+    for path in filter(None, (copies["csv"], copies["parquet"])):
+        if path.suffix:
+            new += {*table_files(path, frame_names(schema))} - {*copied_before(schema, path)}
+    return new
 
 
 def _caught_up(subscription: Subscription, log: IO[bytes] | None, on_progress: OnProgress) -> list[FoldedRelease]:

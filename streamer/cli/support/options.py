@@ -79,15 +79,6 @@ def parsed_group(option: str, name: str) -> tuple[int, int]:
         raise UsageError(f"{option}: a QI group is named by its shard and its number, like 0-17") from None
 
 
-def require_distinct(inputs: list[Path], outputs: list[Path]) -> None:
-    """Raises UsageError if an output is one of the inputs, or is named twice."""
-    taken = {path.resolve() for path in inputs}
-    for path in outputs:
-        if path.resolve() in taken:
-            raise UsageError(f"{path}: is an input, or is to be written twice; give every output a name of its own")
-        taken.add(path.resolve())
-
-
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"

@@ -180,12 +180,12 @@ def to_arrow(table: Table, frame: pd.DataFrame) -> Any:
     arrow = require("pyarrow", "parquet")
     types = arrow_types(table)
     columns = {}
-    for name in frame.columns:
+    for name in frame.columns:  # the individuals of a whole table's lossy join have the type that they come in
         values = frame[name]
         if name in {column.name for column in table.kept} and types[name] == arrow.string():
             values = values.map(lambda value: None if pd.isna(value) else cell_text(value))
         try:
-            columns[name] = arrow.array(values, type=types[name], from_pandas=True)
+            columns[name] = arrow.array(values, type=types.get(name), from_pandas=True)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError):
             raise StreamerError(
                 f"column {name!r} holds a number beyond 64 bits: declare it `type: text` in table.yaml"

@@ -252,7 +252,7 @@ class Pipeline:
 
     def wrong(self) -> dict[str, int]:
         index = self._directory / "index.csv"
-        words = ["--table", str(self.path), "--redis", self.parts.servers.redis_url, "--out", str(index)]
+        words = ["--table", str(self.path), "--redis", self.parts.servers.redis_url, "--out", str(index), "--force"]
         made = CliRunner().invoke(main, ["index", *words])
         assert made.exit_code == 0, made.output
         self.origin.show(self.database, self.people)

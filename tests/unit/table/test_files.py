@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from stat import S_IMODE
@@ -256,14 +257,20 @@ def test_a_file_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         raise AssertionError("the block must not run")
 
 
-def test_what_is_no_file_is_refused_and_stays_what_it_is(tmp_path: Path) -> None:
+def test_a_pipe_gets_the_whole_content_or_nothing_and_stays_what_it_is(tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     for path in (pipe, link):
-        with pytest.raises(ConfigError, match="device or a pipe"), atomic_writer(path):
-            raise AssertionError("the block must not run")
-    assert pipe.is_fifo()
+        with suppress(KeyError), atomic_writer(path, text=True) as file:
+            file.write("half")
+            raise KeyError
+        with atomic_writer(path, text=True) as file:
+            file.write("all")
+        assert os.read(reader, 10) == b"all"
+    os.close(reader)
+    assert (pipe.is_fifo(), sorted(tmp_path.iterdir())) == (True, [link, pipe])
 
 
 def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_spreadsheet_that_opens_the_table_runs_nobodys_text(tmp_path: Path) ->
     data = write(tmp_path / "rows.csv", [row | {"problem": formula} for row in source_rows()])
     out = tmp_path / "out.csv"
     for chosen, written in (((), f"'{formula}"), (("--formulas", "keep"), formula)):
-        assert streamer("anonymize", "--table", table, data, "-o", out, *chosen).exit_code == 0
+        assert streamer("anonymize", "--table", table, data, "-o", out, *chosen, "--force").exit_code == 0
         assert {row["problem"] for row in read(out)} == {written}
     refused = streamer("anonymize", "--table", table, data, "-o", tmp_path / "none.csv", "--formulas", "refuse")
     assert (refused.exit_code, (tmp_path / "none.csv").exists()) == (2, False)
@@ -292,7 +292,7 @@ def test_data_that_cannot_be_used_is_one_sentence_and_leaves_nothing(
         (["empty.csv", "-o", "out.csv"], "empty.csv: is empty"),
         (["rows.csv", "-o", "none/out.csv"], "none/out.csv: cannot be written"),
         (["rows.csv", "-o", "out.csv", "--index", "none/index.csv"], "none/index.csv: cannot be written"),
-        (["rows.csv", "-o", "."], "cannot be written: it is a directory"),
+        (["rows.csv", "-o", "."], "--out .: the name must end with .csv"),
         (["rows.csv", "-o", "rows.csv"], "rows.csv: is an input, or is to be written twice"),
         (["rows.csv", "-o", str(PATIENTS / "hierarchies" / "sex.csv")], "sex.csv: is an input, or is to be written"),
         (["rows.csv", "-o", "link.csv"], "link.csv: is an input, or is to be written twice"),
@@ -362,7 +362,8 @@ def test_refused_rows_are_left_out_where_that_is_asked_for_and_listed_without_th
         "4,out-of-domain,age",
         "8,unknown-category,sex",
     ]
-    shown = streamer("anonymize", "--table", PATIENTS, data, "-o", tmp_path / "out.csv", "--skip-refused", left_out)
+    outputs = ("-o", tmp_path / "out.csv", "--skip-refused", left_out, "--force")
+    shown = streamer("anonymize", "--table", PATIENTS, data, *outputs)
     assert (
         f"2 of {len(rows)} rows, listed in {left_out}: 1 out-of-domain (age), 1 unknown-category (sex)" in shown.stdout
     )

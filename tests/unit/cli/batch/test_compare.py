@@ -95,7 +95,7 @@ def test_the_report_of_a_comparison_is_a_page_of_its_own(tmp_path: Path) -> None
 
 
 def test_the_report_does_not_overwrite_what_is_read(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.csv"
+    rows = tmp_path / "rows.html"
     rows.write_bytes(ROWS.read_bytes())
     result = streamer("compare", "--table", PATIENTS, rows, "--report", rows)
     assert result.exit_code == 2

@@ -13,14 +13,12 @@ import pytest
 from click.shell_completion import BashComplete
 
 from streamer.cli.main import COMMANDS, Listed, main
-from streamer.cli.support.options import COMPLETION_SECONDS_MAX, require_distinct, tables
-from streamer.errors import UsageError
+from streamer.cli.support.options import COMPLETION_SECONDS_MAX, tables
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.recoding.algorithms.catalog import ALGORITHMS
-from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.quick_streamer import quick_streamer
 from worlds.redis_on_a_port import redis_on_a_port
@@ -170,25 +168,3 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
         assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
         assert completed("streamer", "status", "--table", "") == {"patients", "pipeline"}
         assert "reload" in completed("streamer", "rel")
-
-
-# A command overwrites nothing that it reads.
-
-
-def test_outputs_are_neither_inputs_nor_one_another(tmp_path: Path) -> None:
-    a, b, c = (tmp_path / name for name in "abc")
-    require_distinct([a], [b, c])
-    for outputs in ([a], [b, b], [tmp_path / "x" / ".." / "a"]):
-        with pytest.raises(UsageError, match="give every output a name of its own"):
-            require_distinct([a], outputs)
-
-
-@pytest.mark.parametrize("command", ["check", "produce"])
-def test_the_list_of_refused_rows_is_not_written_over_the_rows(tmp_path: Path, command: str) -> None:
-    rows = tmp_path / "rows.csv"
-    text = (PATIENTS / "rows.csv").read_text()
-    rows.write_text(text)
-    data = ["--data", str(rows)] if command == "check" else [str(rows), "--kafka", "127.0.0.1:1"]
-    result = streamer(command, "--table", PATIENTS, *data, "--skip-refused", rows)
-    assert (result.exit_code, "is an input" in result.stderr) == (2, True)
-    assert rows.read_text() == text

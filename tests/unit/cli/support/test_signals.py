@@ -177,9 +177,9 @@ def until(holds: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     ("command", "files", "number", "code"),
     [
-        ("anonymize", ("--out", "--report", "--index"), signal.SIGTERM, -signal.SIGTERM),
-        ("anonymize", ("--out", "--report"), signal.SIGINT, INTERRUPTED),
-        ("compare", ("--report",), signal.SIGTERM, -signal.SIGTERM),
+        ("anonymize", ("out.csv", "report.html", "index.csv"), signal.SIGTERM, -signal.SIGTERM),
+        ("anonymize", ("out.csv", "report.html"), signal.SIGINT, INTERRUPTED),
+        ("compare", ("report.html",), signal.SIGTERM, -signal.SIGTERM),
     ],
 )
 def test_a_command_that_is_ended_leaves_no_drafts_beside_its_files(
@@ -189,7 +189,7 @@ def test_a_command_that_is_ended_leaves_no_drafts_beside_its_files(
     pipe, out = tmp_path / "rows.csv", tmp_path / "out"
     os.mkfifo(pipe)
     out.mkdir()
-    outputs = [word for option in files for word in (option, str(out / f"{option[2:]}.html"))]
+    outputs = [word for name in files for word in (f"--{Path(name).stem}", str(out / name))]
     words = [sys.executable, "-m", "streamer.cli.main", command, str(pipe), "--table", str(PATIENTS), *outputs]
     running = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
