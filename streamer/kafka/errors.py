@@ -59,6 +59,8 @@ _REMEDIES = {
 _HINTS = {
     "_UNSUPPORTED_FEATURE": f": {_TOO_OLD}",
     "_INVALID_ARG": ": a setting of the connection is not valid: look at --kafka",
+    "_UNKNOWN_TOPIC": f": if that lasts, {_IS_MISSING}",
+    "_UNKNOWN_PARTITION": f": if that lasts, {_IS_MISSING}",
 }
 """What else an error of the client may mean."""
 

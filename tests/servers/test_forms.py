@@ -9,14 +9,13 @@ import pytest
 
 from servers.broker.servers import Servers
 from streamer.cli.stream.bootstrap import begin, claimed, found_shards
-from streamer.errors import ShardRefused
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.engine.stored_state import HOW, PENDING
 from streamer.incremental.estimate import Query
 from streamer.incremental.message_files import read_messages
 from streamer.incremental.release.fold import FoldedRelease
-from streamer.incremental.topics import outputs_of
+from streamer.incremental.topics import POSITIONS, QIT, STT, outputs_of
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.reader import Subscription
@@ -61,7 +60,7 @@ class PublishedTable:
     def assert_a_reader_has_what_redis_keeps(self, releases: list[FoldedRelease]) -> None:
         """By the laws, and against the source behind them."""
         laws = ChangelogLaws(self.table)
-        records = [LiveRecord(*release[:3], *record) for release in releases for record in release.records]
+        records = [LiveRecord(*one[:3], *record, whole=one.whole) for one in releases for record in one.records]
         for release in in_releases(records):
             laws.check(release)
         kept = dict(self.served.state(0).kept.records)
@@ -99,20 +98,27 @@ def test_a_reader_folds_what_is_kept_through_a_take_over_and_follows(world: Publ
 
 
 @FORMS
-def test_a_recreated_output_gets_the_whole_table_and_one_of_two_alone_is_refused(world: PublishedTable) -> None:
+@pytest.mark.parametrize("also", [[], [POSITIONS]])
+def test_a_recreated_output_gets_the_whole_table(world: PublishedTable, also: list[str]) -> None:
     world.publish()
-    outputs = outputs_of(world.table.form)
-    if len(outputs) > 1:
-        world.served.recreate_topics(outputs[1])
-        with pytest.raises(ShardRefused, match="they are one table"):
-            world.publisher()
-        world.served.recreate_topics(*outputs, "positions")
-    else:
-        world.served.recreate_topics(*outputs)
+    world.served.recreate_topics(*outputs_of(world.table.form), *also)
     assert world.publisher().published_anew
     with world.subscription() as reader:
         releases = read_all(reader)
     assert [release.number for release in releases] == [1]
+    world.assert_a_reader_has_what_redis_keeps(releases)
+
+
+@pytest.mark.parametrize("world", [LOSSY_JOIN], indirect=True)
+@pytest.mark.parametrize("kind", [QIT, STT])
+def test_one_of_two_outputs_recreated_gets_its_part_with_the_whole_table(world: PublishedTable, kind: str) -> None:
+    """And no reader shows what only the other one still holds of before."""
+    world.publish()
+    world.served.recreate_topics(kind)
+    assert world.publisher().published_anew
+    with world.subscription() as reader:
+        releases = read_all(reader)
+    assert [release.is_whole for release in releases] == [True]
     world.assert_a_reader_has_what_redis_keeps(releases)
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.errors import ShardRefused
+from streamer.errors import ServerUnreachable
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import CHANGES, CONTROL
 from streamer.kafka import reading
@@ -72,5 +72,5 @@ def test_what_others_wrote_into_the_topic_is_no_request(table: WorkedTable) -> N
 def test_a_control_topic_that_is_missing_is_named(table: WorkedTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SETTLING_SECONDS_MAX", 0.5)
     table.delete_topics(CONTROL)
-    with pytest.raises(ShardRefused, match=r"reading the control topic.*topics check"):
+    with pytest.raises(ServerUnreachable, match=r"reading the control topic.*is missing: `streamer topics check`"):
         KafkaControl(table.bootstrap, table.name, SHARD).skips("")

@@ -91,6 +91,7 @@ def meant(error: KafkaError) -> StreamerError:
         ("_FENCED", Fenced, "Kafka has shut this producer out"),
         ("INVALID_PRODUCER_EPOCH", Fenced, "Kafka has shut this producer out"),
         ("_TIMED_OUT", ServerUnreachable, "does not answer (_TIMED_OUT)"),
+        ("_UNKNOWN_PARTITION", ServerUnreachable, "if that lasts, a topic or one of its partitions is missing"),
         ("NOT_ENOUGH_REPLICAS", ServerUnreachable, "answers NOT_ENOUGH_REPLICAS"),
         ("COORDINATOR_NOT_AVAILABLE", ServerUnreachable, "answers COORDINATOR_NOT_AVAILABLE"),
     ],
