@@ -129,7 +129,10 @@ class Oracle:
 
     def _judge_shard(self, shard: int, verdict: Verdict) -> None:
         records = self._remains.records
-        messages = [Message(found.offset, found.key, found.value) for found in records(CHANGES, shard)]
+        messages = [
+            Message(found.offset, found.key, found.value, round(1000 * found.seconds))
+            for found in records(CHANGES, shard)
+        ]
         told = records(POSITIONS, shard)
         positions = [replace(Position.from_json(found.value or b""), ends={}) for found in told]
         sent = {kind: [_sent(found) for found in records(kind, shard)] for kind in (LIVE, DEAD_LETTERS)}
