@@ -140,20 +140,44 @@ def test_reading_the_input_again_as_the_refusal_says_works_and_readers_go_on(wor
 
 
 @pytest.mark.slow
-def test_lost_positions_are_refused_and_publishing_again_as_the_refusal_says_works(world: WorkedTable) -> None:
+def test_lost_positions_have_the_whole_table_published_and_readers_go_on(world: WorkedTable) -> None:
+    """Nothing else says what of the stored table is published."""
     world.serve(600)
+    with a_reader(world) as sizes:
+        wait_until(lambda: bool(sizes), 60, world.logs)
+        world.stop()
+        world.recreate_topics(POSITIONS)
+        world.start()
+        wait_until(lambda: world.logs().count("the whole table was published into it") == SHARDS, 60, world.logs)
+        world.write(300)
+        assert_output_as_expected(world)
+        before = len(sizes)
+        wait_until(lambda: len(sizes) > before, 60, world.logs)
+    assert min(sizes) >= K
+
+
+@pytest.mark.slow
+def test_publishing_again_as_the_refusal_says_works(world: WorkedTable) -> None:
+    """The store has lost commits, and the output that had them was recreated."""
+    world.serve(600)
+    former = world.copy_redis()
+    world.write(200)
+    world.wait_until_published()
     world.stop()
-    world.recreate_topics(POSITIONS)
-    assert world.start().ended() == 2
-    assert remedies.publish_again(world.name) in world.logs()
+    former.restore()
+    world.recreate_topics(LIVE)
+    assert remedies.publish_again(world.name) in world.refusal()
     world.delete_topics(LIVE, POSITIONS)
     world.must("topics create")
     world.write(300)
     with a_reader(world) as sizes:
         world.start()
-        assert_output_as_expected(world)
+        world.wait_until_published()
         wait_until(lambda: bool(sizes), 60, world.logs)
     assert min(sizes) >= K
+    for shard, messages in enumerate(world.changes.messages):
+        rows, _ = expected(world.table, shard, messages, SHARDS, world.meta(shard).secret)
+        assert world.rows(shard) == rows
 
 
 @pytest.mark.slow

@@ -182,10 +182,21 @@ def test_letters_tried_again_beside_a_truncation_and_killed_workers_come_to_what
     world.verify(source.rows.values())
 
 
-def test_a_truncation_that_names_no_place_stops_the_table_with_a_sentence(world: WorkedTable, source: Source) -> None:
+def test_a_truncation_that_names_no_place_stops_its_shard_with_a_sentence(world: WorkedTable, source: Source) -> None:
+    worker = world.start()
     come(source, 0, 40)
     source.write()
+    until_applied(source)
+    reached = source.n_written.copy()
     world.send([(1, None, b'{"op": "t", "source": {"connector": "oracle"}}')])
-    assert world.start().ended() == 2
-    assert "does not say where in the source's order" in world.logs()
-    assert "pause the connector, run `streamer produce --truncate`" in world.logs()
+    wait_until(lambda: f"shard 1 of {world.name} is refused" in world.logs(), 60, world.logs)
+    come(source, 40, 80)
+    source.write()
+    world.wait_until_published(60, [reached[1] if shard == 1 else end for shard, end in enumerate(source.n_written)])
+    (said,) = (line for line in world.logs().splitlines() if "is refused" in line)
+    (problem,) = (one for one in world.status()["problems"] if "shard 1: refused by" in one)
+    for sentence in (said, problem):
+        assert f"was truncated (offset {reached[1]})" in sentence
+        assert "does not say where in the source's order" in sentence
+        assert "pause the connector, run `streamer produce --truncate`" in sentence
+    assert worker.terminate()[0] == 0
