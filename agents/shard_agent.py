@@ -52,6 +52,7 @@ from streamer.incremental.topics import CHANGES
 from streamer.kafka.control import ControlReader, News
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
+from streamer.kafka.topics import of_shard
 from streamer.table.schema import Table
 
 log = logging.getLogger(__name__)
@@ -456,7 +457,8 @@ class HeldShard:
     async def surroundings(self, stored: Callable[[], object]) -> object:
         """On what a refusal may depend: the topics, the requests, and what `stored` returns; to be compared."""
         try:
-            return await self.thread.run(lambda: (self._input.topics(), self._heard(), stored()), STEP_SECONDS_MAX)
+            topics = lambda: of_shard(self._input.topics(), self.number)  # noqa: E731
+            return await self.thread.run(lambda: (topics(), self._heard(), stored()), STEP_SECONDS_MAX)
         except StreamerError as error:
             return str(error)
 

@@ -79,6 +79,18 @@ def with_reach(admin: Admin, table_name: str, topics: Topics) -> Topics:
     return {kind: one._replace(reach=found.get(kind, {})) for kind, one in topics.items()}
 
 
+def of_shard(topics: Topics, shard: int) -> Topics:
+    """The same topics with the reach of one shard's partitions alone: messages to others change nothing in it.
+
+    >>> of_shard({"changes": Described("id", 2, {0: Reach(0, 5, 1), 1: Reach(0, 7, 1)})}, 1)
+    {'changes': Described(id='id', partitions=2, reach={1: Reach(begin=0, end=7, epoch=1)})}
+    """
+    return {
+        kind: one._replace(reach={number: reach for number, reach in one.reach.items() if number == shard})
+        for kind, one in topics.items()
+    }
+
+
 def topic_ids(admin: Admin, table_name: str) -> dict[str, str]:
     """The ids of a table's topics by kind, without topics that do not exist or are hidden from this user."""
     kinds = {topic.name: topic.kind for topic in topics_of(table_name)}

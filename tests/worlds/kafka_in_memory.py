@@ -150,6 +150,10 @@ class TopicsInMemory:
     def expire(self, topic: str, partition: int, before: int) -> None:
         self._begins[TopicPartition(topic, partition)] = before
 
+    def cut(self, topic: str, partition: int, last: int) -> None:
+        """Loses the last records of a partition."""
+        del self._held[TopicPartition(topic, partition)][-last:]
+
     # -- what readers ask of a consumer ---------------------------------------------------------------------------
 
     def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
