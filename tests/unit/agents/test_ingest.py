@@ -349,7 +349,7 @@ def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason(
     async def story(ingest: Ingest, _client: Client) -> None:
         await until(lambda: ingest.failure)
         assert str(ingest.failure) == "its secret is lost"
-        assert redis.said == {0: "its secret is lost", 1: "its secret is lost"}
+        await until(lambda: redis.said == {0: "its secret is lost", 1: "its secret is lost"})
 
     asyncio.run(told(redis, story))
 
