@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_fields
 
 from drills.oracle import Found, Oracle, reference
 from streamer.incremental.release.records import OutboxEntry
@@ -28,7 +29,7 @@ class Remains:
     def __init__(self, table: Table) -> None:
         changes = Changes(1)
         changes.more(N_MESSAGES)
-        (messages,) = changes.messages
+        messages = [replace_fields(m, timestamp=1_000 * m.offset) for m in changes.messages[0]]
         cuts = [Position(0, end, 0, 0, 0, 0) for end in range(BATCH, N_MESSAGES + 1, BATCH)]
         self.kept: State | None = None
         self.outbox: list[tuple[int, OutboxEntry]] = []
