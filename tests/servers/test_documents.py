@@ -171,6 +171,8 @@ class Life:
     def run(self, one: Shown) -> None:
         """Runs a command to its end; what has none is ended by Ctrl-C, once it does what it is there for."""
         began = monotonic()
+        for written in re.findall(r"(?:-o|--out|--live|--report) (\S+\.(?:jsonl|csv|html))", one.text):
+            (self.folder / written).unlink(missing_ok=True)  # another page's command may have written it
         with ended(self.begin(self.text_of(one))) as running:
             if ENDLESS.search(one.text):
                 wait_until(lambda: self.does_its_work(one, running), 40, lambda: f"{one}: {running.said()}")
