@@ -456,9 +456,12 @@ class HeldShard:
 
     async def surroundings(self, stored: Callable[[], object]) -> object:
         """On what a refusal may depend: the topics, the requests, and what `stored` returns; to be compared."""
+
+        def look() -> object:
+            return of_shard(self._input.topics(), self.number), self._heard(), stored()
+
         try:
-            topics = lambda: of_shard(self._input.topics(), self.number)  # noqa: E731
-            return await self.thread.run(lambda: (topics(), self._heard(), stored()), STEP_SECONDS_MAX)
+            return await self.thread.run(look, STEP_SECONDS_MAX)
         except StreamerError as error:
             return str(error)
 

@@ -335,8 +335,9 @@ class KafkaInput:
         before, reach = self._seen[kind].reach.get(self._kafka.shard), now.reach.get(self._kafka.shard)
         if before is None or reach is None:
             return False  # it had no leader
-        if reach.end < max(before.end, self._published.get(kind, 0)) or kind != CHANGES:
-            return reach.end < max(before.end, self._published.get(kind, 0)) or reach.begin > before.begin
+        has_fallen = reach.end < max(before.end, self._published.get(kind, 0))
+        if has_fallen or kind != CHANGES:
+            return has_fallen or reach.begin > before.begin
         if reach.epoch != before.epoch:
             self._doubted_until = monotonic() + DOUBTED_SECONDS
         if monotonic() > self._doubted_until:
