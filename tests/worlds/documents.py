@@ -88,9 +88,13 @@ def inline_commands(text: str) -> Iterator[str]:
 
 
 def hints_in(text: str) -> Iterator[str]:
-    """Calls in backticks: whole ones, and those that leave `streamer` out and say more than a command's name."""
+    """Calls in backticks: whole ones, and those that leave `streamer` out and say more than a command's name.
+
+    >>> list(hints_in("`streamer anonymize - -o - <rows.csv | tail -n +2`, then `rebuild --wait`, not `rebuild`"))
+    ['streamer anonymize - -o - <rows.csv', 'streamer rebuild --wait']
+    """
     for said in re.findall(r"`([^`]+)`", text):
-        words = re.sub(r"\s+", " ", said).strip()
+        words = re.sub(r"\s+", " ", said).partition(" | ")[0].strip()  # what a call is piped to has other options
         first, _, more = words.partition(" ")
         if first == "streamer" and more and not more.startswith("-"):
             yield words
