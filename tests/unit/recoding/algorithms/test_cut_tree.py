@@ -87,7 +87,7 @@ def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(
     subjects = rows.subjects(model.subjects)
     assume(model.holds(subjects))
     number, task = task_of(rows, model)
-    order, tile = order_of(task, sharpness)
+    order, tile, _ = order_of(task, sharpness)
     assert sorted(order.tolist()) == list(range(len(task.bundles.begin)))
     position = 0
     while position < len(order):
@@ -104,5 +104,5 @@ def test_along_one_number_the_order_is_that_of_the_numbers() -> None:
     rows = data_of(people(YEARS), codes)
     _, task = task_of(rows, k_anonymity(3))
     for sharpness in (0, 7):
-        order, _ = order_of(task, sharpness)
+        order = order_of(task, sharpness).bundles
         assert (np.diff(task.bundles.cells[order, 0]) >= 0).all()

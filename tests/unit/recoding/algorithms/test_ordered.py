@@ -21,7 +21,7 @@ from streamer.privacy.models import AtMostShare, Model, k_anonymity
 from streamer.recoding.algorithms.bundles import Task, bundles_hold, task_of
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options, Recoding
-from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.cut_tree import Order, order_of
 from streamer.recoding.algorithms.group_index import Groups, groups_of, growth, members_of, nearest, put
 from streamer.recoding.algorithms.ordered import (
     ORDERED,
@@ -130,7 +130,7 @@ def test_under_k_anonymity_no_segmentation_of_the_order_loses_less(
     bundles = task.bundles
     order = np.random.default_rng(seed).permutation(len(bundles.begin))
     along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order]
-    found, segment = best_segments(task, order, whole(order), np.inf)
+    found, segment = best_segments(task, whole(order), np.inf)
     ways = [[np.concatenate(along[a:b]) for a, b in pairwise(positions)] for positions in all_segmentations(len(order))]
     least = min(sum(loss(people, run) for run in way) for way in ways if min(map(len, way)) >= k)
     assert found == pytest.approx(least)
@@ -140,11 +140,11 @@ def test_under_k_anonymity_no_segmentation_of_the_order_loses_less(
     assert sum(loss(people, members) for members in cut) == pytest.approx(found)
 
 
-def whole(order: np.ndarray) -> np.ndarray:
-    """One tile: the whole order."""
+def whole(order: np.ndarray) -> Order:
+    """One tile: the whole order; each bundle is a block."""
     tile = np.zeros(len(order), dtype=np.int64)
     tile[0] = len(order)
-    return tile
+    return Order(order, tile, np.arange(len(order)))
 
 
 @every_model
@@ -156,17 +156,17 @@ def test_every_segment_holds_and_they_lose_no_more_than_the_tiles(
     assume(model.holds(people.subjects(model.subjects)))
     rows, task = task_of(people, model)
     bundles, subjects = task.bundles, people.subjects(model.subjects)
-    order, tile = order_of(task, 0)
-    found, segment = best_segments(task, order, tile, np.inf)
+    order = order_of(task, 0)
+    found, segment = best_segments(task, order, np.inf)
     assert (np.diff(segment, prepend=0) >= 0).all()
-    along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order]
+    along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order.bundles]
     for i in range(segment[-1] + 1):
         assert model.holds(subjects[np.concatenate([along[position] for position in np.flatnonzero(segment == i)])])
-    tiles = [np.concatenate(along[begin : tile[begin]]) for begin in np.flatnonzero(tile)]
+    tiles = [np.concatenate(along[begin : order.tile[begin]]) for begin in np.flatnonzero(order.tile)]
     assert found <= sum(loss(people, members) for members in tiles) + 1e-9
-    again, same = best_segments(task, order, tile, found + 1e-9)
+    again, same = best_segments(task, order, found + 1e-9)
     assert (again, same.tolist()) == (found, segment.tolist())
-    assert best_segments(task, order, tile, found)[0] == np.inf
+    assert best_segments(task, order, found)[0] == np.inf
 
 
 # Groups that change: their boxes kept current, the nearest of them, and what one sweep gains.
