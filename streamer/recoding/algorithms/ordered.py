@@ -13,23 +13,28 @@ many rows is worth QI groups of its own. Rows of rare leaves share groups in any
 cuts by attributes where something can still be gained. So this tree is built over a table in which the rare leaves
 under one node are one leaf. The segments are those of the true table.
 
-**Segments.** The loss of a segment is its rows times the NCP of its smallest publishable box. Of segmentations that
-lose the same, the one whose last segment begins earlier wins, and so on back to the start. From every bundle the
-segments are those that hold the model and have fewer than twice the rows of the shortest that holds. Under k-anonymity
-these are the segments of k to 2k - 1 rows, and no better segmentation exists: a longer one could be cut in two that
-hold and lose no more. Under other models a segment is looked for up to FAR times the fewest rows that any group needs,
-and the *tiles* of the tree are segments too. Tiles make up the whole order, so there is always a solution. Source:
-Hansen and Mukherjee 2003 for one attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
+**Segments.** The loss of a segment is its rows times the NCP of its smallest publishable box. A segment ends only
+where a *block* of the order does (`cut_tree`): a bundle, or at large k a small part of a group, so that the work does
+not grow with k. Of segmentations that lose the same, the one whose last segment begins earlier wins, and so on back
+to the start. From every block the segments are those that hold the model and have fewer than twice the rows of the
+shortest that holds. Under k-anonymity these are the segments of k to 2k - 1 rows, and no better segmentation of the
+blocks exists: a longer one could be cut in two that hold and lose no more, if blocks are bundles. Under other models
+a segment is looked for up to FAR times the fewest rows that any group needs, and the *tiles* of the tree are segments
+too. Tiles make up the whole order, so there is always a solution. Source: Hansen and Mukherjee 2003 for one
+attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
 
 **Sweeps.** A sweep visits the groups by slot, but only those that changed since their last turn. It tries for each,
 until one of these succeeds: *cut*, if it has twice the fewest rows: the group alone, into the segments of its own
-order; *dissolve*, every bundle goes to the group where the loss grows least; *evict*, each bundle that the group can
-spare goes there; *recut*, the group together with one of these groups, at most PARTNERS_MAX of them, least growth
-first; *recut together*, with the first two of these, then with the first three. No pair is recut a second time from the
-other side while both groups are as they were. A bundle looks no farther than where the loss grows by FAIR times its
-part of its own group's loss. A group that publishes its rows unchanged has nothing to gain. One of more than FAR times
-the fewest rows is no partner and gets no turn itself, but it takes bundles of others. Every move keeps all groups
-holding and gains at least GAIN_MIN, so that rounding is never taken for a gain.
+order; *dissolve*, every bundle goes to its target, the group where the loss grows least (`nearest_of_all`); *relieve*,
+each bundle that the group can spare goes there, and one that makes the group's box larger and cannot go is exchanged
+for a bundle of its target (`seeding`); *recut*, the group together with one of these targets, at most PARTNERS_MAX of
+them, least growth first; *recut together*, with the first two of these, then with the first three. Groups are recut
+into the best segments of the order in which groups grow, bundle by bundle, if they have at most GROWN_MAX bundles; if
+that gains nothing, of the order of a tree. No pair is recut a second time from the other side while both groups are as
+they were. A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group
+that publishes its rows unchanged has nothing to gain. One of more than FAR times the fewest rows is no partner and gets
+no turn itself, but it takes bundles of others. Every move keeps all groups holding and gains at least GAIN_MIN, so that
+rounding is never taken for a gain.
 """
 
 from __future__ import annotations
@@ -102,6 +107,7 @@ SHARE_MIN = 0.1
 FAR = 8
 FAIR = 2.0
 VISITS = 512
+"""Most nodes that the search for the targets of a group's bundles visits."""
 PARTNERS_MAX = 3
 GROWN_MAX = 128
 """Most bundles whose groups are grown when they are recut: that takes as many steps as their number squared."""
@@ -487,7 +493,7 @@ def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goa
 
 
 @compiled
-def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int, deep: bool) -> bool:
+def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int) -> bool:
     """Tries all moves for one group; whether one was made."""
     if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, desk, np.array([slot])):
         return True
@@ -496,26 +502,26 @@ def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, 
     return (
         _dissolve(task, groups, slot, members, target)
         or _relieve(task, aside, groups, slot, members, target)
-        or (deep and _recut_with_partners(task, groups, desk, pairs, slot, target, grown))
+        or _recut_with_partners(task, groups, desk, pairs, slot, target, grown)
     )
 
 
-def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard, deep: bool = True) -> int:
-    """One sweep over all groups that have changed; how many were improved. deep: with recuts of several groups."""
+def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard) -> int:
+    """One sweep over all groups that have changed; how many were improved."""
     pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
     aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
     parts = changed_slots(task, groups, on_progress)
-    return sum(_sweep_some(task, aside, groups, pairs, slots, deep) for slots in parts)
+    return sum(_sweep_some(task, aside, groups, pairs, slots) for slots in parts)
 
 
 @compiled
-def _sweep_some(task: Task, aside: Task, groups: Groups, pairs: Ints, slots: Ints, deep: bool) -> int:
+def _sweep_some(task: Task, aside: Task, groups: Groups, pairs: Ints, slots: Ints) -> int:
     """Tries to improve the groups in some slots, one after the other; how many were improved."""
     improved, desk = 0, _desk_for(task)
     for slot in slots:
         rows, groups.changed[slot] = groups.rows[slot], False
         if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN:
-            improved += _improve(task, aside, groups, desk, pairs, int(slot), deep)
+            improved += _improve(task, aside, groups, desk, pairs, int(slot))
     return improved
 
 
