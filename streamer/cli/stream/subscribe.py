@@ -28,7 +28,6 @@ from streamer.cli.support.outputs import (
     write_published,
 )
 from streamer.cli.support.progress import stages
-from streamer.cli.support.signals import uninterrupted
 from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
@@ -50,6 +49,7 @@ from streamer.table.published.rows import QI_GROUP
 from streamer.table.schema import Table
 from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml.loading import load_table
+from streamer.uninterrupted import uninterrupted
 
 # -- copies -----------------------------------------------------------------------------------------------------------
 #
