@@ -470,8 +470,9 @@ def command(
     published table does not say which rows of a QI group match. If the table is a lossy join (publish.live.form), FILE
     becomes FILE-qit and FILE-stt.
 
-    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced; any
-    other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made stays.
+    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced, also if
+    `anonymize` wrote it; any other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made
+    stays.
     """
     schema = load_table(table)
     show = _shower(schema, sql, query)
