@@ -201,30 +201,34 @@ STREAMS = {
 }
 
 
-def stream(name: str, rows: list[Row], first: int, events: int, seed: int = 1) -> Iterator[Change]:
-    """Changes of a table whose first rows have the source keys 0, 1, ... ; newcomers are the rows after them, in turn.
+def key_of_first(i: int) -> str:
+    """The source key of the i-th of the rows that are there at first."""
+    return f"old-{i}"
 
-    New values of a modify come from the row that would come next.
-    """
+
+def stream(name: str, rows: list[Row], first: int, events: int, seed: int = 1) -> Iterator[Change]:
+    """Changes of a table; newcomers are the rows after the first ones, in turn, and so are new values of a modify."""
     kind, rng, alive, fresh = STREAMS[name], random.Random(seed), list(range(first)), first
     d, newest, oldest = len(rows[0].codes), first, 0
-    gone: set[int] = set()
+
+    def key(i: int) -> str:
+        return key_of_first(i) if i < first else f"new-{i}"
+
     for _ in range(events):
         dice, coming = rng.random(), rows[fresh % len(rows)]
         if dice < kind.inserts:
             alive.append(newest)
-            yield Insert(str(newest), coming)
+            yield Insert(key(newest), coming)
             newest, fresh = newest + 1, fresh + 1
         elif dice < kind.inserts + kind.deletes:
             if kind.moves:
-                yield Delete(str(oldest))
-                gone.add(oldest)
+                yield Delete(key(oldest))
                 oldest += 1
                 continue
             i = rng.randrange(len(alive))
             alive[i], alive[-1] = alive[-1], alive[i]
-            yield Delete(str(alive.pop()))
+            yield Delete(key(alive.pop()))
         else:
             which = rng.randrange(oldest, newest) if kind.moves else rng.choice(alive)
             j, fresh = rng.randrange(d), fresh + 1
-            yield Modify(str(which), codes={j: coming.codes[j]})
+            yield Modify(key(which), codes={j: coming.codes[j]})

@@ -111,6 +111,8 @@ class Repair:
         return f"{100 * self.share:g}%" if self.share else f"{self.price:g}" if self.price else "off"
 
 
+NO_REPAIR = Repair()
+
 REPAIR = Repair(share=0.07)
 """Local repair by default: a share, so that it serves few and many columns and rows alike."""
 
@@ -201,7 +203,7 @@ class Table:
     individual: str | None = None
     recut: bool = True
     shrink: bool = True
-    repair: Repair = Repair()
+    repair: Repair = NO_REPAIR
     durability_stated: bool = False
     partitioner_stated: bool = False  # all messages of a row share a shard, but not the one that murmur2 gives
     input_rows: bool = False  # a bare row is an upsert, and a null value removes the row

@@ -28,7 +28,7 @@ from streamer.table.arrays import Bools
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import VERSION, Diversity, KeptColumn, Repair, Table
+from streamer.table.schema import NO_REPAIR, VERSION, Diversity, KeptColumn, Repair, Table
 
 CITIES = Hierarchy.from_rows(
     [
@@ -54,7 +54,7 @@ def table(
     individual: str | None = None,
     recut: bool = True,
     shrink: bool = True,
-    repair: Repair = Repair(),  # noqa: B008 - it is frozen
+    repair: Repair = NO_REPAIR,
 ) -> Table:
     return Table("people", ("id",), attributes, (PROBLEM,), k, individual, recut=recut, shrink=shrink, repair=repair)
 

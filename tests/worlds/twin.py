@@ -648,7 +648,8 @@ def dissolve(twin: Twin, number: int) -> Move | None:
 
 def recut_with_neighbours(twin: Twin, number: int) -> Move | None:
     """Two groups are cut in two, or, from 3k rows on, in three; three groups in four, from 4k rows on."""
-    found, near = [], nearest(twin, number)[:NEIGHBOURS]
+    found: list[Any] = []
+    near = nearest(twin, number)[:NEIGHBOURS]
     for a, one in enumerate(near):
         for others in ((one,), *((one, other) for other in near[:a])):
             numbers = sorted((number, *others), key=lambda n: (-len(twin.groups[n].members), n))

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.table.arrays import Floats, Ints
-from streamer.table.schema import Repair
+from streamer.table.schema import NO_REPAIR, Repair
 from streamer.table.space import Axis, Space
 
 NONE = -1
@@ -445,7 +445,7 @@ def empty_shard(
     shrink: bool,
     individuals: bool,
     demand: Records | None = None,
-    repair: Repair = Repair(),  # noqa: B008 - it is frozen
+    repair: Repair = NO_REPAIR,
 ) -> Shard:
     """A shard without rows; demand (c,) DEMAND: what is asked beyond k."""
     figures, d, n = float_type(space), space.d, FIRST_CAPACITY

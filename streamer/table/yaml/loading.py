@@ -31,7 +31,18 @@ from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalA
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
-from streamer.table.schema import GROUPS, LOSSY_JOIN, REPAIR, Diversity, KeptColumn, Limits, RebuildRules, Repair, Table
+from streamer.table.schema import (
+    GROUPS,
+    LOSSY_JOIN,
+    NO_REPAIR,
+    REPAIR,
+    Diversity,
+    KeptColumn,
+    Limits,
+    RebuildRules,
+    Repair,
+    Table,
+)
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, columns, shape
 from streamer.table.yaml.shape import (
     ColumnSettings,
@@ -320,7 +331,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
 def _repair(settings: TableSettings) -> Repair:
     if settings.engine.repair is not None:
         return settings.engine.repair
-    return Repair() if settings.publish.live.form == LOSSY_JOIN else REPAIR
+    return NO_REPAIR if settings.publish.live.form == LOSSY_JOIN else REPAIR
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:

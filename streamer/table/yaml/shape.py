@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from streamer.table.calendar import Span, read_span
 from streamer.table.scalars import CLOCKS, read_decimal
-from streamer.table.schema import ROW_BYTES_MAX, Limits, RebuildRules, Repair
+from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, Limits, RebuildRules, Repair
 from streamer.table.yaml import K_MAX, K_MIN
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
@@ -44,9 +44,9 @@ def _number(text: object) -> Decimal:
     return number
 
 
-def _repair(text: object) -> Repair:
+def read_repair(text: object) -> Repair:
     if text == "off":
-        return Repair()
+        return NO_REPAIR
     said = text if isinstance(text, str) else ""
     number = read_decimal(said.removesuffix("%").rstrip())
     if number is None or not 0 < number <= REPAIR_MAX or number != round(number, FRACTION_DIGITS_MAX):
@@ -93,7 +93,7 @@ def _listed(names: object) -> object:
 
 
 Number = Annotated[Decimal, BeforeValidator(_number)]
-LocalRepair = Annotated[InstanceOf[Repair], BeforeValidator(_repair)]
+LocalRepair = Annotated[InstanceOf[Repair], BeforeValidator(read_repair)]
 Algorithm = Literal["mondrian", "emp", "ola", "degree-first", "gdppr", "bottom-up", "top-down", "ordered"]
 REBUILD_ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 LevelUnit = Literal["minute", "hour", "day", "month", "quarter", "year", "decade", "century", "millennium"]
