@@ -4,14 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference golden mutants house lint types clean
+.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference golden mutants lock house lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
 
-venv: .venv/.installed  ## Makes .venv and installs what the project needs (again when pyproject.toml, constraints.txt or .ci/venv changed)
+venv: .venv/.installed  ## Makes .venv and installs what the project needs (again when pyproject.toml, requirements/ or .ci/venv changed)
 
-.venv/.installed: pyproject.toml constraints.txt .ci/venv
+.venv/.installed: pyproject.toml $(wildcard requirements/*.txt) .ci/venv
 	@.ci/venv
 
 demo: venv  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis
@@ -57,7 +57,14 @@ house: venv  ## The size and shape of the house in figures, each beside its targ
 
 # In a folder of its own, behind the project's own libraries.
 .venv/cosmic-ray: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade -c constraints.txt --target $@ cosmic-ray
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes --target $@ -r requirements/mutants.txt
+	@touch $@
+
+lock: .venv/uv  ## Writes requirements/ anew: exact versions with hashes; UPGRADE=1: the newest that pyproject.toml allows
+	$(BIN)/python .ci/lock.py $(if $(UPGRADE),--upgrade)
+
+.venv/uv: .venv/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --target $@ uv==0.13.9
 	@touch $@
 
 lint: venv  ## Style and formatting

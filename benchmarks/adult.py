@@ -29,6 +29,9 @@ from streamer.table.schema import Diversity, KeptColumn, Table
 SENSITIVE = "salary-class"
 
 SHARE = Decimal("0.4")
+ROWS_AT_FIRST = 15_000
+"""Of Adult's rows, where a benchmark begins with fewer than all."""
+
 MODELS_ASKED = {
     "rows": {
         "k_of_rows": Diversity(),
@@ -175,6 +178,11 @@ def json_text(value: str) -> bytes:
 
 def codes_of(rows: list[Row]) -> Ints:
     return np.array([row.codes for row in rows], dtype=np.int64)
+
+
+def first_changes(pool: list[Row], n: int) -> Iterator[Change]:
+    """Mixed changes to a table of the first rows."""
+    return mixed_changes(pool, [f"old-{i}" for i in range(ROWS_AT_FIRST)], n, seed=1)
 
 
 def mixed_changes(pool: list[Row], start: list[str], n: int, seed: int) -> Iterator[Change]:

@@ -43,7 +43,8 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
-from streamer.table.schema import REPAIR, Table
+from streamer.table.schema import NO_REPAIR, REPAIR, Repair, Table
+from streamer.table.yaml.shape import read_repair
 from worker_rebuilds import ALGORITHM, estimated, replaced
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, World
 from worlds import adult_people
@@ -58,7 +59,7 @@ K = 5
 def main() -> None:
     options = ready.options(__doc__, "3,000 rows, 3 seconds")
     options.add_argument("--rows", type=int, nargs="*", default=[30_000, 100_000], help="rows of a shard")
-    options.add_argument("--repair", type=float, nargs="+", default=[0.0, float(REPAIR)], help="prices of local repair")
+    options.add_argument("--repair", type=read_repair, nargs="+", default=[NO_REPAIR, REPAIR], help="7%%, 0.05, off")
     options.add_argument(
         "--seconds", type=float, default=20.0, help="how long changes come before the rebuild; 0: none"
     )
@@ -66,8 +67,8 @@ def main() -> None:
     chosen = options.parse_args()
     ready.compiled()
     if chosen.quick:
-        chosen.rows, chosen.repair, chosen.seconds = [3_000], [0.0], 3.0
-    sizes = [of_size(n, price, chosen.region_rows) for n in chosen.rows for price in chosen.repair]
+        chosen.rows, chosen.repair, chosen.seconds = [3_000], [NO_REPAIR], 3.0
+    sizes = [of_size(n, repair, chosen.region_rows) for n in chosen.rows for repair in chosen.repair]
     waited, worked = behind_a_stream(chosen.seconds, chosen.quick) if chosen.seconds else (None, None)
     if not chosen.json:
         show(sizes, waited, worked)
@@ -77,9 +78,9 @@ def main() -> None:
 # -- gain, cost, and how well drift is told ---------------------------------------------------------------------------
 
 
-def of_size(n: int, price: float, region_rows_max: int | None) -> dict[str, Any]:
+def of_size(n: int, repair: Repair, region_rows_max: int | None) -> dict[str, Any]:
     """One table: drifted, told how far, and rebuilt; price: of local repair."""
-    engine, records = drifted(replace(adult.table(K), repair=price), n)
+    engine, records = drifted(replace(adult.table(K), repair=repair), n)
     now = sum(engine.region(numbers).ncp for numbers in engine.regions(0, n))
     began = perf_counter()
     rows = everything(engine)
@@ -92,7 +93,7 @@ def of_size(n: int, price: float, region_rows_max: int | None) -> dict[str, Any]
     cells = engine.n_rows * engine.table.space.d
     return {
         "rows": engine.n_rows,
-        "repair": price,
+        "repair": str(repair),
         "drift": round(truth, 3),
         "drift_estimated": [round(one, 3) for one in told],
         "drift_error_most": round(max(abs(one / truth - 1) for one in told), 3),

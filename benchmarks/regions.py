@@ -49,9 +49,9 @@ def rebuilds(rows_max: int, turns: int, events: int) -> list[dict[str, float]]:
     """Rebuilds of one table in regions of at most so many rows."""
     table = adult.table(K, GRID)
     pool = adult.encoded(table)
-    engine, *_ = drift.started(table, pool)
-    for _ in drift.changes(engine, pool, events):
-        pass
+    engine = drift.started(table, pool[: adult.ROWS_AT_FIRST])
+    for change in adult.first_changes(pool, events):
+        engine.apply(change)
     engine.drain()
     return [rebuild(engine, rows_max, turn) for turn in range(turns)]
 

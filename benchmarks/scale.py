@@ -71,7 +71,8 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import REPAIR, Diversity, KeptColumn, Table
+from streamer.table.schema import NO_REPAIR, REPAIR, Diversity, KeptColumn, Repair, Table
+from streamer.table.yaml.shape import read_repair
 from worlds import adult_people
 
 K = 5
@@ -94,11 +95,11 @@ Result = TypeVar("Result")
 class Options:
     """rows_max: what would be larger is made as large as this. skipped: what that changed, as sentences.
 
-    repair: the price of local repair in the part `engine`. events: how many are timed; half as many come before them.
+    repair: local repair in the part `engine`. events: how many are timed; half as many come before them.
     """
 
     rows_max: int
-    repair: float = 0.0
+    repair: Repair = NO_REPAIR
     events: int = EVENTS
     skipped: list[str] = field(default_factory=list)
 
@@ -118,7 +119,7 @@ def main() -> None:
     options = ready.options(__doc__, f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     options.add_argument("--rows-max", type=int, default=1_000_000)
-    options.add_argument("--repair", type=float, default=0.0, help="price of local repair, for the part `engine`")
+    options.add_argument("--repair", type=read_repair, default=NO_REPAIR, help="7%%, 0.05, off; for the part `engine`")
     options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     ready.compiled()
@@ -196,7 +197,7 @@ def pieces_of(rows: int) -> int:
     return max(round(rows / (1.4 * K)), -(-rows // (2 * K - 1)))
 
 
-def shard_of(those: Microdata, groups: Sequence[Ints] | None = None, repair: float = 0.0) -> Shard:
+def shard_of(those: Microdata, groups: Sequence[Ints] | None = None, repair: Repair = NO_REPAIR) -> Shard:
     rows, keys = adult.rows_of(those), keys_of(len(those))
     engine = Engine(replace(those.table, repair=repair), secret=SECRET)
     engine.load_initial(keys, rows, those.codes, quick_groups(those) if groups is None else groups)
@@ -502,7 +503,7 @@ def models_part(options: Options) -> Figures:
             those = adult.asking(K, rows, name)
             groups = quick_groups(those)
             shards[name], shards[f"{name}_with_repair"] = (
-                shard_of(those, groups, price) for price in (0, float(REPAIR))
+                shard_of(those, groups, repair) for repair in (NO_REPAIR, REPAIR)
             )
         turns = {name: iter(shard.changes(options.warm_up + options.events)) for name, shard in shards.items()}
         us: dict[str, list[float]] = {name: [] for name in shards}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
 from contextlib import nullcontext, suppress
@@ -28,6 +29,8 @@ from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError,
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
 UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
+
+PLAIN_NUMBER = re.compile("[0-9]{1,9}")
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -129,6 +132,9 @@ class LazyGroup(click.Group):
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed before the process started
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
+        for name in ("COLUMNS", "LINES"):
+            if not PLAIN_NUMBER.fullmatch(os.environ.get(name, "0")):  # rich takes ² for a number, and fails
+                del os.environ[name]
         with terminated_in_order():
             return super().main(*args, **kwargs)
 

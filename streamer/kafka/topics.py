@@ -197,8 +197,8 @@ class Members(NamedTuple):
 SETTLED = frozenset({"STABLE", "EMPTY", "DEAD"})
 """States of a group without a rebalance; a group without members is empty or dead."""
 
-_NO_GROUP_YET = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
-"""The broker does not coordinate groups yet; it begins when it is first asked."""
+_NO_GROUP_YET = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"})
+"""The broker does not coordinate groups yet; it begins when it is first asked, in this order."""
 
 _NOT_TOLD = frozenset({"GROUP_AUTHORIZATION_FAILED", "_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION"})
 

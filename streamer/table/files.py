@@ -29,6 +29,7 @@ import pandas as pd
 from streamer.errors import ConfigError
 from streamer.table.source_texts import cell_text
 from streamer.table.typed_frame import with_iso_texts
+from streamer.uninterrupted import uninterrupted
 
 STDIN, STDOUT = "-", Path("-")
 PACKED = ".gz"
@@ -199,8 +200,9 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
 
     Every file is on the disk before the first one appears. A link stays a link, to the new file, and a new file gets
     the mode of the file that it replaces. A file whose name ends with .gz is compressed, equal content to equal bytes.
-    "-", which is stdout, a device or a pipe gets its content at the end, just before the files appear. Only a process
-    that is killed by SIGKILL leaves drafts, `.NAME.PROCESS.draft`. Raises ConfigError if a file cannot be created.
+    "-", which is stdout, a device or a pipe gets its content at the end, just before the files appear. No Ctrl-C or
+    SIGTERM comes between two files that appear. Only a process that is killed by SIGKILL leaves drafts,
+    `.NAME.PROCESS.draft`. Raises ConfigError if a file cannot be created.
     """
     drafts: list[tuple[Path, Path]] = []
     try:
@@ -217,8 +219,9 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
             for file, path in opened:
                 if path not in replaced:
                     _pass_on(file, path)
-        for draft, path in drafts:
-            os.replace(draft, path)
+        with uninterrupted():
+            for draft, path in drafts:
+                os.replace(draft, path)
     except BaseException:
         for draft, _ in drafts:
             with suppress(OSError):  # one that could not be created

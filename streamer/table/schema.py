@@ -89,11 +89,35 @@ A higher version adopts the QI groups that a lower one kept, if table.yaml is th
 table.yaml stays as it is where what is new is not used.
 """
 
-REPAIR_VERSION = 3
+REPAIR_VERSION = 4
 """The same, if only tables with local repair are concerned."""
 
-REPAIR = Decimal("0.055")
-"""The default price of local repair: the NCP, summed over the columns, that each row published again must save."""
+
+@dataclass(frozen=True)
+class Repair:
+    """What each row that local repair publishes again must save, in NCP summed over the columns; neither: it is off.
+
+    >>> print(Repair(share=0.07), Repair(price=0.055), Repair())
+    7% 0.055 off
+    """
+
+    price: float = 0.0
+    share: float = 0.0  # of the mean loss of a row, as the table stands before each change
+
+    def __bool__(self) -> bool:
+        return self.price > 0 or self.share > 0
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:g}%" if self.share else f"{self.price:g}" if self.price else "off"
+
+
+NO_REPAIR = Repair()
+
+REPAIR = Repair(share=0.07)
+"""Local repair by default: a share, so that it serves few and many columns and rows alike."""
+
+REPAIR_HASHED = {REPAIR: "0.055", Repair(price=0.055): "0.055, stated"}
+"""Texts for the fingerprint: the default keeps that of its first version, which states of older engines have."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +203,7 @@ class Table:
     individual: str | None = None
     recut: bool = True
     shrink: bool = True
-    repair: float = 0.0  # the NCP that each row published again by local repair must save; 0: off
+    repair: Repair = NO_REPAIR
     durability_stated: bool = False
     partitioner_stated: bool = False  # all messages of a row share a shard, but not the one that murmur2 gives
     input_rows: bool = False  # a bare row is an upsert, and a null value removes the row
@@ -218,12 +242,16 @@ class Table:
         parts = {
             "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._column_texts()],
             "privacy": [f"k {self.k}", str(self.diversity)],
-            "engine": [f"recut {self.recut} shrink {self.shrink} repair {self.repair}"],
+            "engine": [f"recut {self.recut} shrink {self.shrink} repair {self._repair_text}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
             "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],
             "publish": [f"form {self.form} format {self.format}"],
         }
         return fingerprint_of(engine, parts)
+
+    @property
+    def _repair_text(self) -> str:
+        return REPAIR_HASHED.get(self.repair, str(self.repair) if self.repair.share else str(self.repair.price))
 
     def _column_texts(self) -> Iterator[str]:
         """Columns and hierarchies as texts."""

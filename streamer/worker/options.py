@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import NamedTuple
 
 from streamer.errors import UsageError
@@ -15,6 +16,8 @@ TEXT, JSON = "text", "json"
 
 LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
+
+_HOST = re.compile(r"(?:\[([^][]+)\]|([^][:]+))(?::[0-9]*)?")
 
 
 class Address(NamedTuple):
@@ -60,11 +63,10 @@ def read_address(text: str) -> Address:
 
 
 def host_in(header: str) -> str:
-    """The host in a Host header, without its port.
+    """The host in a Host header, without its port; "" if the header is not a host and, perhaps, a port.
 
-    >>> host_in("localhost:8080"), host_in("[::1]:80"), host_in("[::1]"), host_in("10.0.0.1")
-    ('localhost', '::1', '::1', '10.0.0.1')
+    >>> host_in("localhost:8080"), host_in("[::1]:80"), host_in("[::1]"), host_in("10.0.0.1"), host_in("[::1].org")
+    ('localhost', '::1', '::1', '10.0.0.1', '')
     """
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+    match = _HOST.fullmatch(header)
+    return (match[1] or match[2]) if match else ""

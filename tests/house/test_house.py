@@ -36,7 +36,9 @@ ALL = sources("streamer", "agents")
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing;
 # the commands stand on both wings, and so do the agents, which import nothing of the commands.
 COMPILING = ("streamer.numba_support",)
-GROUND = ("streamer.errors", "streamer.progress", *COMPILING, "streamer.table", "streamer.privacy")
+GROUND = (
+    "streamer.errors", "streamer.progress", "streamer.uninterrupted", *COMPILING, "streamer.table", "streamer.privacy"
+)  # fmt: skip
 INCREMENTAL = (
     *(
         f"streamer.incremental.{room}"

@@ -22,5 +22,5 @@ def test_every_step_that_takes_long_is_said_before_it_begins(tmp_path: Path) -> 
     lines = made.stdout.splitlines()
     assert not lines[0].startswith("pip")
     said = "".join("p" if line.startswith("pip") else "." for line in lines)
-    assert said == "..p..pp.", "a line before the libraries, the compiler, the libraries of the tests, and at the end"
+    assert said == "..pp..pp.", "a line before the libraries, the compiler, the libraries of the tests, and at the end"
     assert all(line.startswith("venv, ") for line in lines if not line.startswith("pip"))

@@ -20,6 +20,7 @@ from streamer.incremental.engine.engine import Engine
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.frame import anonymize
 from streamer.table.scalars import TIMESTAMP
+from streamer.table.schema import Repair
 from worlds.dates import Person, Registry, counted, temporal, write_messages, write_table
 from worlds.engine_tables import FoldedTable
 from worlds.microdata import MODELS, assert_laws, microdata, people
@@ -117,7 +118,7 @@ def test_every_algorithm_keeps_its_laws_on_dates(name: str, data: st.DataObject,
 @settings(max_examples=max(5, settings().max_examples // 4))
 @given(data=st.data())
 def test_the_engine_stays_with_its_twin_on_dates(data: st.DataObject) -> None:
-    small, secret = table(BORN, SEEN, k=2, repair=0.02), data.draw(SECRETS)
+    small, secret = table(BORN, SEEN, k=2, repair=Repair(0.02)), data.draw(SECRETS)
     engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
     for change in data.draw(st.lists(changes(small), max_size=40)):
         note(f"{change!r}")

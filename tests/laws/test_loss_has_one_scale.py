@@ -13,7 +13,6 @@ from agents.web.service import page_facts
 from agents.web.watch import Seen, registry_of
 from streamer.cli.operate import groups
 from streamer.cli.operate.rebuild import tried
-from streamer.incremental.engine.replacing import loss_of
 from streamer.incremental.shard.rebuild import described
 from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.base import State
@@ -44,7 +43,7 @@ def mean_width(shard: RebuiltShard, state: State) -> float:
 def test_a_live_table_groups_a_trial_and_a_rebuild_say_the_loss_that_anonymize_would() -> None:
     shard, state = asyncio.run(peopled())
     table, expected = shard.table, mean_width(shard, state)
-    assert 0 < expected < 0.5 < loss_of(shard.shard.machine.engine._core) / 150, "a sum, which would be seen"
+    assert 0 < expected < 0.5 < shard.shard.machine.engine.loss / 150, "a sum, which would be seen"
     assert shard.facts.ncp == pytest.approx(expected)
     by_group = [groups._described(table, 0, *one, raw=False) for one in dict(state.kept.qi_groups).items()]
     assert sum(one["size"] * one["ncp"] for one in by_group) / 150 == pytest.approx(expected)

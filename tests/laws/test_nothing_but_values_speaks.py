@@ -23,7 +23,7 @@ from streamer.incremental.events.changes import Change, DeleteWhere, Insert, Mod
 from streamer.incremental.release.changelog import Changelog
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.row import Row
-from streamer.table.schema import Table
+from streamer.table.schema import Repair, Table
 from worlds.core_arrays import halves, shard_of
 from worlds.small_tables import AGE, BMI, CITY, YEARS, CodeIs, Shifted, changes, last_code, table
 
@@ -36,8 +36,8 @@ WIDE = {
     "coarse number and fine number, no shrink": table(AGE, YEARS, k=2, shrink=False),
     "individuals": table(AGE, CITY, k=2, individual="ssn"),
     "individuals in few cells": table(HALVES_OF_A_LIFE, k=2, individual="ssn"),
-    "local repair": table(AGE, CITY, k=2, repair=0.01),
-    "local repair of individuals": table(AGE, BMI, k=2, individual="ssn", repair=0.01),
+    "local repair": table(AGE, CITY, k=2, repair=Repair(0.01)),
+    "local repair of individuals": table(AGE, BMI, k=2, individual="ssn", repair=Repair(0.01)),
 }
 
 Somewhere = Callable[[int, int], int]

@@ -136,3 +136,18 @@ def test_a_published_log_that_lost_its_beginning_is_told_and_gets_the_whole_tabl
     world.stop()
     expire(world.bootstrap, f"{world.name}.{LIVE}", dict.fromkeys(range(SHARDS), 60))
     assert f"{world.name}.{LIVE} lost records" in problems(world)
+
+
+def test_a_published_log_of_an_empty_table_that_lost_everything_is_shown_as_empty(world: WorkedTable) -> None:
+    """Before: readers were refused until the first row came."""
+    world.serve(200)
+    world.send((shard, None, b'{"op":"delete","where":"age >= 0"}') for shard in range(SHARDS))
+    wait_until(lambda: world.n_rows() == 0, 60, world.logs)
+    world.stop()
+    configure(admin_of(world.bootstrap), f"{world.name}.{LIVE}", {"cleanup.policy": "compact,delete"})
+    expire(world.bootstrap, f"{world.name}.{LIVE}", dict.fromkeys(range(SHARDS), -1))
+    world.start()
+    wait_until(lambda: not problems(world), 60, world.logs)
+    with Subscription(world.table, world.bootstrap) as people:
+        people.catch_up()
+        assert people.frame().empty

@@ -1,4 +1,4 @@
-"""The frame around the code: packaging, constraints, make, the compose file, and the way to real servers."""
+"""The frame around the code: packaging, locked versions, make, the compose file, and the way to real servers."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ WITH = [sys.executable, str(ROOT / "tests" / "servers" / "broker" / "with")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
+LOCKS = ("base", "worker", "dev", "mutants")
+BUILDS = {"setuptools"}
+"""What is locked because it builds the project."""
 
 
 def requirements() -> list[Requirement]:
@@ -39,10 +42,12 @@ def requirements() -> list[Requirement]:
     return [each for each in map(Requirement, asked) if each.name != PROJECT["name"]]
 
 
-def constraints() -> dict[str, str]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {canonicalize_name(name): version for name, version in pins}
+def locked() -> dict[str, tuple[str, int]]:
+    """Version and number of hashes of all that is installed, by canonical name; a name stands in one file only."""
+    texts = "".join((ROOT / "requirements" / f"{name}.txt").read_text() for name in LOCKS)
+    entries = re.findall(r"^(\S+)==(\S+)((?:.*\\\n)+.*)", texts, re.M)
+    assert len(entries) == len({name for name, _, _ in entries}) == len(re.findall("^[^-# ].*$", texts, re.M))
+    return {canonicalize_name(name): (version, rest.count("--hash=sha256:")) for name, version, rest in entries}
 
 
 def closure() -> set[str]:
@@ -50,16 +55,26 @@ def closure() -> set[str]:
     return needed_by(*map(str, requirements()))
 
 
-def test_the_pinned_versions_lie_in_the_ranges_we_ask_for() -> None:
-    pins = constraints()
-    wrong = [str(each) for each in requirements() if not each.specifier.contains(pins[canonicalize_name(each.name)])]
+def test_the_locked_versions_lie_in_the_ranges_we_ask_for() -> None:
+    pins = locked()
+    wrong = [str(one) for one in requirements() if not one.specifier.contains(pins[canonicalize_name(one.name)][0])]
     assert wrong == []
 
 
-def test_constraints_pin_everything_our_ranges_pull_in_and_nothing_else() -> None:
-    environment_pins = {name for name in constraints() if is_installed(name)}
-    assert closure() - set(constraints()) == set()
-    assert environment_pins - closure() == set()
+def test_everything_that_our_ranges_pull_in_is_locked_by_hashes_and_nothing_else() -> None:
+    pins = locked()
+    assert [name for name, (_, hashes) in pins.items() if not hashes] == []
+    assert closure() - set(pins) == set()
+    assert {name for name in pins if is_installed(name)} - closure() == BUILDS
+
+
+def test_nothing_is_installed_without_hashes_but_ourselves() -> None:
+    recipes = [ROOT / ".ci" / "venv", ROOT / "Makefile", ROOT / "docker-compose.yml"]
+    calls = [call for one in recipes for call in re.findall(r"\binstall --.*[^}\n]$", one.read_text(), re.M)]
+    ours = [call for call in calls if "--no-deps --no-build-isolation" in call]
+    others = [call for call in calls if "--require-hashes" not in call and call not in ours]
+    assert len(ours) == 2
+    assert [call.split()[-1] for call in others] == ["uv==0.13.9"], "which only writes what is locked"
 
 
 def is_installed(name: str) -> bool:
@@ -137,7 +152,12 @@ def test_the_image_is_built_from_files_that_exist_with_the_pinned_versions() -> 
     recipe = SERVICES["worker"]["build"]["dockerfile_inline"]
     copied = [word for line in recipe.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
     assert [name for name in copied if not (ROOT / name).exists()] == []
-    assert "pip install --no-cache-dir -c constraints.txt '.[stream,avro]'" in recipe
+    assert "pip install --no-cache-dir --require-hashes -r requirements/worker.txt" in recipe
+    assert needed_by("streamer[stream,avro]") - {"streamer"} <= {
+        canonicalize_name(name)
+        for lock in ("base", "worker")
+        for name in re.findall(r"^(\S+)==", (ROOT / "requirements" / f"{lock}.txt").read_text(), re.M)
+    }
 
 
 def test_compose_accepts_the_file_where_it_is_installed() -> None:

@@ -27,10 +27,10 @@ from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.store.base import Adopted, State
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import LIVE, OUTPUTS, POSITIONS
-from streamer.table.schema import GROUPS, LOSSY_JOIN, Table, version_of
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Repair, Table, version_of
 from worlds.small_tables import as_of_version
 
-FORMER = as_of_version("1", PEOPLE, repair=50.0, recut=False, shrink=False)
+FORMER = as_of_version("1", PEOPLE, repair=Repair(50.0), recut=False, shrink=False)
 HALF, MORE = 60, 75
 SEEDS = range(8)
 
@@ -242,7 +242,7 @@ def test_positions_that_do_not_say_the_engine_are_those_of_the_store() -> None:
 @pytest.mark.parametrize("form", [GROUPS, LOSSY_JOIN])
 def test_other_forms_publish_of_an_adoption_what_their_readers_see_of_it(form: str) -> None:
     ours = replace(PEOPLE, form=form)
-    world = World(as_of_version("1", ours, repair=50.0, recut=False, shrink=False), events(90, 2), {})
+    world = World(as_of_version("1", ours, repair=Repair(50.0), recut=False, shrink=False), events(90, 2), {})
     world.written = HALF
     world.run(batch=4)
     before = len(world.topic.transactions)

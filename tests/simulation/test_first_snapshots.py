@@ -21,7 +21,7 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.store.base import CHANGE, OPERATOR
 from streamer.incremental.store.memory import MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS
-from streamer.table.schema import Table
+from streamer.table.schema import Repair, Table
 from worlds.published_groups import FORMS
 from worlds.small_tables import as_of_version
 
@@ -228,7 +228,7 @@ def test_a_store_that_lost_the_first_release_is_refused_with_the_mend() -> None:
 def test_rows_that_an_older_engine_held_back_or_released_are_all_there_when_a_newer_one_adopts_them(
     written: int,
 ) -> None:
-    world = World(as_of_version("1", PEOPLE, repair=50.0, recut=False), MESSAGES, {})
+    world = World(as_of_version("1", PEOPLE, repair=Repair(50.0), recut=False), MESSAGES, {})
     world.written = written
     world.run(batch=5)
     world.table, world.written = PEOPLE, None

@@ -16,7 +16,7 @@ from streamer.incremental.topics import OUTPUTS
 from streamer.table.schema import REPAIR, ROWS, Diversity, Table
 from worlds.published_groups import FORMS
 
-ASKING = replace(PEOPLE, diversity=Diversity(l=2, beta=Decimal("0.6")), repair=float(REPAIR))
+ASKING = replace(PEOPLE, diversity=Diversity(l=2, beta=Decimal("0.6")), repair=REPAIR)
 MESSAGES = events(120, seed=3)
 
 

@@ -14,6 +14,8 @@ from simulation.simulator import Fault, World
 from simulation.story import MESSAGES, PEOPLE, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryServer
 from streamer.incremental.topics import OUTPUTS, POSITIONS, outputs_of
@@ -94,6 +96,31 @@ def test_one_fault_at_every_step_after_a_loss(loss: str, fault: Fault) -> None:
         world.plan = {world.steps + step: fault}
         world.run(batch=5)
         assert_readers_see_whole_tables(world, commit + 1)
+
+
+ALL_GONE = Message(MESSAGES[-1].offset + 1, None, b'{"op":"delete","where":"years >= 0"}')
+
+
+@pytest.mark.parametrize("form", ALL_FORMS)
+def test_a_log_of_an_empty_table_that_lost_records_says_that_it_is_whole_and_says_it_once(form: str) -> None:
+    """Before: no record said so, and readers were refused until the first row came."""
+    world = World(ALL_FORMS[form], [*MESSAGES, ALL_GONE], {})
+    assert not world.run(batch=5).engine.n_rows
+    ends, release = dict(world.topic.ends), world.meta().release + 1
+    for kind in outputs_of(form):
+        world.topic.lose_beginning(kind, 1000)
+    world.run(batch=5)
+    published = len(world.topic.transactions)
+    world.run(batch=5)
+    assert len(world.topic.transactions) == published
+    records, position = world.topic.transactions[-1]
+    assert position.release == release
+    assert [(one.topic, one.value) for one in records] == [(kind, None) for kind in outputs_of(form)]
+    for record in records:
+        said = dict(record.headers)
+        assert (said["whole"], said["begins"]) == (b"%d" % release, b"%d" % ends[record.topic])
+    written = [(record.key, record.value) for record in records]
+    ChangelogLaws(world.table).check(FoldedRelease(0, release, position.next, written, whole=release))
 
 
 def test_a_table_whose_output_was_mended_is_replayed_after_a_loss_of_redis() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.schema import KeptColumn, Limits, Table
+from streamer.table.schema import KeptColumn, Limits, Repair, Table
 from streamer.table.yaml.loading import load_table
 from worlds import adult_people
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, YEARS, table
@@ -337,9 +337,11 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "heaps": _of(table(YEARS, CITY, k=3), 15, 250, 200, HEAPS),
     "heaps of individuals": _of(table(DOSE, JOBS, k=3, individual="ssn"), 16, 250, 200, HEAPS),
     "heaps without shrinking, k = 5": _of(table(BMI, AGE, JOBS, k=5, shrink=False), 17, 250, 200, HEAPS),
-    "local repair": _of(table(BMI, YEARS, CITY, k=2, repair=0.05), 19, 250, 80),
-    "local repair of individuals, k = 3": _of(table(AGE, JOBS, k=3, individual="ssn", repair=0.02), 20, 250, 80),
-    "local repair of heaps": _of(table(YEARS, CITY, k=3, repair=0.1), 24, 200, 200, HEAPS),
+    "local repair": _of(table(BMI, YEARS, CITY, k=2, repair=Repair(0.05)), 19, 250, 80),
+    "local repair of individuals, k = 3": _of(
+        table(AGE, JOBS, k=3, individual="ssn", repair=Repair(0.02)), 20, 250, 80
+    ),
+    "local repair of heaps": _of(table(YEARS, CITY, k=3, repair=Repair(share=0.07)), 24, 200, 200, HEAPS),
     "an initial table": _of(_kept(table(AGE, BMI, CITY, k=3), NOTE, PROBLEM), 18, 150, 80, first=80),
 }
 """Short ones: a core that is not compiled runs them too."""
@@ -354,7 +356,7 @@ LONG_STREAMS: dict[str, Callable[[], Stream]] = {
 def adult_stream(directory: Path, adult: Path, k: int, first: int, count: int) -> Stream:
     """Adult: `first` people to begin with, then changes of all kinds to them; directory: where table.yaml may stand."""
     people = dict(list(adult_people.read_people(adult).items())[:first])
-    adult_table = replace(load_table(adult_people.write_table(directory, adult, "adult", k)), repair=0.0)
+    adult_table = replace(load_table(adult_people.write_table(directory, adult, "adult", k)), repair=Repair())
     changes = adult_people.Changes(people, seed=k, kinds=adult_people.ALL_KINDS)
     return Stream(adult_table, (*adult_people.inserts(people.values()), *changes.more(count)), first)
 

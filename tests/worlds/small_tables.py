@@ -28,7 +28,7 @@ from streamer.table.arrays import Bools
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import VERSION, Diversity, KeptColumn, Table
+from streamer.table.schema import NO_REPAIR, VERSION, Diversity, KeptColumn, Repair, Table
 
 CITIES = Hierarchy.from_rows(
     [
@@ -54,7 +54,7 @@ def table(
     individual: str | None = None,
     recut: bool = True,
     shrink: bool = True,
-    repair: float = 0.0,
+    repair: Repair = NO_REPAIR,
 ) -> Table:
     return Table("people", ("id",), attributes, (PROBLEM,), k, individual, recut=recut, shrink=shrink, repair=repair)
 
@@ -66,9 +66,9 @@ TABLES = {
     "individuals": table(AGE, CITY, k=2, individual="ssn"),
     "no recut": table(YEARS, CITY, k=2, recut=False),
     "no shrink": table(AGE, YEARS, k=2, shrink=False),
-    "repair": table(YEARS, CITY, k=2, repair=0.05),
-    "repair at a low price": table(BMI, YEARS, CITY, k=3, repair=0.001),
-    "repair, individuals, no recut": table(YEARS, CITY, k=2, individual="ssn", recut=False, repair=0.02),
+    "repair": table(YEARS, CITY, k=2, repair=Repair(price=0.05)),
+    "repair for a share of the loss": table(BMI, YEARS, CITY, k=3, repair=Repair(share=0.02)),
+    "repair, individuals, no recut": table(YEARS, CITY, k=2, individual="ssn", recut=False, repair=Repair(share=0.3)),
 }
 
 
@@ -236,7 +236,7 @@ MODEL_TABLES = {
     "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
 }
 
-PRICES = (0.001, 0.02, 0.05)
+PRICES = (Repair(price=0.001), Repair(share=0.07), Repair(price=0.05))
 
 REPAIRED_MODELS = {
     f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)])

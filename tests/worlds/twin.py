@@ -215,9 +215,18 @@ class Twin:
             return None
         return int(tree.levels[self.table.diversity.level][tree.code_of[label]])
 
+    def price_now(self) -> float:
+        """What a row published again has to save: stated, or a share of what a row in a group loses."""
+        if not self.table.repair.share:
+            return self.table.repair.price
+        losses = (len(group.members) * int(self.ncp(group.box) * 2**24 + 0.5) for group in self.groups.values())
+        rows = sum(len(group.members) for group in self.groups.values())
+        return self.table.repair.share * float(sum(losses)) / (2.0**24 * max(1, rows))
+
     # -- changes --------------------------------------------------------------------------------------------------
 
     def apply(self, change: Change) -> None:
+        self.price = self.price_now()
         match change:
             case Insert():
                 if change.source_key in self.rows:
@@ -428,13 +437,15 @@ class Twin:
         """
         return self.cut_of(self.groups[number].members, number)
 
-    def cut_of(self, members: list[str], number: int) -> tuple[list[str], list[str]] | None:
-        """The same of any rows, their tie hashes shuffled as for a group."""
+    def cut_of(
+        self, members: list[str], number: int, lower_least: int = 1, upper_least: int = 1
+    ) -> tuple[list[str], list[str]] | None:
+        """The same of any rows, their tie hashes shuffled as for a group; with so many rows in the halves at least."""
         tie_hashes = {key: self.lot_in_cut(key, number) for key in members}
         n, found = len(members), []
         for j in range(len(self.table.attributes)):
             along = sorted(members, key=lambda key: self.place_along(j, key, tie_hashes))
-            for position in range(1, n):
+            for position in range(lower_least, n - upper_least + 1):
                 if self.may_cut(lower := along[:position], upper := along[position:]):
                     found.append((j, position, lower, upper))
         if n >= 4 * self.k:
@@ -499,8 +510,8 @@ def move_cost(twin: Twin, key: str, number: int) -> float:
     group = twin.groups[number]
     n, box = len(group.members), twin.grow(group.box, twin.cells(key))
     if box == group.box:
-        return twin.ncp(box) + twin.table.repair * again(twin, number, 1)
-    return (n + 1) * twin.ncp(box) - n * twin.ncp(group.box) + twin.table.repair * again(twin, number, n + 1)
+        return twin.ncp(box) + twin.price * again(twin, number, 1)
+    return (n + 1) * twin.ncp(box) - n * twin.ncp(group.box) + twin.price * again(twin, number, n + 1)
 
 
 def ncp_without(twin: Twin, key: str, number: int) -> float:
@@ -552,7 +563,7 @@ def nearest(twin: Twin, number: int) -> list[int]:
 
 def adopt(twin: Twin, number: int) -> int | None:
     """A group that does not hold takes the row that it is short of from one of the nearest; the group that gave it."""
-    price, found = twin.table.repair, []
+    price, found = twin.price, []
     for index, other in enumerate(nearest(twin, number)[:NEAREST]):
         group = twin.groups[other]
         n = len(group.members)
@@ -574,7 +585,7 @@ def improve(twin: Twin, number: int) -> Move | None:
     """What local repair does to one of the groups that an event has touched."""
     if len(twin.groups) == 1:
         return None
-    for way in (evict, dissolve, recut_with_neighbour):
+    for way in (evict, dissolve, recut_with_neighbours):
         if move := way(twin, number):
             twin.repaired[way.__name__] += 1
             return move
@@ -582,7 +593,7 @@ def improve(twin: Twin, number: int) -> Move | None:
 
 
 def evict(twin: Twin, number: int) -> Move | None:
-    group, price, found = twin.groups[number], twin.table.repair, []
+    group, price, found = twin.groups[number], twin.price, []
     n, ncp = len(group.members), twin.ncp(group.box)
     rows = again(twin, number, n)
     for key in group.members:
@@ -602,7 +613,7 @@ def evict(twin: Twin, number: int) -> Move | None:
 
 
 def dissolve(twin: Twin, number: int) -> Move | None:
-    group, price = twin.groups[number], twin.table.repair
+    group, price = twin.groups[number], twin.price
     keys = sorted(group.members, key=lambda key: order(twin, key, number))
     if len(keys) > ROWS_AT_MOST or any(holds_without(twin, key, number) for key in keys):
         return None
@@ -635,25 +646,51 @@ def dissolve(twin: Twin, number: int) -> Move | None:
     return Move(1 + spent, set(came), [number])
 
 
-def recut_with_neighbour(twin: Twin, number: int) -> Move | None:
-    found = []
-    for index, other in enumerate(nearest(twin, number)[:NEIGHBOURS]):
-        one, two = twin.groups[number], twin.groups[other]
-        together = [*one.members, *two.members]
-        halves = twin.cut_of(together, number) if len(together) <= ROWS_TOGETHER else None
-        if halves is not None:
-            rows = again(twin, number, len(one.members)) + again(twin, other, len(two.members))
-            loss = len(one.members) * twin.ncp(one.box) + len(two.members) * twin.ncp(two.box)
-            gain = loss - twin.table.repair * rows - twin.loss(*halves)
-            if gain > 0:
-                found.append((-gain, index, other, halves, rows))
+def recut_with_neighbours(twin: Twin, number: int) -> Move | None:
+    """Two groups are cut in two, or, from 3k rows on, in three; three groups in four, from 4k rows on."""
+    found: list[Any] = []
+    near = nearest(twin, number)[:NEIGHBOURS]
+    for a, one in enumerate(near):
+        for others in ((one,), *((one, other) for other in near[:a])):
+            numbers = sorted((number, *others), key=lambda n: (-len(twin.groups[n].members), n))
+            groups = [twin.groups[n] for n in (number, *others)]
+            together = [key for group in groups for key in group.members]
+            rows = sum(again(twin, n, len(twin.groups[n].members)) for n in numbers)
+            loss = 0.0
+            for group in groups:
+                loss += len(group.members) * twin.ncp(group.box)
+            for least in least_rows(len(groups), len(together), twin.k):
+                halves = twin.cut_of(together, number, *least) if len(together) <= ROWS_TOGETHER else None
+                if halves is None:
+                    continue
+                if least == (1, 1):
+                    lost = twin.loss(*halves)
+                else:
+                    lost = sum(loss_of_part(twin, part, n) for part, n in zip(halves, numbers[:2], strict=True))
+                if loss - twin.price * rows - lost > 0:
+                    found.append((-(loss - twin.price * rows - lost), len(found), numbers, halves, rows))
     if not found:
         return None
-    _, _, other, (larger, smaller), rows = min(found)
-    first, second = sorted((number, other), key=lambda n: (-len(twin.groups[n].members), n))
-    twin.form(first, larger)
-    twin.form(second, smaller)
-    return Move(1 + rows, {number, other}, [])
+    _, _, numbers, halves, rows = min(found)
+    twin.repaired[f"{len(numbers)} groups cut afresh"] += 1
+    for n, half in zip(numbers[:2], halves, strict=True):
+        twin.form(n, half)
+    for gone in numbers[2:]:
+        del twin.groups[gone]
+    return Move(1 + rows, set(numbers[:2]), numbers[2:])
+
+
+def least_rows(groups: int, rows: int, k: int) -> list[tuple[int, int]]:
+    """The rows that the halves of each cut of these rows have at least."""
+    if groups == 3:
+        return [(2 * k, 2 * k)] if rows >= 4 * k else []
+    return [(1, 1), (1, 2 * k), (2 * k, 1)] if rows >= 3 * k else [(1, 1)]
+
+
+def loss_of_part(twin: Twin, rows: list[str], number: int) -> float:
+    """What rows lose as a QI group of this number, which is cut again if that can be."""
+    halves = twin.cut_of(rows, number) if len(rows) >= 2 * twin.k else None
+    return len(rows) * twin.ncp(twin.box(rows)) if halves is None else twin.loss(*halves)
 
 
 # -- the engine beside its twin ---------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
     listed = None if read.similar is None else [qi_group_name(shard, other) for other, _ in read.similar.neighbours]
     return {
         "may_break_the_model": spare < 1,
-        "local_repair": table.repair or None,
+        "local_repair": str(table.repair) if table.repair else None,
         "similarity_list": listed,
         "nearest": [_similar(table, shard, one, "qgssd") for one in found],
     }
@@ -208,7 +208,7 @@ def _print(table: Table, report: dict[str, Any]) -> None:
     say(f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})")
     if loss["local_repair"]:
         say(
-            f"local repair (engine: repair {loss['local_repair']:g}) comes first: a group that lacks one row gets one "
+            f"local repair (engine: repair {loss['local_repair']}) comes first: a group that lacks one row gets one "
             "that a near group can spare, and any event may move rows of the groups that it touches"
         )
     _print_similar(loss["nearest"], names, "qgssd", "QGSSD")

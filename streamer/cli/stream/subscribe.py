@@ -28,7 +28,6 @@ from streamer.cli.support.outputs import (
     write_published,
 )
 from streamer.cli.support.progress import stages
-from streamer.cli.support.signals import uninterrupted
 from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
@@ -50,6 +49,7 @@ from streamer.table.published.rows import QI_GROUP
 from streamer.table.schema import Table
 from streamer.table.typed_frame import with_iso_texts
 from streamer.table.yaml.loading import load_table
+from streamer.uninterrupted import uninterrupted
 
 # -- copies -----------------------------------------------------------------------------------------------------------
 #
@@ -470,8 +470,9 @@ def command(
     published table does not say which rows of a QI group match. If the table is a lossy join (publish.live.form), FILE
     becomes FILE-qit and FILE-stt.
 
-    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced; any
-    other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made stays.
+    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced, also if
+    `anonymize` wrote it; any other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made
+    stays.
     """
     schema = load_table(table)
     show = _shower(schema, sql, query)

@@ -27,6 +27,7 @@ from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL, regist
 from streamer.kafka.secret_records import secret_keys
 from streamer.kafka.settings import CONFIG, USERNAME, servers_of
 from streamer.kafka.settings import VARIABLES as KAFKA_VARIABLES
+from streamer.table.schema import Repair
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, loading
 from streamer.table.yaml.shape import NEVER, UNIT_SECONDS, TableSettings
 from streamer.worker.options import read_address
@@ -111,14 +112,14 @@ def _source(ctx: click.Context, option: str) -> str:
     return f"{CONFIG}, bootstrap.servers" if option == "kafka" and kafka_settings().bootstrap else DEFAULT_ORIGIN
 
 
-def _of_file(table: str, repair: float, environment: Mapping[str, str]) -> Iterator[Setting]:
+def _of_file(table: str, repair: Repair, environment: Mapping[str, str]) -> Iterator[Setting]:
     """The settings of table.yaml without its columns; repair: in effect, as its default depends on the form."""
     content = loading.read_yaml(loading.file_of(table))
     settings, _ = loading.read_settings(loading.with_variables(content, environment))
     variables = {path: name for name, path in loading.settings_by_variable(environment).items()}
     if settings is not None:
         for path, value, stated in _flat(settings, ""):
-            value = (f"{repair:g}" if repair else "off") if path == "engine.repair" else value
+            value = str(repair) if path == "engine.repair" else value
             yield Setting(path, value, variables.get(path, FILE_NAME if stated else DEFAULT_ORIGIN))
 
 

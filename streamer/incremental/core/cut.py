@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.layout import HI, LO, CoreRows, Demands, Geometry, Records, Shard, Work
+from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Geometry, Records, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.scores import hull_ncp
 from streamer.numba_support.jit import part
@@ -121,8 +121,10 @@ def _begin(counts: Any, n: int) -> None:
         begin += size
 
 
-BEST, BASE, ALONG, SPARE_ROWS, COUNTS = 0, 1, 2, 3, 4
-"""Rows of `work.ints`: the halves of the best cut; the rows in the order along the first attribute; along another."""
+BEST, BASE, ALONG, SPARE_ROWS, COUNTS, PARTS = 0, 1, 2, 3, 4, 5
+"""Rows of `work.ints`: the halves of the best cut; the rows in the order along the first attribute; along another;
+scratch memory for sorting; halves that may be cut again.
+"""
 
 WHOLE, HALVED = 0, 1
 """In `work.hull`: of the whole group; of the half in progress."""
@@ -142,33 +144,69 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
         return 0, False
     n = int(s.groups.group[g].members)
     _take_members(s, g, g, 0)
-    position, lower_stays, _ = _cut_taken(s, n, inf)
+    position, lower_stays, _ = _cut_taken(s, n, inf, 1, 1)
     return position, lower_stays
 
 
 @part
-def cut_together(s: Shard, g: int, h: int, most: float) -> tuple[int, bool, float]:
-    """The same for the rows of g and h as one group, with tie hashes shuffled for g; also the loss of the halves.
+def cut_together(s: Shard, g: int, h: int, i: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
+    """The same for the rows of g, h and i (NONE: there is no third) as one group, with tie hashes shuffled for g.
 
-    0 if no allowed cut loses less than `most`; with 4k rows and more the best cut may lose more.
+    Also the loss of the halves. 0 if no allowed cut loses less than `most`; with 4k rows and more the best cut may lose
+    more. lower, upper: rows that the lower and the upper half have at least, whatever the model asks.
     """
-    n, n_others = int(s.groups.group[g].members), int(s.groups.group[h].members)
-    _take_members(s, g, g, 0)
-    _take_members(s, h, g, n)
-    return _cut_taken(s, n + n_others, most if n + n_others < 4 * s.state[0].k else inf)
+    n = 0
+    for one in (g, h, i):
+        if one != NONE:
+            _take_members(s, one, g, n)
+            n += int(s.groups.group[one].members)
+    return _cut_taken(s, n, most if n < 4 * s.state[0].k else inf, lower, upper)
 
 
 @part
-def _cut_taken(s: Shard, n: int, most: float) -> tuple[int, bool, float]:
-    """The best cut of the n rows in BASE, as `cut`, and its loss; 0 if none loses less than `most`."""
+def loss_of_parts(s: Shard, position: int, n: int, lower_number: int, upper_number: int) -> float:
+    """The loss of the halves in BEST, of n rows in all, if one of 2k rows is cut again: as the QI group of that number.
+
+    Overwrites BEST.
+    """
+    for at in range(n):
+        s.work.ints[PARTS, at] = s.work.ints[BEST, at]
+    return _loss_of_part(s, 0, position, lower_number) + _loss_of_part(s, position, n - position, upper_number)
+
+
+@part
+def _loss_of_part(s: Shard, first: int, n: int, number: int) -> float:
+    """The loss of n rows of PARTS from `first` on: of the best two halves, if they can be cut, else as one group."""
+    work, hull = s.work, s.work.hull[WHOLE]
+    if n >= 2 * s.state[0].k:
+        for at in range(n):
+            index = work.ints[PARTS, first + at]
+            work.ints[BASE, at] = index
+            work.tie_hashes[0, at] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
+        position, _, loss = _cut_taken(s, n, inf, 1, 1)
+        if position > 0:
+            return loss
+    _start(hull, s.rows.cells[work.ints[PARTS, first]])
+    for at in range(1, n):
+        _widen(hull, s.rows.cells[work.ints[PARTS, first + at]])
+    return n * hull_ncp(s.space, hull)
+
+
+@part
+def _cut_taken(s: Shard, n: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
+    """The best cut of the n rows in BASE, as `cut`, and its loss; 0 if none loses less than `most`.
+
+    lower, upper: rows that the halves have at least.
+    """
     work, k = s.work, int(s.state[0].k)
     sort_by_tie_hash(work.ints[BASE], work.tie_hashes, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
     least_hash = work.ints[BASE, 0]
     _sort_members(s.state[0], s.rows, work, n)
-    position, loss, lowest = 0, most, (n + 3) // 4 if n >= 4 * k else 1
-    while position == 0 and lowest > 0:
-        position, loss = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, lowest, n - lowest, most)
-        lowest = 1 if lowest > 1 else 0
+    position, loss, least = 0, most, (n + 3) // 4 if n >= 4 * k else 1
+    while position == 0 and least > 0:
+        first, last = max(least, lower), n - max(least, upper)
+        position, loss = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, first, last, most)
+        least = 1 if least > 1 else 0
     if 2 * position != n:
         return position, 2 * position > n, loss
     for at in range(position):

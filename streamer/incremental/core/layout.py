@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.table.arrays import Floats, Ints
+from streamer.table.schema import NO_REPAIR, Repair
 from streamer.table.space import Axis, Space
 
 NONE = -1
@@ -54,6 +55,9 @@ freed numbers, groups that local repair may improve.
 
 STOPPED_SHORT, ALL_DONE, MOVED = 0, 1, 2
 """What a step of local repair returns: out of capacity; nothing to do; something done, perhaps more to do."""
+
+LOSS_UNITS = 1 << 24
+"""Units of NCP in `group.loss` and `state.loss`: of 30 columns and a thousand million rows the sum has 59 bits."""
 
 FORMED, WAS_LOADED, MERGED, SPLIT, CUT_AFRESH, REBUILT = 1, 2, 3, 4, 5, 6
 """How a QI group got its members, in `Journal.entry`; 0: it had them before the batch."""
@@ -99,6 +103,8 @@ STATE = np.dtype(
         ("n_groups", "i8"),
         ("n_pending", "i8"),  # rows
         ("pending_count", "i8"),  # what k counts of these
+        ("n_grouped", "i8"),  # rows in QI groups
+        ("loss", "i8"),  # of all QI groups: see `group.loss`
         ("rows_used", "i8"),  # indexes of rows ever used, free ones included
         ("groups_used", "i8"),
         ("group_free", "i8"),  # first free index; each free group names the next
@@ -137,9 +143,16 @@ STATE = np.dtype(
         ("drained", "i8"),  # the batch is exported: the next operation begins another
         ("event_open", "i8"),  # all operations of an event are done, its repairs are not
         # of local repair
-        ("price", "f8"),  # NCP that each row published again must save; 0: no local repair
+        ("repairs", "i8"),  # 0: no local repair
+        ("share", "f8"),  # of the mean loss of a row, which is the price; 0: the price is an absolute one
+        ("price", "f8"),  # NCP that each row published again must save in this event
         ("event", "i8"),  # number of the event, from 1
         ("spent", "i8"),  # rows that local repair publishes again in this event
+        ("recut_gain", "f8"),  # of the best cut of a group with its neighbours so far
+        ("recut_one", "i8"),  # these neighbours; NONE: there is no such cut
+        ("recut_other", "i8"),  # NONE: there is one neighbour
+        ("recut_lower", "i8"),  # rows that its halves have at least
+        ("recut_upper", "i8"),
         ("cost", "f8"),  # of the group that `cheapest_group` returned last
     ]
 )
@@ -153,6 +166,7 @@ GROUP = np.dtype(
         ("number", "i8"),
         ("ncp", "f8"),
         ("box_event", "i8"),  # the event that set its box last
+        ("loss", "i8"),  # NCP in units of 1 / LOSS_UNITS, times rows: whole numbers, so that no order of sums counts
         ("members", "i4"),
         ("count", "i4"),  # what k counts: individuals, else rows
         ("block", "i4"),
@@ -343,7 +357,7 @@ class Work(NamedTuple):
     heap_size: Ints  # (5,)
     tally: Records  # TALLY: see `core.model`
     last_seen: Ints  # (individuals,): more than the stamp of a pass if it has seen them
-    ints: Any  # (5, n) int32
+    ints: Any  # (6, n) int32
     tie_hashes: Any  # (2, n) uint64
     losses: Any  # (n,)
     hull: Any  # (2, 2, d) int32
@@ -431,16 +445,16 @@ def empty_shard(
     shrink: bool,
     individuals: bool,
     demand: Records | None = None,
-    price: float = 0.0,
+    repair: Repair = NO_REPAIR,
 ) -> Shard:
-    """A shard without rows; demand (c,) DEMAND: what is asked beyond k; price: of `engine: {repair: ...}`, 0: none."""
+    """A shard without rows; demand (c,) DEMAND: what is asked beyond k."""
     figures, d, n = float_type(space), space.d, FIRST_CAPACITY
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
     state.k, state.recut, state.shrink, state.individuals, state.exact = k, recut, shrink, individuals, is_exact(space)
     state.tallied = individuals + int((1 - demand.of_individuals + (demand.numerator < demand.denominator)).sum())
     state.qi_group_next = state.event = 1
-    state.price = price
+    state.repairs, state.share, state.price = bool(repair), repair.share, repair.price
     for first_of in ("group_free", "node_free", "list_free", "root"):
         state[first_of] = NONE
     return Shard(
@@ -492,7 +506,7 @@ def _empty_work(space: Space, n: int, figures: np.dtype[Any], individuals: bool,
         np.zeros(5, np.int64),
         records(n if tallied else 1, TALLY),
         np.zeros(n if individuals else 1, np.int64),
-        np.zeros((5, n), np.int32),
+        np.zeros((6, n), np.int32),
         np.zeros((2, n), np.uint64),
         np.zeros(n),
         np.zeros((2, 2, d), np.int32),

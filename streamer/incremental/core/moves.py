@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.incremental.core import journal, layout
-from streamer.incremental.core.layout import FREE, HI, LO, NO_GROUP_YET, NONE, CoreGroups, CoreValues, Shard
+from streamer.incremental.core.layout import FREE, HI, LO, LOSS_UNITS, NO_GROUP_YET, NONE, CoreGroups, CoreValues, Shard
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
 from streamer.incremental.core.scores import box_contains, cover, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
@@ -179,6 +179,7 @@ def assign(s: Shard, index: int, to: int) -> None:
             state.n_pending -= 1
             state.pending_count -= fewer
         else:
+            state.n_grouped -= 1
             group[was].count -= fewer
     if to != FREE:
         more = individual_in(s, to, who) if by_who else 1
@@ -187,6 +188,7 @@ def assign(s: Shard, index: int, to: int) -> None:
             state.n_pending += 1
             state.pending_count += more
         else:
+            state.n_grouped += 1
             group[to].count += more
 
 
@@ -202,6 +204,7 @@ def join(s: Shard, index: int, g: int) -> None:
     group.members += 1
     assign(s, index, g)
     if box_contains(s.groups, g, cells):
+        sum_loss(s, g)
         resized(s, g)
         journal.mark_changed(s, g, 0)
     else:
@@ -226,6 +229,7 @@ def leave(s: Shard, index: int) -> None:
     s.rows.row[mover].at = row.at
     group.members = last
     assign(s, index, NO_GROUP_YET)
+    sum_loss(s, g)
     resized(s, g)
     journal.mark_changed(s, g, 0)
 
@@ -238,9 +242,19 @@ def set_box(s: Shard, g: int) -> None:
         if space.axes[j].first_leaf >= 0:
             box[g, LO, j], box[g, HI, j] = cover(space, j, box[g, LO, j], box[g, HI, j])
     set_shape(space, s.groups, g)
+    sum_loss(s, g)
     s.groups.group[g].box_event = s.state[0].event
     put(s, g)
     journal.mark_changed(s, g, 1)
+
+
+@part
+def sum_loss(s: Shard, g: int) -> None:
+    """Brings a group's loss, and the sum of all, up to its rows and its box."""
+    group = s.groups.group[g]
+    loss = group.members * int(group.ncp * LOSS_UNITS + 0.5)
+    s.state[0].loss += loss - group.loss
+    group.loss = loss
 
 
 @part
@@ -303,7 +317,7 @@ def new_group(s: Shard, number: int) -> int:
     group.block = group.block_bits = group.node = group.list = group.listed = group.entry = NONE
     group.moved = group.changed = 0
     group.to_check = group.to_merge = group.to_cut = group.raw = group.to_improve = 0
-    group.box_event = 0
+    group.box_event = group.loss = 0
     state.n_groups += 1
     return g
 
@@ -367,6 +381,7 @@ def remove_group(s: Shard, g: int) -> None:
     take_out(s, g)
     free_block(s.groups, group.block, group.block_bits)
     group.alive, group.members, group.count = 0, 0, 0
+    sum_loss(s, g)
     group.to_check = group.to_merge = group.to_cut = group.to_improve = 0
     s.state[0].n_groups -= 1
 

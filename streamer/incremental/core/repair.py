@@ -58,7 +58,7 @@ from typing import Any
 import numpy as np
 
 from streamer.incremental.core import layout, model, moves, worklist
-from streamer.incremental.core.cut import cut, cut_together, shuffled
+from streamer.incremental.core.cut import cut, cut_together, loss_of_parts, shuffled
 from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, Shard
 from streamer.incremental.core.lists import partner
@@ -244,58 +244,125 @@ ROWS_TOGETHER = 256
 
 
 @part
-def recut_with_neighbour(s: Shard, g: int) -> int:
-    """Cuts a group afresh with the neighbour with which that gains most, if it gains."""
-    state, group = s.state[0], s.groups.group
+def recut_with_neighbours(s: Shard, g: int) -> int:
+    """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
+    state, found = s.state[0], s.work.found
     state.n_found = 0
     top(s, g, NEIGHBOURS)
-    best, most = NONE, 0.0
-    for at in range(state.n_found):
-        h = int(s.work.found[at].group)
-        rows, most_saved = int(group[g].members + group[h].members), most_saved_by_both(s, g, h)
-        if rows > ROWS_TOGETHER or most_saved <= most:
-            continue
-        if moves.is_short(s, rows, 2):
-            return layout.STOPPED_SHORT
-        position, _, loss = cut_together(s, g, h, most_saved - most + ROUNDING)
-        if position > 0 and most_saved - loss > most:
-            best, most = h, most_saved - loss
-    if best == NONE:
+    state.recut_gain, state.recut_one, state.recut_other = 0.0, NONE, NONE
+    for a in range(state.n_found):
+        for b in range(-1, a):
+            other = NONE if b < 0 else int(found[b].group)
+            if not try_recut(s, g, int(found[a].group), other):
+                return layout.STOPPED_SHORT
+    if state.recut_one == NONE:
         return layout.ALL_DONE
-    state.spent += 1 + republished_of_both(s, g, best)
-    position, lower_is_larger, _ = cut_together(s, g, best, most_saved_by_both(s, g, best) + ROUNDING)
-    form_halves(s, g, best, position, lower_is_larger)
+    h, i = int(state.recut_one), int(state.recut_other)
+    lower, upper = int(state.recut_lower), int(state.recut_upper)
+    state.spent += 1 + republished_of(s, g, h, i)
+    bound = most_saved_by(s, g, h, i) + ROUNDING if lower == upper == 1 else inf
+    position, lower_is_larger, _ = cut_together(s, g, h, i, bound, lower, upper)
+    form_halves(s, g, h, i, position, lower_is_larger)
     return layout.MOVED
 
 
 @part
-def republished_of_both(s: Shard, g: int, h: int) -> int:
-    """How many rows are published again if both boxes change."""
-    return republished(s, g, int(s.groups.group[g].members)) + republished(s, h, int(s.groups.group[h].members))
+def try_recut(s: Shard, g: int, h: int, i: int) -> bool:
+    """Notes in the state if a cut of these groups gains more than those tried before; False if capacity ran out.
+
+    Two groups are cut in two, or, from 3k rows on, in three; three groups in four, from 4k rows on.
+    """
+    state, two = s.state[0], 2 * int(s.state[0].k)
+    rows, most_saved = rows_of(s, g, h, i), most_saved_by(s, g, h, i)
+    if rows > ROWS_TOGETHER or most_saved <= state.recut_gain or (i != NONE and rows < 2 * two):
+        return True
+    if moves.is_short(s, rows, 2):
+        return False
+    if i != NONE:
+        note_recut(s, h, i, most_saved - loss_in_parts(s, g, h, i, two, two), two, two)
+        return True
+    position, _, loss = cut_together(s, g, h, i, most_saved - state.recut_gain + ROUNDING, 1, 1)
+    if position > 0:
+        note_recut(s, h, i, most_saved - loss, 1, 1)
+    if 2 * rows >= 3 * two:
+        note_recut(s, h, i, most_saved - loss_in_parts(s, g, h, i, 1, two), 1, two)
+        note_recut(s, h, i, most_saved - loss_in_parts(s, g, h, i, two, 1), two, 1)
+    return True
 
 
 @part
-def most_saved_by_both(s: Shard, g: int, h: int) -> float:
-    """What a cut of both would save if its halves lost nothing."""
+def note_recut(s: Shard, h: int, i: int, gain: float, lower: int, upper: int) -> None:
+    state = s.state[0]
+    if gain > state.recut_gain:
+        state.recut_gain, state.recut_one, state.recut_other = gain, h, i
+        state.recut_lower, state.recut_upper = lower, upper
+
+
+@part
+def loss_in_parts(s: Shard, g: int, h: int, i: int, lower: int, upper: int) -> float:
+    """What the rows of these groups lose if a half has 2k rows at least, and such a half is cut again."""
+    position, lower_is_larger, _ = cut_together(s, g, h, i, inf, lower, upper)
+    if position == 0:
+        return inf
+    larger, smaller, _ = by_rows(s, g, h, i)
+    one, other = int(s.groups.group[larger].number), int(s.groups.group[smaller].number)
+    n = rows_of(s, g, h, i)
+    return loss_of_parts(s, position, n, one if lower_is_larger else other, other if lower_is_larger else one)
+
+
+@part
+def by_rows(s: Shard, g: int, h: int, i: int) -> tuple[int, int, int]:
+    """The groups, those with more rows first; equal: the lower number. i: NONE if there is no third."""
+    one, other = moves.larger_first(s, g, h)
+    if i == NONE:
+        return one, other, NONE
+    other, last = moves.larger_first(s, other, i)
+    one, other = moves.larger_first(s, one, other)
+    return one, other, last
+
+
+@part
+def rows_of(s: Shard, g: int, h: int, i: int) -> int:
+    rows = int(s.groups.group[g].members + s.groups.group[h].members)
+    return rows if i == NONE else rows + int(s.groups.group[i].members)
+
+
+@part
+def republished_of(s: Shard, g: int, h: int, i: int) -> int:
+    """How many rows are published again if all these boxes change."""
+    rows = republished(s, g, int(s.groups.group[g].members)) + republished(s, h, int(s.groups.group[h].members))
+    return rows if i == NONE else rows + republished(s, i, int(s.groups.group[i].members))
+
+
+@part
+def most_saved_by(s: Shard, g: int, h: int, i: int) -> float:
+    """What a cut of all would save if its parts lost nothing."""
     one, other = s.groups.group[g], s.groups.group[h]
-    return one.members * one.ncp + other.members * other.ncp - s.state[0].price * republished_of_both(s, g, h)
+    loss = one.members * one.ncp + other.members * other.ncp
+    if i != NONE:
+        loss += s.groups.group[i].members * s.groups.group[i].ncp
+    return loss - s.state[0].price * republished_of(s, g, h, i)
 
 
 @part
-def form_halves(s: Shard, g: int, h: int, position: int, lower_is_larger: bool) -> None:
-    """Makes the halves of a cut of both, as `cut_together` left them, their members."""
-    n = int(s.groups.group[g].members + s.groups.group[h].members)
-    larger, smaller = moves.larger_first(s, g, h)
+def form_halves(s: Shard, g: int, h: int, i: int, position: int, lower_is_larger: bool) -> None:
+    """Makes the halves of a cut of all, as `cut_together` left them, the groups with most rows; a third one is gone."""
+    n = rows_of(s, g, h, i)
+    larger, smaller, last = by_rows(s, g, h, i)
     if lower_is_larger:
         moves.set_members(s, larger, 0, position)
         moves.set_members(s, smaller, position, n - position)
     else:
         moves.set_members(s, larger, position, n - position)
         moves.set_members(s, smaller, 0, position)
-    note_origin(s, g, layout.CUT_AFRESH)
-    note_origin(s, h, layout.CUT_AFRESH)
-    worklist.queue_cut(s, g)
-    worklist.queue_cut(s, h)
+    note_origin(s, larger, layout.CUT_AFRESH)
+    note_origin(s, smaller, layout.CUT_AFRESH)
+    worklist.queue_cut(s, larger)
+    worklist.queue_cut(s, smaller)
+    if last != NONE:
+        number = s.groups.group[last].number
+        moves.remove_group(s, last)
+        worklist.push(s.work, layout.FREED, number, s.groups.group[last].entry)
 
 
 # -- rows change groups ------------------------------------------------------------------------------------------------
@@ -335,7 +402,7 @@ def move_row(s: Shard, index: int, to: int) -> None:
 def adopt(s: Shard, g: int) -> int:
     """MOVED if a group that broke the model has taken a row and holds it; ALL_DONE if it has to merge."""
     state, group = s.state[0], s.groups.group
-    if state.price == 0.0 or not model.one_row_may_suffice(s, g):
+    if state.repairs == 0 or not model.one_row_may_suffice(s, g):
         return layout.ALL_DONE
     state.n_found = 0
     top(s, g, NEAREST)
@@ -387,7 +454,7 @@ def improve_next(s: Shard) -> int:
             if outcome == layout.ALL_DONE:
                 outcome = scatter(s, g)
             if outcome == layout.ALL_DONE:
-                outcome = recut_with_neighbour(s, g)
+                outcome = recut_with_neighbours(s, g)
             if outcome != layout.ALL_DONE:
                 return outcome
         group.to_improve = 0
@@ -517,7 +584,16 @@ def repair_event(s: Shard) -> bool:
     s.work.heap_size[layout.FREED] = 0
     state.event += 1
     state.spent = 0
+    set_price(s)
     return True
+
+
+@part
+def set_price(s: Shard) -> None:
+    """Sets the price of the next event from the table as it now is; an absolute price stays as it is."""
+    state = s.state[0]
+    if state.share > 0.0:
+        state.price = state.share * float(state.loss) / (float(layout.LOSS_UNITS) * max(1, state.n_grouped))
 
 
 # -- merges and cuts ---------------------------------------------------------------------------------------------------
@@ -592,7 +668,7 @@ def merge_pair(s: Shard, g: int, other: int) -> None:
         hull[HI, j] = max(s.groups.box[stays, HI, j], s.groups.box[goes, HI, j])
     moves.absorb(s, stays, goes)
     note_origin(s, stays, layout.MERGED)
-    if state.shrink != 0 and state.price == 0.0:
+    if state.shrink != 0 and state.repairs == 0:
         for j in range(hull.shape[1]):
             s.groups.box[stays, LO, j], s.groups.box[stays, HI, j] = hull[LO, j], hull[HI, j]
         moves.set_box(s, stays)

@@ -34,7 +34,7 @@ from streamer.incremental.core.journal import mark_changed, mark_touched, note_o
 from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Records, Shard, records
 from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
 from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
-from streamer.incremental.core.repair import repair_event
+from streamer.incremental.core.repair import repair_event, set_price
 from streamer.incremental.core.scores import box_contains, set_shape
 from streamer.incremental.core.search import locate
 from streamer.incremental.core.tree import put
@@ -490,7 +490,9 @@ def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: A
         if moves.is_short(s, 0, 0):
             return g
         set_shape(s.space, s.groups, g)
+        moves.sum_loss(s, g)
         put(s, g)
+    set_price(s)
     restore_lists(s, owners, floors, ends, others, scores)
     return state.groups_used
 

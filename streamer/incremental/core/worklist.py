@@ -79,6 +79,6 @@ def queue_merge(s: Shard, g: int) -> None:
 def queue_improve(s: Shard, g: int) -> None:
     """Queues a group that the event has touched for local repair."""
     group = s.groups.group[g]
-    if s.state[0].price > 0.0 and group.to_improve == 0:
+    if s.state[0].repairs != 0 and group.to_improve == 0:
         group.to_improve = 1
         push(s.work, TO_IMPROVE, group.number, g)

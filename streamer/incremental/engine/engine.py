@@ -48,7 +48,7 @@ import numpy as np
 
 from streamer.errors import ConfigError, Conflict, EventRefused
 from streamer.incremental.core import capacity, layout
-from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, Records, Shard, records
+from streamer.incremental.core.layout import HI, LO, LOSS_UNITS, NO_GROUP_YET, NONE, Records, Shard, records
 from streamer.incremental.core.model import tally_of
 from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine import replacing, stored_state
@@ -396,6 +396,7 @@ def _count(core: CoreArrays) -> None:
     row, state = s.rows.row[: int(s.state.rows_used[0])], s.state
     pending = row.group == NO_GROUP_YET
     state.n_pending = int(pending.sum())
+    state.n_grouped = len(row) - state.n_pending
     entries = np.stack(count_demands(s))
     if not state.individuals[0]:
         state.pending_count = state.n_pending
@@ -489,9 +490,9 @@ class Engine:
 
     @property
     def loss(self) -> float:
-        """NCP times rows, summed over the QI groups; looks at each once."""
+        """NCP times rows, summed over the QI groups; pending rows have none."""
         self.run()
-        return replacing.loss_of(self._core)
+        return self._core.field("loss") / LOSS_UNITS
 
     @property
     def rows_published_max(self) -> int:

@@ -187,6 +187,8 @@ def commits(
     new = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     for i in range(n):
         tombstones = [entry for of_group in removed[i] for entry in of_group]
+        if found.is_torn and not new[i]:
+            tombstones += _absences(table, shard, found.qi_group_next, tombstones, input_state)
         commit = new_groups.next_commit(meta, new[i], tombstones, whole=n == 1)
         meta, outbox = commit.meta, [*commit.outbox, *(letter for (letter,) in letters[i])]
         commit = replace(commit, outbox=outbox, replaces=i == 0)
@@ -356,6 +358,8 @@ def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapp
 #   if that is not published. So the output may be two commits behind the store, if the store's is such a one.
 # * Whatever record is found in the output and is no row of the table gets a tombstone. Its number follows the highest
 #   release that is found or known; in an empty output it is release 1, because a new changelog obeys all laws.
+# * If there is no row and no such record, one tombstone of what is not there carries the headers: a release without a
+#   record would tell readers nothing, and they refuse a log that has lost its beginning.
 # * Readers are told that it did not come from the input, and that it is the whole table (`Meta.whole`): they drop every
 #   earlier row, also those that no one knows any more. A replay has nothing of it to repeat, so it is not `outside`.
 # * The topics' ids and beginnings are part of it, so that an unfinished one is known as such.
@@ -368,6 +372,21 @@ def by_slot(entry: OutboxEntry) -> tuple[str, int, bytes]:
 def beside_rows(waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
     """What a commit publishes beside rows. waiting: what the outbox holds of it."""
     return [entry for entry in waiting if entry.topic not in OUTPUTS]
+
+
+def _absences(
+    table: Table, shard: int, qi_group_next: int, entries: Iterable[OutboxEntry], input_state: InputState
+) -> list[OutboxEntry]:
+    """A tombstone of what is not there for each topic that has held something and gets none of the entries.
+
+    Its key is of QI group 1, whose number is not given again. So before there was one, nothing is said.
+    """
+    there = {entry.topic for entry in entries}
+    silent = {kind for kind, (_, end) in input_state.reach.items() if end and kind not in there}
+    cells = (0,) * len(table.attributes)
+    never = PublishedGroup(cells, cells, ((b"null",) * len(table.kept),), (cells,))
+    removals, _ = Changelog(table, shard).diff(1, never, None)
+    return [entry for entry in removals if entry.topic in silent and qi_group_next > 1]
 
 
 def whole_table(
@@ -396,7 +415,8 @@ def whole_table(
     groups.check(table, shard, meta)
     there = {(row.topic, row.key) for row in outbox}
     gone = [OutboxEntry(topic, key, None) for topic, key in found.rows if (topic, key) not in there]
-    outbox = [*outbox, *sorted(gone, key=by_slot), *beside_rows(waiting)]
+    rows = [*outbox, *sorted(gone, key=by_slot)]
+    outbox = [*rows, *_absences(table, shard, meta.qi_group_next, rows, input_state), *beside_rows(waiting)]
     is_new = set(outputs_of(table.form)) <= new_topics(meta, input_state)
     before = replace(meta, release=max(found.release, 0), last_of=found.last_of) if is_new else meta
     number, following = meta.commit + 1, with_topics(before.released(outbox, whole=True), input_state)

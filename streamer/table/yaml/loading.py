@@ -31,7 +31,18 @@ from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalA
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
-from streamer.table.schema import GROUPS, LOSSY_JOIN, REPAIR, Diversity, KeptColumn, Limits, RebuildRules, Table
+from streamer.table.schema import (
+    GROUPS,
+    LOSSY_JOIN,
+    NO_REPAIR,
+    REPAIR,
+    Diversity,
+    KeptColumn,
+    Limits,
+    RebuildRules,
+    Repair,
+    Table,
+)
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, columns, shape
 from streamer.table.yaml.shape import (
     ColumnSettings,
@@ -294,7 +305,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         individual=settings.individual,
         recut=settings.engine.recut,
         shrink=settings.engine.shrink,
-        repair=_price(settings),
+        repair=_repair(settings),
         durability_stated=settings.durability is not None,
         partitioner_stated=settings.input.partitioner is not None,
         input_rows=settings.input.form is not None,
@@ -317,11 +328,10 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
     return table
 
 
-def _price(settings: TableSettings) -> float:
-    """The price of local repair; 0: it is off."""
+def _repair(settings: TableSettings) -> Repair:
     if settings.engine.repair is not None:
-        return float(settings.engine.repair)
-    return 0.0 if settings.publish.live.form == LOSSY_JOIN else float(REPAIR)
+        return settings.engine.repair
+    return NO_REPAIR if settings.publish.live.form == LOSSY_JOIN else REPAIR
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from streamer.table.calendar import Span, read_span
 from streamer.table.scalars import CLOCKS, read_decimal
-from streamer.table.schema import ROW_BYTES_MAX, Limits, RebuildRules
+from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, Limits, RebuildRules, Repair
 from streamer.table.yaml import K_MAX, K_MIN
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
@@ -44,16 +44,17 @@ def _number(text: object) -> Decimal:
     return number
 
 
-def _price(text: object) -> Decimal:
+def read_repair(text: object) -> Repair:
     if text == "off":
-        return Decimal(0)
-    number = read_decimal(text) if isinstance(text, str) else None
+        return NO_REPAIR
+    said = text if isinstance(text, str) else ""
+    number = read_decimal(said.removesuffix("%").rstrip())
     if number is None or not 0 < number <= REPAIR_MAX or number != round(number, FRACTION_DIGITS_MAX):
         raise ValueError(
-            "must be `off`, or the loss that each row published again has to save: a number above 0, at most"
-            f" {REPAIR_MAX}, where 1 is the whole domain of one column"
+            "must be `off`, or the loss that each row published again has to save: a share of what a row loses, such"
+            f" as 7%, or a number, where 1 is the whole domain of one column; above 0, at most {REPAIR_MAX}"
         )
-    return number
+    return Repair(share=float(number / 100)) if said.endswith("%") else Repair(price=float(number))
 
 
 def _duration(text: object) -> int | None:
@@ -92,7 +93,7 @@ def _listed(names: object) -> object:
 
 
 Number = Annotated[Decimal, BeforeValidator(_number)]
-Price = Annotated[Decimal, BeforeValidator(_price)]
+LocalRepair = Annotated[InstanceOf[Repair], BeforeValidator(read_repair)]
 Algorithm = Literal["mondrian", "emp", "ola", "degree-first", "gdppr", "bottom-up", "top-down", "ordered"]
 REBUILD_ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 LevelUnit = Literal["minute", "hour", "day", "month", "quarter", "year", "decade", "century", "millennium"]
@@ -239,13 +240,14 @@ class EngineSettings(_Settings):
 
     recut: whether two merged QI groups are cut in two again if they have 2k rows. shrink: whether a box becomes smaller
     when rows are deleted; if not, edges that only they held stay published. repair: the loss that local repair has to
-    save for every row that it publishes again, where 1 is the whole domain of one column, however many columns there
-    are; by default its usual price, and off for a form that publishes no boxes, because it has no loss.
+    save for every row that it publishes again: a share (`7%`) of what a row of the table loses, or a number, where 1 is
+    the whole domain of one column, however many columns there are; by default the share, and off for a form that
+    publishes no boxes, because it has no loss.
     """
 
     recut: bool = True
     shrink: bool = True
-    repair: Price | None = None
+    repair: LocalRepair | None = None
 
 
 class LiveSettings(_Settings):

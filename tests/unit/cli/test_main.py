@@ -82,6 +82,17 @@ def test_a_full_disk_is_a_sentence(monkeypatch: pytest.MonkeyPatch, arguments: l
     assert "canary" not in result.output
 
 
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+@pytest.mark.parametrize("number", ["²", "٨٠", "9" * 5000])
+def test_what_is_no_plain_number_sets_no_width_of_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, name: str, number: str
+) -> None:
+    """Before: `str.isdigit` took it for a number, here and in rich, and `int` did not."""
+    monkeypatch.setenv(name, number)
+    printed = CliRunner().invoke(main, ["config", "--table", str(PATIENTS)])
+    assert (printed.exit_code, printed.exception) == (0, None)
+
+
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_a_closed_output_is_no_error(closed: str) -> None:
     """A service manager may start a command with no output at all; Python has none of it then."""

@@ -247,9 +247,10 @@ def test_while_shards_change_hands_it_is_not_known_who_has_them(
     assert people.look().workers.settled is settled
 
 
-def test_a_broker_that_looks_after_no_group_yet_is_asked_again(people: TableInMemory) -> None:
+@pytest.mark.parametrize("answer", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"])
+def test_a_broker_that_looks_after_no_group_yet_is_asked_again(people: TableInMemory, answer: str) -> None:
     people.members = [member("first:1", 0, 1)]
-    people.answers = [failed("COORDINATOR_NOT_AVAILABLE")] * 3
+    people.answers = [failed(answer)] * 3
     assert people.look().workers == Workers({0: "first:1", 1: "first:1"})
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -290,6 +291,35 @@ def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:
         raise RuntimeError
     assert one.read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_between_two_files_that_appear_leaves_both_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Before: the table was new, and its private index of another run beside it."""
+    replace = os.replace
+
+    def interrupted(draft: Path, path: Path) -> None:
+        if path == files[1]:
+            os.kill(os.getpid(), number)
+        replace(draft, path)
+
+    def heard(_number: int, _frame: object) -> None:
+        raise InterruptedError
+
+    files = [tmp_path / name for name in ("table.csv", "index.csv")]
+    for file in files:
+        file.write_text("old")
+    monkeypatch.setattr(os, "replace", interrupted)
+    former = signal.signal(number, heard)
+    try:
+        with pytest.raises(InterruptedError), atomic_writers(files, text=True) as opened:
+            for one in opened:
+                one.write("new")
+    finally:
+        signal.signal(number, former)
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"table.csv": "new", "index.csv": "new"}
 
 
 def test_a_link_stays_one_and_its_file_keeps_its_mode(tmp_path: Path) -> None:

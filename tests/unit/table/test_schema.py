@@ -14,6 +14,7 @@ from streamer.table.schema import (
     AVRO,
     ENGINE_VERSION,
     GROUPS,
+    REPAIR,
     REPAIR_VERSION,
     VERSION,
     Differences,
@@ -21,6 +22,7 @@ from streamer.table.schema import (
     KeptColumn,
     Limits,
     RebuildRules,
+    Repair,
     SourceText,
     Table,
     differences,
@@ -89,10 +91,20 @@ def test_another_version_of_the_engine_is_no_change_of_table_yaml() -> None:
 
 
 def test_only_a_table_with_local_repair_has_the_version_and_the_price_of_it() -> None:
-    cheap, dear = replace(PEOPLE, repair=0.05), replace(PEOPLE, repair=0.06)
+    cheap, dear = replace(PEOPLE, repair=Repair(0.05)), replace(PEOPLE, repair=Repair(0.06))
     versions = f"{ENGINE_VERSION}", f"{ENGINE_VERSION}.{REPAIR_VERSION}"
     assert differences(PEOPLE.fingerprint, cheap.fingerprint) == Differences(versions, ("engine",))
     assert differences(cheap.fingerprint, dear.fingerprint) == Differences(None, ("engine",))
+    share, usual = (replace(PEOPLE, repair=one) for one in (Repair(share=0.05), REPAIR))
+    assert differences(cheap.fingerprint, share.fingerprint) == Differences(None, ("engine",))
+    assert differences(usual.fingerprint, share.fingerprint) == Differences(None, ("engine",))
+
+
+def test_the_default_of_local_repair_is_no_change_of_table_yaml_for_a_state_of_its_first_version() -> None:
+    """It was a price of 0.055 for every table, and table.yaml did not name it."""
+    usual, stated = replace(PEOPLE, repair=REPAIR), replace(PEOPLE, repair=Repair(0.055))
+    assert "engine:2c5188cd0973f97f" in usual.fingerprint.split(), "as version 7.3 wrote it"
+    assert differences(usual.fingerprint, stated.fingerprint) == Differences(None, ("engine",))
 
 
 def test_a_fingerprint_that_is_one_hash_says_no_version_and_no_part() -> None:

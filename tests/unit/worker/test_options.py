@@ -33,6 +33,14 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         read_address(text)
 
 
-@pytest.mark.parametrize("header", ["127.0.0.1:80", "localhost", "[::1]:80"])
+@pytest.mark.parametrize(
+    "header", ["[::1].evil.com", "[::1]evil.com:80", "[::1", "[::1]:80.evil.com", "localhost:evil.com"]
+)
+def test_what_only_begins_as_a_host_of_this_machine_names_none(header: str) -> None:
+    """Before: `[::1].evil.com` was taken for `::1`."""
+    assert not Address(host_in(header), 1).is_loopback
+
+
+@pytest.mark.parametrize("header", ["127.0.0.1:80", "localhost", "[::1]:80", "localhost:", "[::1]:"])
 def test_a_host_header_names_a_host_with_or_without_a_port(header: str) -> None:
     assert Address(host_in(header), 1).is_loopback

@@ -155,8 +155,8 @@ def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: str) ->
 
 
 def test_local_repair_is_told_where_it_comes_before_a_merge(people: Explained) -> None:
-    assert people.report("ann")["next_loss"]["local_repair"] == float(REPAIR)
-    assert f"local repair (engine: repair {float(REPAIR):g}) comes first" in people.run("ann").stdout
+    assert people.report("ann")["next_loss"]["local_repair"] == str(REPAIR)
+    assert f"local repair (engine: repair {REPAIR}) comes first" in people.run("ann").stdout
 
 
 def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: str) -> None:

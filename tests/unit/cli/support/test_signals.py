@@ -13,7 +13,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from streamer.cli.support.signals import StopSign, interruptible, terminated_in_order, uninterrupted
+from streamer.cli.support.signals import StopSign, interruptible, terminated_in_order
+from streamer.uninterrupted import uninterrupted
 from worlds.checkout import PATIENTS, ROOT
 
 SECONDS_MAX = 120.0

@@ -19,7 +19,7 @@ from streamer.incremental.core.cut import (
     sort_by_cells,
     sort_by_tie_hash,
 )
-from streamer.incremental.core.layout import Shard
+from streamer.incremental.core.layout import NONE, Shard
 from streamer.incremental.engine.tie_break import tie_hashes
 from streamer.numba_support.jit import entry
 from streamer.table.arrays import Ints
@@ -286,13 +286,13 @@ def test_two_groups_are_cut_together_as_one_of_all_their_rows(name: str, n: int,
     first, second = two.groups.group[0], two.groups.group[1]
     first["members"], second["members"], second["block"], second["number"] = n // 3, n - n // 3, n // 3, NUMBER + 1
     one.groups.group[0]["count"] = 2 * small.k  # fewer would not be tried
-    *found, loss = cut_together(two, 0, 1, inf)
+    *found, loss = cut_together(two, 0, 1, NONE, inf, 1, 1)
     assert tuple(found) == cut(one, 0)
     assert found[0] > 0
     assert two.work.ints[0].tolist() == one.work.ints[0].tolist()
-    assert tuple(found) == cut_together(two, 0, 1, float(np.nextafter(loss, inf)))[:2]
+    assert tuple(found) == cut_together(two, 0, 1, NONE, float(np.nextafter(loss, inf)), 1, 1)[:2]
     if n < 4 * small.k:
-        assert cut_together(two, 0, 1, loss)[0] == 0
+        assert cut_together(two, 0, 1, NONE, loss, 1, 1)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["individuals", "individuals, each alone"])

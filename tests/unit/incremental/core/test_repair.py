@@ -22,7 +22,7 @@ from streamer.incremental.core.repair import (
     set_edges,
 )
 from streamer.incremental.core.tree import precedes, take_out
-from streamer.table.schema import Table
+from streamer.table.schema import Repair, Table
 from worlds.boxes import SPACES, ShardBoxes, random_box, random_cells
 from worlds.core_arrays import CoreTable
 from worlds.engine_tables import OF_PEOPLE, OF_TWO
@@ -75,7 +75,7 @@ def test_the_least_cost_is_found(seed: int, name: str, n_groups: int) -> None:
 
 @pytest.mark.parametrize("years", [(3, 3), (1, 9), (1, 1, 9), (5, 2, 9, 9), (4, 1, 7, 2, 9)])
 def test_ncp_without_a_row_is_that_of_the_others(years: tuple[int, ...]) -> None:
-    world = CoreTable(table(AGE, k=2, repair=0.1))
+    world = CoreTable(table(AGE, k=2, repair=Repair(0.1)))
     world.form(*(year // 2 for year in years))
     set_edges(world.s, 0)
     for index in world.members(1):
@@ -89,7 +89,7 @@ def test_ncp_without_a_row_is_that_of_the_others(years: tuple[int, ...]) -> None
 
 def repaired(*groups: tuple[int, ...], price: float = 0.05, k: int = 2) -> CoreTable:
     """QI groups of these years, numbered from 1, under local repair."""
-    return CoreTable.of(table(YEARS, k=k, repair=price), *groups)
+    return CoreTable.of(table(YEARS, k=k, repair=Repair(price)), *groups)
 
 
 def test_groups_that_lie_across_each_other_are_cut_afresh() -> None:
@@ -262,7 +262,7 @@ def test_without_a_price_nothing_is_repaired() -> None:
 
 def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
     """The same of years and values, at a low price."""
-    world = CoreTable(replace(small, repair=0.01))
+    world = CoreTable(replace(small, repair=Repair(0.01)))
     for group in groups:
         world.form(*(year for year, _ in group), values=tuple(value for _, value in group))
     world.drain()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streamer.incremental.core.layout import FREED, TO_CHECK, TO_CUT, TO_IMPROVE, TO_MERGE, Work, empty_shard
 from streamer.incremental.core.worklist import pop, push, queue_check, queue_cut, queue_improve, queue_merge
+from streamer.table.schema import Repair
 from worlds.core_arrays import CoreTable
 from worlds.small_tables import YEARS, table
 
@@ -43,7 +44,7 @@ def test_every_entry_comes_out_once_with_what_it_names() -> None:
 
 
 def test_a_group_is_queued_once_for_each_thing() -> None:
-    world = CoreTable(table(YEARS, k=2, repair=0.1))
+    world = CoreTable(table(YEARS, k=2, repair=Repair(0.1)))
     world.form(0, 1)
     for _ in range(2):
         queue_check(world.s, 0, 1)

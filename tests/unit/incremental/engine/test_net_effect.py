@@ -16,7 +16,7 @@ from streamer.incremental.engine.stored_state import PENDING, How, QIGroupState,
 from streamer.incremental.events.changes import Delete, Insert, Modify, Truncate
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
-from streamer.table.schema import LOSSY_JOIN, Table
+from streamer.table.schema import LOSSY_JOIN, Repair, Table
 from worlds.engine_tables import OF_TWO, FoldedTable, apply_valid, engine_with, row_of
 from worlds.small_tables import TABLES, YEARS, changes, table
 
@@ -156,7 +156,7 @@ def test_groups_of_a_first_table_are_loaded_and_those_of_a_region_rebuilt() -> N
 
 
 def test_two_groups_that_local_repair_cuts_together_are_cut_afresh() -> None:
-    engine = Engine(table(YEARS, k=2, repair=0.05))
+    engine = Engine(table(YEARS, k=2, repair=Repair(0.05)))
     years = (0, 9, 1, 8)
     groups = [np.array([0, 1]), np.array([2, 3])]
     engine.load_initial(list("abcd"), [row_of(year) for year in years], np.array(years)[:, None], groups)

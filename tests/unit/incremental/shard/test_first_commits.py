@@ -316,10 +316,29 @@ def test_an_output_that_lost_records_gets_the_whole_table_as_its_next_release() 
     assert republished(output=same).meta.release == AT_FIVE.release + 1
 
 
-def test_an_empty_table_is_no_release() -> None:
-    found = republished(replace(AT_FIVE, digest=0), {})
+def test_an_empty_table_is_no_release_of_a_log_that_held_nothing() -> None:
+    found = republished(replace(AT_FIVE, digest=0), {}, output=replace(NEW_OUTPUT, reach={"live": (0, 0)}))
     assert list(found.outbox) == []
     assert (found.meta.commit, found.meta.release) == (6, 0)
+
+
+def test_an_empty_table_is_a_release_that_removes_what_is_not_there_from_a_log_that_lost_records() -> None:
+    found = republished(replace(AT_FIVE, digest=0), {}, waiting=(LETTER,))
+    assert list(found.outbox) == [OutboxEntry("live", GONE, None), LETTER]
+    assert (found.meta.commit, found.meta.release, found.meta.whole) == (6, 1, 1)
+
+
+def test_a_shard_that_never_had_a_qi_group_removes_none_whose_number_it_could_still_give() -> None:
+    assert not republished(replace(AT_FIVE, digest=0, qi_group_next=1), {}).outbox
+
+
+def test_a_reload_of_nobody_says_that_a_log_which_lost_its_beginning_is_whole() -> None:
+    """Before: its readers were refused until the first row came, and no worker found anything to mend."""
+    torn = FoundShard(7, 5, 30, begins={"live": 9}, is_torn=True)
+    output = replace(INPUT, reach={"live": (3, 9)})
+    (commit,) = commits(PEOPLE, 1, output, prepare(PEOPLE, 1, 2, first(0)), torn, 1000)
+    assert list(commit.outbox) == [gone(1)]
+    assert (commit.meta.release, commit.meta.whole, commit.meta.begins) == (6, 6, {"live": 9})
 
 
 def test_letters_that_wait_go_with_the_rows() -> None:

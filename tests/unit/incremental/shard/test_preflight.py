@@ -27,7 +27,7 @@ from streamer.incremental.shard.preflight import (
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
 from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
-from streamer.table.schema import Table, version_of
+from streamer.table.schema import Repair, Table, version_of
 from worlds.small_tables import CITY, YEARS, as_of_version, table
 
 PEOPLE = table(YEARS, k=2)
@@ -216,7 +216,7 @@ def test_a_state_of_an_older_engine_is_taken_as_it_stands(position: Position) ->
 
 
 def test_a_price_of_local_repair_has_a_version_of_its_own_and_tables_with_it_are_adopted_too() -> None:
-    repaired = replace(PEOPLE, repair=0.05)
+    repaired = replace(PEOPLE, repair=Repair(0.05))
     ours = version_of(repaired.fingerprint)
     former = kept_by_version(ours.split(".")[0] + ".1", repaired)
     assert standing(Position.of(former), meta=former, ours=repaired) is Consistency.LEVEL

@@ -15,7 +15,7 @@ from streamer.errors import ConfigError
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import published_columns
-from streamer.table.schema import REPAIR, Diversity, KeptColumn, Limits, Table
+from streamer.table.schema import REPAIR, Diversity, KeptColumn, Limits, Repair, Table
 from streamer.table.space import FINENESS
 from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable
 from worlds.checkout import PATIENTS, ROOT
@@ -157,31 +157,32 @@ limits:
     assert problem.hierarchy is not None
     assert score == KeptColumn("score", sensitive=True, type="decimal")
     assert clinic == KeptColumn("clinic", sensitive=False, type="text")
-    assert (table.recut, table.shrink, table.repair, table.durability_stated) == (False, False, 0.2, True)
+    assert (table.recut, table.shrink, table.repair, table.durability_stated) == (False, False, Repair(0.2), True)
     assert (table.partitioner_stated, table.input_rows, table.decimals_are_text) == (True, True, True)
     assert table.limits == Limits(100, 20, 1000, 9, 5000)
 
 
 def test_local_repair_has_a_price_or_is_off(load: Load) -> None:
     settings = with_column("role: quasi-identifier, type: integer, domain: [0, 100]")
-    assert load(settings).repair == float(REPAIR) > 0
-    assert load(f"{settings}\nengine: {{repair: off}}").repair == 0
-    assert load(f"{settings}\nengine: {{repair: 1.50}}").repair == 1.5
+    assert load(settings).repair == REPAIR
+    assert load(f"{settings}\nengine: {{repair: off}}").repair == Repair()
+    assert load(f"{settings}\nengine: {{repair: 1.50}}").repair == Repair(price=1.5)
+    assert load(f"{settings}\nengine: {{repair: 2.5%}}").repair == Repair(share=0.025)
 
 
 def test_local_repair_is_on_beside_every_model(load: Load) -> None:
     asking_more = GOLDEN.replace("k: 2", "k: 2, l: 2")
     assert asking_more != GOLDEN
-    assert load(asking_more).repair == float(REPAIR)
-    assert load(f"{asking_more}\nengine: {{repair: off}}").repair == 0
-    assert load(f"{asking_more}\nengine: {{repair: 0.02}}").repair == 0.02
+    assert load(asking_more).repair == REPAIR
+    assert load(f"{asking_more}\nengine: {{repair: off}}").repair == Repair()
+    assert load(f"{asking_more}\nengine: {{repair: 0.02}}").repair == Repair(0.02)
 
 
 def test_by_default_there_is_no_local_repair_if_no_boxes_are_published(load: Load) -> None:
     joined = GOLDEN.replace("k: 2", "k: 2, l: 2").replace("form: rows", "form: lossy-join")
     assert load(joined).form == "lossy-join"
-    assert load(joined).repair == 0
-    assert load(f"{joined}\nengine: {{repair: 0.02}}").repair == 0.02
+    assert load(joined).repair == Repair()
+    assert load(f"{joined}\nengine: {{repair: 0.02}}").repair == Repair(0.02)
 
 
 def test_what_is_not_said_has_a_default(load: Load) -> None:
@@ -346,10 +347,10 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             (
                 "privacy:",
                 f"engine: {{repair: {price}}}\nprivacy:",
-                "engine.repair: must be `off`, or the loss that each row published again has to save: a number above 0,"
-                " at most 100, where 1 is the whole domain of one column",
+                "engine.repair: must be `off`, or the loss that each row published again has to save: a share of what a"
+                " row loses, such as 7%, or a number, where 1 is the whole domain of one column; above 0, at most 100",
             )
-            for price in ("0", "-1", "on", "false", "101", "0.0000000001", "[0.1]", "nan", "1e-3x")
+            for price in ("0", "-1", "on", "false", "101", "0.0000000001", "[0.1]", "nan", "7%%", "0%", "101%", "1e-3x")
         ),
         (
             "  problem: {role: sensitive}",

@@ -10,9 +10,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.calendar import Span
-from streamer.table.schema import RebuildRules
+from streamer.table.schema import RebuildRules, Repair
 from streamer.table.yaml.loading import NOT_BUILT, read_settings
-from streamer.table.yaml.shape import REBUILD_ALGORITHMS, Drift, Duration, Length, Names, Number, Price, TableSettings
+from streamer.table.yaml.shape import (
+    REBUILD_ALGORITHMS,
+    Drift,
+    Duration,
+    Length,
+    LocalRepair,
+    Names,
+    Number,
+    TableSettings,
+)
 
 
 def said(kind: Any, text: object) -> object:
@@ -20,7 +29,8 @@ def said(kind: Any, text: object) -> object:
 
 
 def test_what_is_said_is_exact_and_of_its_kind() -> None:
-    assert (said(Number, "0.1"), said(Price, "1.50"), said(Drift, "1.2")) == tuple(map(Decimal, ("0.1", "1.5", "1.2")))
+    assert (said(Number, "0.1"), said(Drift, "1.2")) == (Decimal("0.1"), Decimal("1.2"))
+    assert (said(LocalRepair, "1.50"), said(LocalRepair, "2.5 %")) == (Repair(price=1.5), Repair(share=0.025))
     assert said(Length, "3 months") == Span(3, "month")
 
 
@@ -30,7 +40,7 @@ def test_a_single_name_may_stand_without_a_list() -> None:
 
 
 def test_a_word_stands_for_what_is_not_wanted() -> None:
-    assert (said(Price, "off"), said(Drift, "never"), said(Duration, "never")) == (0, None, None)
+    assert (said(LocalRepair, "off"), said(Drift, "never"), said(Duration, "never")) == (Repair(), None, None)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +48,8 @@ def test_a_word_stands_for_what_is_not_wanted() -> None:
     [
         (Number, 0.1, "must be a number"),
         (Number, "0.0000000001", "9 after it"),
-        (Price, "0", "must be `off`"),
-        (Price, "101", "at most 100"),
+        (LocalRepair, "0", "must be `off`"),
+        (LocalRepair, "101%", "at most 100"),
         (Drift, "1", "must be at least 1.01"),
         (Length, "5", "must be a length"),
         (Names, [], "at least 1"),
