@@ -91,35 +91,37 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
     """
-    cells, first, last = task.bundles.cells, task.bundles.begin, task.bundles.end
+    # named here: numba counts references to all fields of a tuple wherever one is used, even in an innermost loop
+    shape, (cells, first, last), term = task.shape, task.bundles, scan.term
+    growing, box_lo, box_hi = scan.growing, scan.lo, scan.hi
     m, d, n_wide = along.shape[0], lo.shape[0], scan.n_wide[0]
     rows, per_row, out = 0, 0.0, scan.weights[backwards]
     for at in range(n_wide):
         j = scan.wide[at]
-        scan.growing[at] = j
-        scan.lo[j], scan.hi[j] = EMPTY_LO, EMPTY_HI
+        growing[at] = j
+        box_lo[j], box_hi[j] = EMPTY_LO, EMPTY_HI
     for i in range(m):
         bundle = along[m - 1 - i] if backwards else along[i]
         changed, at = False, 0
         while at < n_wide:
-            j = scan.growing[at]
+            j = growing[at]
             cell = cells[bundle, j]
             at += 1
-            if scan.lo[j] <= cell <= scan.hi[j]:
+            if box_lo[j] <= cell <= box_hi[j]:
                 continue
-            scan.lo[j], scan.hi[j] = min(cell, scan.lo[j]), max(cell, scan.hi[j])
-            scan.term[j] = sharpened(ncp_term(task.shape, j, scan.lo[j], scan.hi[j]), sharpness)
+            box_lo[j], box_hi[j] = min(cell, box_lo[j]), max(cell, box_hi[j])
+            term[j] = sharpened(ncp_term(shape, j, box_lo[j], box_hi[j]), sharpness)
             changed = True
-            if scan.lo[j] == lo[j] and scan.hi[j] == hi[j]:  # it grows no more
+            if box_lo[j] == lo[j] and box_hi[j] == hi[j]:  # it grows no more
                 at -= 1
                 n_wide -= 1
-                scan.growing[at] = scan.growing[n_wide]
+                growing[at] = growing[n_wide]
         if changed:
             if n_wide == 0:
                 return i
             per_row = 0.0
             for j in range(d):
-                per_row += scan.term[j]
+                per_row += term[j]
         rows += last[bundle] - first[bundle]
         out[i] = rows * per_row
     return int(m)

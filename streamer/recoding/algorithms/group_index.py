@@ -441,12 +441,12 @@ def _gap(shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, own: int, ro
 @inlined
 def _ask(task: Task, groups: Groups, slot: int, members: Ints, target: Ints, grown: Floats) -> float:
     """Lets every bundle know a group that it could join; the largest growth per row that one of them has now."""
-    shape, cells, lo, hi, term = task.shape, task.bundles.cells, groups.lo, groups.hi, groups.term
+    shape, (cells, begin, end), lo, hi, term = task.shape, task.bundles, groups.lo, groups.hi, groups.term
     leaf, theirs, most = lo.shape[0] // 2 + slot, groups.rows[slot], 0.0
     before = theirs * groups.ncp[slot]
     for i in range(members.shape[0]):
         bundle = members[i]
-        rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
+        rows = end[bundle] - begin[bundle]
         per_row, enough, j = 0.0, (grown[i] + before) / (theirs + rows), 0
         while j < lo.shape[1] and per_row < enough:
             cell, first, last = cells[bundle, j], lo[leaf, j], hi[leaf, j]

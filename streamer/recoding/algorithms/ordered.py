@@ -53,6 +53,7 @@ from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
     EMPTY_LO,
     Bundles,
+    Shape,
     Task,
     add_bundle,
     bundles_hold,
@@ -281,7 +282,6 @@ class _Desk(NamedTuple):
     growth: Growth
     line: _Line
     grown: Order  # of up to GROWN_MAX bundles
-    taken: Bools  # (GROWN_MAX,)
 
 
 @compiled
@@ -292,7 +292,7 @@ def _desk_for(task: Task) -> _Desk:
     bundles = Bundles(np.empty((m, d), np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
     few = min(m, GROWN_MAX)
     grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
-    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _line_for(m, d), grown, np.empty(few, np.bool_))
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _line_for(m, d), grown)
 
 
 @compiled
@@ -313,41 +313,47 @@ def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
 
 
 @inlined
-def _ncp_with(task: Task, bundle: int, lo: Ints, hi: Ints, term: Floats, enough: float) -> float:
+def _ncp_with(shape: Shape, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: Floats, enough: float) -> float:
     """NCP of the box lo..hi once it contains a bundle too; less than that if it is no less than `enough`."""
     per_row, j = 0.0, 0
     while j < lo.shape[0] and per_row < enough:
-        cell = task.bundles.cells[bundle, j]
+        cell = cells[bundle, j]
         if lo[j] <= cell <= hi[j]:
             per_row += term[j]
         else:
-            per_row += ncp_term(task.shape, j, min(cell, lo[j]), max(cell, hi[j]))
+            per_row += ncp_term(shape, j, min(cell, lo[j]), max(cell, hi[j]))
         j += 1
     return per_row
 
 
 @compiled
-def _grown(task: Task, out: Ints, taken: Bools, line: _Line) -> None:
-    """Fills in the bundles in the order in which groups grow: from the first bundle, always by the nearest one.
+def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
+    """Fills in the bundles (m,) in the order in which groups grow: from the first bundle, always by the nearest one.
 
-    A group of the fewest rows is complete; the next one begins with the bundle that is farthest from it.
+    A group of the fewest rows is complete; the next one begins with the bundle that is farthest from it, of equals with
+    the first. Rows that are too few for another group go to the last one. box (2, d), term (d,): scratch.
     """
-    (lo, hi), term, m, bundle, rows = line.box, line.term, out.shape[0], 0, 0
-    waiting = rows_in(task.bundles, np.arange(m))
-    taken[:m] = False
+    shape, (cells, first, last), (lo, hi), m, at, rows = task.shape, task.bundles, box, out.shape[0], 0, 0
+    rows_min, waiting = task.rows_min, 0
+    for i in range(m):
+        out[i] = i
+        waiting += last[i] - first[i]
     lo[:], hi[:], term[:] = EMPTY_LO, EMPTY_HI, 0.0
     for i in range(m):
-        out[i], taken[bundle] = bundle, True
-        size = task.bundles.end[bundle] - task.bundles.begin[bundle]
+        bundle = out[at]
+        # the others stay in order: of equals the first is found
+        for j in range(at, i, -1):
+            out[j] = out[j - 1]
+        out[i] = bundle
+        size = last[bundle] - first[bundle]
         rows, waiting = rows + size, waiting - size
-        widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
-        complete = rows >= task.rows_min and waiting >= task.rows_min
+        widen(shape, cells[bundle], cells[bundle], lo, hi, term)
+        complete = rows >= rows_min and waiting >= rows_min
         found = -1.0 if complete else np.inf
-        for other in range(m):
-            if not taken[other]:
-                per_row = _ncp_with(task, other, lo, hi, term, np.inf if complete else found)
-                if (per_row > found) == complete and per_row != found:
-                    found, bundle = per_row, other
+        for other in range(i + 1, m):
+            per_row = _ncp_with(shape, cells, out[other], lo, hi, term, np.inf if complete else found)
+            if (per_row > found) == complete and per_row != found:
+                found, at = per_row, other
         if complete:
             rows = 0
             lo[:], hi[:], term[:] = EMPTY_LO, EMPTY_HI, 0.0
@@ -363,7 +369,7 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
     m, least = together.bundles.begin.shape[0], np.inf
     order = Order(desk.grown.bundles[:m], desk.grown.tile[:m], desk.grown.blocks[:m])
     if slots.shape[0] > 1 and m <= GROWN_MAX:
-        _grown(together, order.bundles, desk.taken, desk.line)
+        put_as_groups_grow(together, order.bundles, desk.line.box, desk.line.term)
         least = _least_along(together, order, desk.line, limit)
     if least == np.inf:
         # a bare 0 would be a type of its own, for which all is compiled again
