@@ -51,8 +51,9 @@ EVEN_FROM, EVEN_PART, SMALL = 256, 32, 4
 FINE = 16
 """A block has at most this part of the fewest rows of a group, but at least one bundle."""
 
-FEW, SPARSE = 32, 2
-"""Up to so many bundles are inserted one by one; more are counted by cell if there are up to so many cells for each."""
+INSERTED_MAX, CELLS_PER_BUNDLE = 32, 2
+"""Up to so many bundles are inserted one by one; more are counted by cell if there are fewer cells than so many for
+each."""
 
 
 class Scan(NamedTuple):
@@ -270,14 +271,14 @@ def growth_for(m: int, d: int) -> Growth:
     """Memory for trees of up to m bundles with d attributes."""
     return Growth(np.empty((d, m), np.int64), np.empty(m, np.int64), np.empty(m, np.int64),
         np.empty((m + 1, 3), np.int64), np.empty(2, np.int64), scan_for(m, d), np.zeros(m, np.bool_),
-        np.empty(m, np.int64), np.empty((2, d), np.int64), np.empty(SPARSE * m + FEW + 1, np.int64))  # fmt: skip
+        np.empty(m, np.int64), np.empty((2, d), np.int64), np.empty(CELLS_PER_BUNDLE * m + 1, np.int64))  # fmt: skip
 
 
 @compiled
 def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
     """Fills in the bundles in the order of their cells (m, d) of attribute j, equal ones as they come."""
     m = out.shape[0]
-    if m <= FEW:
+    if m <= INSERTED_MAX:
         for i in range(m):
             to = i
             while to > 0 and cells[out[to - 1], j] > cells[i, j]:
@@ -288,7 +289,7 @@ def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
     lo, hi = cells[0, j], cells[0, j]
     for i in range(m):
         lo, hi = min(lo, cells[i, j]), max(hi, cells[i, j])
-    if hi - lo >= SPARSE * m:
+    if hi - lo >= CELLS_PER_BUNDLE * m:
         out[:] = np.argsort(cells[:, j], kind="mergesort")
         return
     counts[: hi - lo + 2] = 0

@@ -146,7 +146,7 @@ def _representatives(pair_ncp: Floats, rare: Bools) -> Ints:
     return stands_for
 
 
-class _Line(NamedTuple):
+class _Blocks(NamedTuple):
     """The b blocks of an order, and what is known of the segments that end before each; the last two are scratch."""
 
     begin: Ints  # (b + 1,) positions
@@ -160,15 +160,15 @@ class _Line(NamedTuple):
 
 
 @compiled
-def _line_for(b: int, d: int) -> _Line:
+def _blocks_for(b: int, d: int) -> _Blocks:
     """Memory for up to b blocks."""
-    return _Line(np.empty(b + 1, np.int64), np.empty(b, np.int64), np.empty((b, d), np.int64),
+    return _Blocks(np.empty(b + 1, np.int64), np.empty(b, np.int64), np.empty((b, d), np.int64),
         np.empty((b, d), np.int64), np.empty(b + 1), np.empty(b + 1, np.int64), np.empty((2, d), np.int64),
         np.empty(d))  # fmt: skip
 
 
 @compiled
-def _lay(task: Task, order: Order, line: _Line) -> None:
+def _lay(task: Task, order: Order, line: _Blocks) -> None:
     """Fills in the blocks of an order."""
     cells, b, m = task.bundles.cells, order.blocks.shape[0], order.bundles.shape[0]
     for i in range(b):
@@ -186,7 +186,7 @@ def _lay(task: Task, order: Order, line: _Line) -> None:
 
 
 @compiled
-def _reach(task: Task, order: Order, line: _Line, start: int, limit: float) -> None:
+def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) -> None:
     """Improves best and origin at the ends of all segments that begin with block `start`.
 
     limit: a loss from which on nothing is of use.
@@ -230,7 +230,7 @@ def _reach(task: Task, order: Order, line: _Line, start: int, limit: float) -> N
 
 
 @compiled
-def _least_along(task: Task, order: Order, line: _Line, limit: float) -> float:
+def _least_along(task: Task, order: Order, line: _Blocks, limit: float) -> float:
     """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
     _lay(task, order, line)
     b = order.blocks.shape[0]
@@ -247,7 +247,7 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     If nothing loses less than `limit`, the loss is infinite and the rest no answer.
     """
     b = order.blocks.shape[0]
-    line = _line_for(b, task.bundles.cells.shape[1])
+    line = _blocks_for(b, task.bundles.cells.shape[1])
     least = _least_along(task, order, line, limit)
     begins, end = np.zeros(order.bundles.shape[0], np.int64), b
     while end > 0 and least < np.inf:
@@ -280,7 +280,7 @@ class _Desk(NamedTuple):
     members: Ints  # (m,)
     bundles: Bundles
     growth: Growth
-    line: _Line
+    line: _Blocks
     grown: Order  # of up to GROWN_MAX bundles
 
 
@@ -292,7 +292,7 @@ def _desk_for(task: Task) -> _Desk:
     bundles = Bundles(np.empty((m, d), np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
     few = min(m, GROWN_MAX)
     grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
-    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _line_for(m, d), grown)
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown)
 
 
 @compiled
