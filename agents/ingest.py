@@ -34,10 +34,12 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from mode import Service
 
 from agents.anonymizer import Anonymizer
+from agents.arrivals import Arrivals, Batch
 from agents.log import log_start
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
+from agents.worker_store import Trims, WorkerStore
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.redis import RedisStore
@@ -56,7 +58,6 @@ from streamer.worker.settings import WorkerSettings
 log = logging.getLogger(__name__)
 
 POLL_MS = 200
-BATCH_BYTES_MAX = 4_000_000
 LEAVE_SECONDS_MAX = 2.0
 """How long leaving the consumer group may take; without an answer, the session ends by itself."""
 
@@ -85,14 +86,15 @@ def reader_access() -> dict[str, Any]:
 class InputReader:
     """The consumer of the input topic, for all shards of this worker.
 
-    An assigned partition is paused until its shard is taken over, and read from where the take-over says. A batch is
-    what comes within the table's limits of time and size after its first message.
+    An assigned partition is paused until its shard is taken over, and read from where the take-over says. What comes
+    while the shard is busy is its next batch (`agents.arrivals`).
     """
 
     def __init__(self, settings: WorkerSettings, leave_seconds_max: float = LEAVE_SECONDS_MAX) -> None:
         self._settings, self._leave_seconds_max = settings, leave_seconds_max
         self._limits = settings.table.limits
         self._topic = topic_name(settings.table.name, CHANGES)
+        self._arrivals: dict[TopicPartition, Arrivals] = {}
         self.consumer: Any = None
         """The AIOKafkaConsumer; None before `start`."""
 
@@ -128,13 +130,23 @@ class InputReader:
 
     def hold(self, topic_partition: TopicPartition) -> None:
         """Pauses a partition that was just assigned, at a position of our own: else the client would look for one."""
+        self.leave(topic_partition)
         self.consumer.seek(topic_partition, 0)
         self.consumer.pause(topic_partition)
 
     def read_from(self, topic_partition: TopicPartition, offset: int) -> None:
         """Has the next batch begin at an offset."""
+        self.leave(topic_partition)
         self.consumer.seek(topic_partition, offset)
         self.consumer.resume(topic_partition)
+        arrivals = self._arrivals[topic_partition] = Arrivals(self._limits)
+        arrivals.reading = asyncio.ensure_future(self._read(topic_partition, arrivals))
+
+    def leave(self, topic_partition: TopicPartition) -> None:
+        """Reads a partition no further, and drops what was not taken of it."""
+        left = self._arrivals.pop(topic_partition, None)
+        if left is not None and left.reading is not None:
+            left.reading.cancel()
 
     def is_assigned(self, topic_partition: TopicPartition) -> bool:
         """Whether Kafka assigns a partition to this worker."""
@@ -144,37 +156,31 @@ class InputReader:
         """The end of the input, as far as the client knows it."""
         return self.consumer.highwater(topic_partition) or 0
 
-    async def position(self, topic_partition: TopicPartition) -> int:
-        """The offset that is read next. Raises ServerUnreachable, ShardRefused."""
-        try:
-            return int(await self.consumer.position(topic_partition))
-        except KafkaError as error:
-            raise failure_of(f"reading {self._topic}", error, self._topic) from None
-
-    async def read_batch(self, topic_partition: TopicPartition) -> list[Message]:
-        """What comes within `batch_ms_max` after the first message, up to `batch_events_max`.
+    async def next_batch(self, topic_partition: TopicPartition) -> Batch:
+        """What has come and was not taken yet; nothing if nothing comes for a moment.
 
         Raises ServerUnreachable, ShardRefused.
         """
-        events_max = self._limits.batch_events_max
-        messages = await self._read(topic_partition, POLL_MS, events_max)
-        n_bytes, deadline = _size(messages), monotonic() + self._limits.batch_ms_max / 1000
-        while messages and len(messages) < events_max and n_bytes < BATCH_BYTES_MAX:
-            ms_left = int(1000 * (deadline - monotonic()))
-            if ms_left <= 0:
-                break
-            more = await self._read(topic_partition, ms_left, events_max - len(messages))
-            messages += more
-            n_bytes += _size(more)
-        return messages
-
-    async def _read(self, topic_partition: TopicPartition, timeout_ms: int, messages_max: int) -> list[Message]:
         try:
-            found = await self.consumer.getmany(topic_partition, timeout_ms=timeout_ms, max_records=messages_max)
+            return await self._arrivals[topic_partition].take(POLL_MS / 1000)
         except KafkaError as error:
             raise failure_of(f"reading {self._topic}", error, self._topic) from None
-        records = found.get(topic_partition, ())
-        return [Message(one.offset, one.key, one.value, max(0, one.timestamp or 0)) for one in records]
+
+    async def _read(self, topic_partition: TopicPartition, arrivals: Arrivals) -> None:
+        """Reads a partition for as long as it is not left."""
+        messages_max = self._limits.batch_events_max
+        try:
+            while True:
+                found = await self.consumer.getmany(topic_partition, timeout_ms=POLL_MS, max_records=messages_max)
+                records = found.get(topic_partition, ())
+                came = [Message(one.offset, one.key, one.value, max(0, one.timestamp or 0)) for one in records]
+                arrivals.add(came, await self.consumer.position(topic_partition))
+                if arrivals.is_full:
+                    self.consumer.pause(topic_partition)
+                    await arrivals.until_room()
+                    self.consumer.resume(topic_partition)
+        except Exception as error:
+            arrivals.fail(error)
 
     async def commit_group_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits offsets of the consumer group, from which tools compute the lag; they are never read back."""
@@ -192,10 +198,6 @@ def failure_of(doing: str, error: KafkaError, topic: str) -> StreamerError:
         name, table_name = getattr(error, "message", ""), topic.removesuffix(f".{CHANGES}")
         refused = refused_to_shard(doing, name, Right([READ_RIGHT], [topic]), table_name)
     return refused or ServerUnreachable(f"{doing}: Kafka answers {type(error).__name__}")
-
-
-def _size(messages: Iterable[Message]) -> int:
-    return sum(len(message.value or b"") for message in messages)
 
 
 BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
@@ -238,6 +240,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._app = app
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
+        self._trims = Trims()
         self.reader = reader or InputReader(settings)
         news = ControlReader(settings.kafka, self._table.name)
         self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), news, settings.schemas)
@@ -282,6 +285,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         await self.reader.stop()
         self._shared.anonymizer.close()
         self._shared.news.close()
+        self._trims.close()
 
     @property
     def held(self) -> list[HeldShard]:
@@ -291,7 +295,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     @property
     def busy(self) -> bool:
         """Whether a thread is still running, which would keep the process from ending."""
-        others = (self._topics, self._shared.news, self._shared.anonymizer)
+        others = (self._topics, self._shared.news, self._shared.anonymizer, self._trims)
         threads = (shard.thread for shard in (*self._revoked, *self._held.values()))
         return self._checking or any(one.busy for one in others) or any(one.busy for one in threads)
 
@@ -312,7 +316,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
     def _new_shard(self, number: int) -> HeldShard:
-        store = RedisStore(self._redis, self._table.name, number)
+        store = WorkerStore(self._redis, self._table.name, number, self._trims)
         outputs = outputs_of(self._table.form)
         outlet = KafkaOutlet(self._settings.kafka, self._table.name, number, outputs, self._format)
         return HeldShard(self._table, number, store, self._input_of(number), outlet, self._shared, self.metrics[number])
@@ -323,8 +327,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     async def _drop(self, revoked: Iterable[TopicPartition]) -> None:
         """Drops shards. A step that runs gets a moment to end, so that the next owner has nothing to resolve."""
-        shards = [self._held.pop(topic_partition) for topic_partition in revoked if topic_partition in self._held]
-        for shard in shards:
+        given_back = [topic_partition for topic_partition in revoked if topic_partition in self._held]
+        shards = [self._held.pop(topic_partition) for topic_partition in given_back]
+        for topic_partition, shard in zip(given_back, shards, strict=True):
+            self.reader.leave(topic_partition)
             shard.lose("given back")
             shard.close()
         self._revoked = [shard for shard in self._revoked if shard.thread.busy] + shards
@@ -461,13 +467,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if shard.reads_nothing:
             await asyncio.sleep(PAUSE_SECONDS)
             return False
-        messages = await self.reader.read_batch(topic_partition)
+        batch = await self.reader.next_batch(topic_partition)
         if shard.loss:
             return False
-        through = await self.reader.position(topic_partition)
-        if messages or through > shard.meta.next:
-            await shard.step(messages, through)
-        return not messages
+        if batch.messages or batch.through > shard.meta.next:
+            await shard.step(batch.messages, batch.through)
+        return not batch.messages
 
     # -- timers ---------------------------------------------------------------------------------------------------
 
