@@ -94,7 +94,7 @@ Result = TypeVar("Result")
 class Options:
     """rows_max: what would be larger is made as large as this. skipped: what that changed, as sentences.
 
-    repair: the price of local repair in the part `engine`. events: how many are timed; half as many come before them.
+    repair: the price of local repair in `engine` and `threads`. events: how many are timed; half as many come before them.
     """
 
     rows_max: int
@@ -118,7 +118,7 @@ def main() -> None:
     options = ready.options(__doc__, f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     options.add_argument("--rows-max", type=int, default=1_000_000)
-    options.add_argument("--repair", type=float, default=0.0, help="price of local repair, for the part `engine`")
+    options.add_argument("--repair", type=float, default=0.0, help="price of local repair, for `engine` and `threads`")
     options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     ready.compiled()
@@ -289,7 +289,7 @@ class Committed:
 def threads_part(options: Options) -> Figures:
     those = people(options.bounded(100_000, "threads"))
     groups = quick_groups(those)
-    shards = [shard_of(those, groups) for _ in range(3)]
+    shards = [shard_of(those, groups, options.repair) for _ in range(3)]
     changes = shards[0].changes(2 * options.events)
 
     def run(shard: Shard) -> None:

@@ -487,8 +487,6 @@ class Machine:
         """Checks what was applied, and has it stored and published; a replay only stores it. Raises Unforeseen."""
         engine, replay, report = self.engine, self._taken.replay, self._work.report
         with unforeseen():
-            engine.run()
-        with unforeseen():
             engine.compute()
             with self._turn:
                 drained = engine.drain()
