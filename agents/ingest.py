@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -34,17 +35,15 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from mode import Service
 
 from agents.anonymizer import Anonymizer
-from agents.arrivals import Arrivals, Batch
 from agents.log import log_start
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
-from agents.worker_store import Trims, WorkerStore
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import address_of, connect, connect_now, require_durable
+from streamer.incremental.store.redis_server import RedisClient, address_of, connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
 from streamer.kafka.clients import require_answer
@@ -53,6 +52,7 @@ from streamer.kafka.errors import READ_RIGHT, Right, refused_to_shard
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import TokenEndpoint
 from streamer.kafka.shard_input import KafkaInput, kafka_topics
+from streamer.table.schema import Limits
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -83,11 +83,99 @@ def reader_access() -> dict[str, Any]:
     return for_python_clients(kafka_settings(), _LoopTokens)
 
 
+# What has come of a partition and is not taken yet: the next batch, which gathers while the last one is committed.
+#
+# * The client fetches nothing for the other partitions of a broker as long as messages of one wait inside it. So they
+#   are taken out at once, and wait here.
+# * A batch begins when its shard is free and a message is there: how large it is follows from what came meanwhile. A
+#   table may have a message wait for others (`limits.batch_ms_max`).
+# * Two full batches wait at most: then the partition is paused until one of them is taken.
+
+BATCH_BYTES_MAX = 4_000_000
+BATCHES_WAITING = 2
+
+
+class Batch(NamedTuple):
+    """Messages in offset order. through: below this offset the input holds no others than those read."""
+
+    messages: list[Message]
+    through: int
+
+
+class Arrivals:
+    """Messages of one partition, in order, from one place that reads to one that takes; both in one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._events_max, self._wait_seconds = limits.batch_events_max, limits.batch_ms_max / 1000
+        self._messages: deque[Message] = deque()
+        self._n_bytes = 0
+        self._through = 0
+        self._first_at = 0.0
+        """When the first of these messages came, or was left behind, by the monotonic clock."""
+        self._failure: Exception | None = None
+        self._came, self._room = asyncio.Event(), asyncio.Event()
+        self.reading: asyncio.Future[None] | None = None
+        """The task that adds what comes."""
+
+    def add(self, messages: Iterable[Message], through: int) -> None:
+        """Adds what was read. through: as in `Batch`, and so far as it is known."""
+        before = len(self._messages)
+        self._messages.extend(messages)
+        self._n_bytes += sum(len(self._messages[i].value or b"") for i in range(before, len(self._messages)))
+        self._through = through
+        if len(self._messages) > before:
+            self._first_at = monotonic() if before == 0 else self._first_at
+            self._came.set()
+
+    def fail(self, error: Exception) -> None:
+        """Has the next `take` raise the error: nothing more comes."""
+        self._failure = error
+        self._came.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much waits as may."""
+        return self._has(BATCHES_WAITING)
+
+    def _has(self, batches: int) -> bool:
+        return len(self._messages) >= batches * self._events_max or self._n_bytes >= batches * BATCH_BYTES_MAX
+
+    async def until_room(self) -> None:
+        """Waits until less waits than may."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def take(self, seconds_max: float) -> Batch:
+        """The next batch; an empty one if no message comes within so many seconds. Raises what `fail` was told."""
+        await self._until(lambda: bool(self._messages), monotonic() + seconds_max)
+        if self._messages and self._wait_seconds:
+            await self._until(lambda: self._has(1), self._first_at + self._wait_seconds)
+        if self._failure is not None:
+            raise self._failure
+        taken: list[Message] = []
+        n_bytes = 0
+        while self._messages and len(taken) < self._events_max and n_bytes < BATCH_BYTES_MAX:
+            taken.append(self._messages.popleft())
+            n_bytes += len(taken[-1].value or b"")
+        self._n_bytes -= n_bytes
+        self._first_at = monotonic()
+        self._room.set()
+        return Batch(taken, taken[-1].offset + 1 if self._messages else self._through)
+
+    async def _until(self, enough: Callable[[], bool], at: float) -> None:
+        """Waits for `enough` messages, but not beyond a time of the monotonic clock."""
+        while not enough() and self._failure is None and (left := at - monotonic()) > 0:
+            self._came.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), left)
+
+
 class InputReader:
     """The consumer of the input topic, for all shards of this worker.
 
     An assigned partition is paused until its shard is taken over, and read from where the take-over says. What comes
-    while the shard is busy is its next batch (`agents.arrivals`).
+    while the shard is busy is its next batch (`Arrivals`).
     """
 
     def __init__(self, settings: WorkerSettings, leave_seconds_max: float = LEAVE_SECONDS_MAX) -> None:
@@ -198,6 +286,50 @@ def failure_of(doing: str, error: KafkaError, topic: str) -> StreamerError:
         name, table_name = getattr(error, "message", ""), topic.removesuffix(f".{CHANGES}")
         refused = refused_to_shard(doing, name, Right([READ_RIGHT], [topic]), table_name)
     return refused or ServerUnreachable(f"{doing}: Kafka answers {type(error).__name__}")
+
+
+# A trim says how far its commit is published, so it may arrive late, or never: a later commit's entries stay, and
+# whoever takes the shard over trims first. To wait for it would cost every batch one more wait for Redis' disk.
+
+
+class Trims:
+    """The thread that trims, for all shards of a worker; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "trims")
+        self._last: Future[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an outbox is being trimmed, or waits for it."""
+        return self._last is not None and not self._last.done()
+
+    def submit(self, trim: Callable[[], None]) -> None:
+        """Has an outbox trimmed; if that fails, the next commit of the shard shows why."""
+        with suppress(RuntimeError):  # the worker ends
+            self._last = self._thread.submit(_tried, trim)
+
+    def close(self) -> None:
+        """Takes no more."""
+        self._thread.shutdown(wait=False)
+
+
+def _tried(trim: Callable[[], None]) -> None:
+    with suppress(StreamerError):
+        trim()
+
+
+class WorkerStore(RedisStore):
+    """One shard's store in Redis, trimmed by another thread."""
+
+    def __init__(self, client: RedisClient, table_name: str, shard: int, trims: Trims) -> None:
+        super().__init__(client, table_name, shard)
+        self._trims = trims
+
+    def trim(self, fence: str, commit: int) -> None:
+        """As in `Store`, but not at once, and no error is raised."""
+        trim = super().trim
+        self._trims.submit(lambda: trim(fence, commit))
 
 
 BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0

@@ -94,7 +94,7 @@ Result = TypeVar("Result")
 class Options:
     """rows_max: what would be larger is made as large as this. skipped: what that changed, as sentences.
 
-    repair: the price of local repair in `engine` and `threads`. events: how many are timed; half as many come before them.
+    repair: the price of local repair in `engine` and `threads`. events: how many are timed; half as many come before.
     """
 
     rows_max: int

@@ -17,8 +17,7 @@ from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from agents.app import App
-from agents.arrivals import Batch
-from agents.ingest import Ingest, InputReader, failure_of, reader_access
+from agents.ingest import Batch, Ingest, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis_lookups import Ownership

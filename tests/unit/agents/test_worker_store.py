@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from agents.worker_store import Trims
+from agents.ingest import Trims
 from streamer.errors import Fenced
 from worlds.workers import wait_until
 
