@@ -260,9 +260,9 @@ def test_without_a_price_nothing_is_repaired() -> None:
 # -- beside a richer model --------------------------------------------------------------------------------------------
 
 
-def of_values(small: Table, *groups: tuple[tuple[int, str], ...], price: float = 0.01) -> CoreTable:
-    """The same of years and values, by default at a low price."""
-    world = CoreTable(replace(small, repair=Repair(price)))
+def of_values(small: Table, *groups: tuple[tuple[int, str], ...]) -> CoreTable:
+    """The same of years and values, at a low price."""
+    world = CoreTable(replace(small, repair=Repair(0.01)))
     for group in groups:
         world.form(*(year for year, _ in group), values=tuple(value for _, value in group))
     world.drain()
@@ -298,10 +298,9 @@ def test_it_merges_where_all_others_are_needed() -> None:
 
 
 def test_a_group_whose_share_an_insertion_broke_takes_a_row_of_another_value() -> None:
-    near = ((4, "ulcer"), (5, "flu"), (6, "itch"))
-    world = of_values(HALF_AT_MOST, ((0, "flu"), (1, "cough")), near, price=1)
+    world = of_values(HALF_AT_MOST, ((0, "flu"), (1, "cough")), ((4, "ulcer"), (5, "flu"), (6, "itch")))
     world.insert(1, "flu")
-    assert world.cells_by_number() == {1: [0, 1, 1, 4], 2: [5, 6]}
+    assert world.cells_by_number() == {1: [5, 6], 2: [0, 1], 3: [1, 4]}, "and then all six are cut in three"
     assert world.core.field("merges") == 0
 
 
