@@ -20,12 +20,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic, time
-from typing import Any
+from typing import Any, NamedTuple
 
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -42,7 +43,7 @@ from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreach
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
-from streamer.incremental.store.redis_server import address_of, connect, connect_now, require_durable
+from streamer.incremental.store.redis_server import RedisClient, address_of, connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
 from streamer.kafka.clients import require_answer
@@ -51,12 +52,12 @@ from streamer.kafka.errors import READ_RIGHT, Right, refused_to_shard
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.settings import TokenEndpoint
 from streamer.kafka.shard_input import KafkaInput, kafka_topics
+from streamer.table.schema import Limits
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
 POLL_MS = 200
-BATCH_BYTES_MAX = 4_000_000
 LEAVE_SECONDS_MAX = 2.0
 """How long leaving the consumer group may take; without an answer, the session ends by itself."""
 
@@ -82,17 +83,106 @@ def reader_access() -> dict[str, Any]:
     return for_python_clients(kafka_settings(), _LoopTokens)
 
 
+# What has come of a partition and is not taken yet: the next batch, which gathers while the last one is committed.
+#
+# * The client fetches nothing for the other partitions of a broker as long as messages of one wait inside it. So they
+#   are taken out at once, and wait here.
+# * A batch begins when its shard is free and a message is there: how large it is follows from what came meanwhile. A
+#   table may have a message wait for others (`limits.batch_ms_max`).
+# * Two full batches wait at most: then the partition is paused until one of them is taken.
+
+BATCH_BYTES_MAX = 4_000_000
+BATCHES_WAITING = 2
+
+
+class Batch(NamedTuple):
+    """Messages in offset order. through: below this offset the input holds no others than those read."""
+
+    messages: list[Message]
+    through: int
+
+
+class Arrivals:
+    """Messages of one partition, in order, from one place that reads to one that takes; both in one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._events_max, self._wait_seconds = limits.batch_events_max, limits.batch_ms_max / 1000
+        self._messages: deque[Message] = deque()
+        self._n_bytes = 0
+        self._through = 0
+        self._first_at = 0.0
+        """When the first of these messages came, or was left behind, by the monotonic clock."""
+        self._failure: Exception | None = None
+        self._came, self._room = asyncio.Event(), asyncio.Event()
+        self.reading: asyncio.Future[None] | None = None
+        """The task that adds what comes."""
+
+    def add(self, messages: Iterable[Message], through: int) -> None:
+        """Adds what was read. through: as in `Batch`, and so far as it is known."""
+        before = len(self._messages)
+        self._messages.extend(messages)
+        self._n_bytes += sum(len(self._messages[i].value or b"") for i in range(before, len(self._messages)))
+        self._through = through
+        if len(self._messages) > before:
+            self._first_at = monotonic() if before == 0 else self._first_at
+            self._came.set()
+
+    def fail(self, error: Exception) -> None:
+        """Has the next `take` raise the error: nothing more comes."""
+        self._failure = error
+        self._came.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much waits as may."""
+        return self._has(BATCHES_WAITING)
+
+    def _has(self, batches: int) -> bool:
+        return len(self._messages) >= batches * self._events_max or self._n_bytes >= batches * BATCH_BYTES_MAX
+
+    async def until_room(self) -> None:
+        """Waits until less waits than may."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def take(self, seconds_max: float) -> Batch:
+        """The next batch; an empty one if no message comes within so many seconds. Raises what `fail` was told."""
+        await self._until(lambda: bool(self._messages), monotonic() + seconds_max)
+        if self._messages and self._wait_seconds:
+            await self._until(lambda: self._has(1), self._first_at + self._wait_seconds)
+        if self._failure is not None:
+            raise self._failure
+        taken: list[Message] = []
+        n_bytes = 0
+        while self._messages and len(taken) < self._events_max and n_bytes < BATCH_BYTES_MAX:
+            taken.append(self._messages.popleft())
+            n_bytes += len(taken[-1].value or b"")
+        self._n_bytes -= n_bytes
+        self._first_at = monotonic()
+        self._room.set()
+        return Batch(taken, taken[-1].offset + 1 if self._messages else self._through)
+
+    async def _until(self, enough: Callable[[], bool], at: float) -> None:
+        """Waits for `enough` messages, but not beyond a time of the monotonic clock."""
+        while not enough() and self._failure is None and (left := at - monotonic()) > 0:
+            self._came.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), left)
+
+
 class InputReader:
     """The consumer of the input topic, for all shards of this worker.
 
-    An assigned partition is paused until its shard is taken over, and read from where the take-over says. A batch is
-    what comes within the table's limits of time and size after its first message.
+    An assigned partition is paused until its shard is taken over, and read from where the take-over says. What comes
+    while the shard is busy is its next batch (`Arrivals`).
     """
 
     def __init__(self, settings: WorkerSettings, leave_seconds_max: float = LEAVE_SECONDS_MAX) -> None:
         self._settings, self._leave_seconds_max = settings, leave_seconds_max
         self._limits = settings.table.limits
         self._topic = topic_name(settings.table.name, CHANGES)
+        self._arrivals: dict[TopicPartition, Arrivals] = {}
         self.consumer: Any = None
         """The AIOKafkaConsumer; None before `start`."""
 
@@ -128,13 +218,23 @@ class InputReader:
 
     def hold(self, topic_partition: TopicPartition) -> None:
         """Pauses a partition that was just assigned, at a position of our own: else the client would look for one."""
+        self.leave(topic_partition)
         self.consumer.seek(topic_partition, 0)
         self.consumer.pause(topic_partition)
 
     def read_from(self, topic_partition: TopicPartition, offset: int) -> None:
         """Has the next batch begin at an offset."""
+        self.leave(topic_partition)
         self.consumer.seek(topic_partition, offset)
         self.consumer.resume(topic_partition)
+        arrivals = self._arrivals[topic_partition] = Arrivals(self._limits)
+        arrivals.reading = asyncio.ensure_future(self._read(topic_partition, arrivals))
+
+    def leave(self, topic_partition: TopicPartition) -> None:
+        """Reads a partition no further, and drops what was not taken of it."""
+        left = self._arrivals.pop(topic_partition, None)
+        if left is not None and left.reading is not None:
+            left.reading.cancel()
 
     def is_assigned(self, topic_partition: TopicPartition) -> bool:
         """Whether Kafka assigns a partition to this worker."""
@@ -144,37 +244,31 @@ class InputReader:
         """The end of the input, as far as the client knows it."""
         return self.consumer.highwater(topic_partition) or 0
 
-    async def position(self, topic_partition: TopicPartition) -> int:
-        """The offset that is read next. Raises ServerUnreachable, ShardRefused."""
-        try:
-            return int(await self.consumer.position(topic_partition))
-        except KafkaError as error:
-            raise failure_of(f"reading {self._topic}", error, self._topic) from None
-
-    async def read_batch(self, topic_partition: TopicPartition) -> list[Message]:
-        """What comes within `batch_ms_max` after the first message, up to `batch_events_max`.
+    async def next_batch(self, topic_partition: TopicPartition) -> Batch:
+        """What has come and was not taken yet; nothing if nothing comes for a moment.
 
         Raises ServerUnreachable, ShardRefused.
         """
-        events_max = self._limits.batch_events_max
-        messages = await self._read(topic_partition, POLL_MS, events_max)
-        n_bytes, deadline = _size(messages), monotonic() + self._limits.batch_ms_max / 1000
-        while messages and len(messages) < events_max and n_bytes < BATCH_BYTES_MAX:
-            ms_left = int(1000 * (deadline - monotonic()))
-            if ms_left <= 0:
-                break
-            more = await self._read(topic_partition, ms_left, events_max - len(messages))
-            messages += more
-            n_bytes += _size(more)
-        return messages
-
-    async def _read(self, topic_partition: TopicPartition, timeout_ms: int, messages_max: int) -> list[Message]:
         try:
-            found = await self.consumer.getmany(topic_partition, timeout_ms=timeout_ms, max_records=messages_max)
+            return await self._arrivals[topic_partition].take(POLL_MS / 1000)
         except KafkaError as error:
             raise failure_of(f"reading {self._topic}", error, self._topic) from None
-        records = found.get(topic_partition, ())
-        return [Message(one.offset, one.key, one.value, max(0, one.timestamp or 0)) for one in records]
+
+    async def _read(self, topic_partition: TopicPartition, arrivals: Arrivals) -> None:
+        """Reads a partition for as long as it is not left."""
+        messages_max = self._limits.batch_events_max
+        try:
+            while True:
+                found = await self.consumer.getmany(topic_partition, timeout_ms=POLL_MS, max_records=messages_max)
+                records = found.get(topic_partition, ())
+                came = [Message(one.offset, one.key, one.value, max(0, one.timestamp or 0)) for one in records]
+                arrivals.add(came, await self.consumer.position(topic_partition))
+                if arrivals.is_full:
+                    self.consumer.pause(topic_partition)
+                    await arrivals.until_room()
+                    self.consumer.resume(topic_partition)
+        except Exception as error:
+            arrivals.fail(error)
 
     async def commit_group_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commits offsets of the consumer group, from which tools compute the lag; they are never read back."""
@@ -194,8 +288,48 @@ def failure_of(doing: str, error: KafkaError, topic: str) -> StreamerError:
     return refused or ServerUnreachable(f"{doing}: Kafka answers {type(error).__name__}")
 
 
-def _size(messages: Iterable[Message]) -> int:
-    return sum(len(message.value or b"") for message in messages)
+# A trim says how far its commit is published, so it may arrive late, or never: a later commit's entries stay, and
+# whoever takes the shard over trims first. To wait for it would cost every batch one more wait for Redis' disk.
+
+
+class Trims:
+    """The thread that trims, for all shards of a worker; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "trims")
+        self._last: Future[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether an outbox is being trimmed, or waits for it."""
+        return self._last is not None and not self._last.done()
+
+    def submit(self, trim: Callable[[], None]) -> None:
+        """Has an outbox trimmed; if that fails, the next commit of the shard shows why."""
+        with suppress(RuntimeError):  # the worker ends
+            self._last = self._thread.submit(_tried, trim)
+
+    def close(self) -> None:
+        """Takes no more."""
+        self._thread.shutdown(wait=False)
+
+
+def _tried(trim: Callable[[], None]) -> None:
+    with suppress(StreamerError):
+        trim()
+
+
+class WorkerStore(RedisStore):
+    """One shard's store in Redis, trimmed by another thread."""
+
+    def __init__(self, client: RedisClient, table_name: str, shard: int, trims: Trims) -> None:
+        super().__init__(client, table_name, shard)
+        self._trims = trims
+
+    def trim(self, fence: str, commit: int) -> None:
+        """As in `Store`, but not at once, and no error is raised."""
+        trim = super().trim
+        self._trims.submit(lambda: trim(fence, commit))
 
 
 BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
@@ -238,6 +372,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._app = app
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._table.name)
+        self._trims = Trims()
         self.reader = reader or InputReader(settings)
         news = ControlReader(settings.kafka, self._table.name)
         self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), news, settings.schemas)
@@ -282,6 +417,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         await self.reader.stop()
         self._shared.anonymizer.close()
         self._shared.news.close()
+        self._trims.close()
 
     @property
     def held(self) -> list[HeldShard]:
@@ -291,7 +427,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     @property
     def busy(self) -> bool:
         """Whether a thread is still running, which would keep the process from ending."""
-        others = (self._topics, self._shared.news, self._shared.anonymizer)
+        others = (self._topics, self._shared.news, self._shared.anonymizer, self._trims)
         threads = (shard.thread for shard in (*self._revoked, *self._held.values()))
         return self._checking or any(one.busy for one in others) or any(one.busy for one in threads)
 
@@ -312,7 +448,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             shard.task = self.add_future(self._serve(topic_partition, shard))
 
     def _new_shard(self, number: int) -> HeldShard:
-        store = RedisStore(self._redis, self._table.name, number)
+        store = WorkerStore(self._redis, self._table.name, number, self._trims)
         outputs = outputs_of(self._table.form)
         outlet = KafkaOutlet(self._settings.kafka, self._table.name, number, outputs, self._format)
         return HeldShard(self._table, number, store, self._input_of(number), outlet, self._shared, self.metrics[number])
@@ -323,8 +459,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     async def _drop(self, revoked: Iterable[TopicPartition]) -> None:
         """Drops shards. A step that runs gets a moment to end, so that the next owner has nothing to resolve."""
-        shards = [self._held.pop(topic_partition) for topic_partition in revoked if topic_partition in self._held]
-        for shard in shards:
+        given_back = [topic_partition for topic_partition in revoked if topic_partition in self._held]
+        shards = [self._held.pop(topic_partition) for topic_partition in given_back]
+        for topic_partition, shard in zip(given_back, shards, strict=True):
+            self.reader.leave(topic_partition)
             shard.lose("given back")
             shard.close()
         self._revoked = [shard for shard in self._revoked if shard.thread.busy] + shards
@@ -461,13 +599,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if shard.reads_nothing:
             await asyncio.sleep(PAUSE_SECONDS)
             return False
-        messages = await self.reader.read_batch(topic_partition)
+        batch = await self.reader.next_batch(topic_partition)
         if shard.loss:
             return False
-        through = await self.reader.position(topic_partition)
-        if messages or through > shard.meta.next:
-            await shard.step(messages, through)
-        return not messages
+        if batch.messages or batch.through > shard.meta.next:
+            await shard.step(batch.messages, batch.through)
+        return not batch.messages
 
     # -- timers ---------------------------------------------------------------------------------------------------
 

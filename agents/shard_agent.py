@@ -66,6 +66,9 @@ LOAD_SECONDS_MAX = 900.0
 INPUT_LOOK_SECONDS = 3.0
 """How often topics and the fence are compared while no messages come."""
 
+TICK_SECONDS = 0.05
+"""How often the machine is told the time while batch follows batch, and nothing hurries."""
+
 HEAR_SECONDS = 2.0
 """How often the control topic is read."""
 
@@ -146,6 +149,8 @@ class HeldShard:
         self._job: Job | None = None
         self._posting: asyncio.Future[None] | None = None
         self._listening = _Listening()
+        self._hurries, self._ticked_at = True, 0.0
+        """Whether the machine wants a tick at once, and when it got the last one, by the monotonic clock."""
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
 
     @property
@@ -229,6 +234,7 @@ class HeldShard:
         if isinstance(event, events.JobDone | events.JobFailed):
             self._shared.anonymizer.throttle.ends(self)
         self.facts = ready.facts or self.facts._replace(state=self._machine.phase.value, meta=self._machine.meta)
+        self._hurries = ready.wake == 0.0
         if ready.report is not None:
             self._count(ready.report, before, monotonic() - began)
         if ready.job is not None:
@@ -387,11 +393,10 @@ class HeldShard:
     async def between(self, idle: bool) -> None:
         """Does what is due between two batches. idle: the input had no message just now."""
         await self._read_requests()
-        wake: float | None = 0.0
-        while wake == 0.0:
-            wake = (
-                await self.handle(events.Tick(time(), monotonic(), idle, self.held_since, secrets.randbits(64)))
-            ).wake
+        due = idle or monotonic() - self._ticked_at > TICK_SECONDS
+        while due or self._hurries:
+            due, self._ticked_at = False, monotonic()
+            await self.handle(events.Tick(time(), self._ticked_at, idle, self.held_since, secrets.randbits(64)))
         why = self._machine.wants_region if self._job is None else ""
         if not why or (why == SAMPLE and not self.is_compiled):
             return

@@ -6,7 +6,8 @@ plain JSON messages. Three figures:
 throughput  A worker finds a backlog of changes; events per second between the first and the last committed transaction.
             The same for `passthrough.py`, a Faust worker that decodes the same messages and writes one record for each,
             in transactions of the same size. The two take turns.
-latency     Milliseconds from producing a change to reading, as committed, the transaction that holds what it changed.
+latency     Milliseconds from producing a change to reading, as committed, the transaction that holds what it changed,
+            at a few events per second and at many; transactions per second, and records per event in them.
 phases      Microseconds per event of the loop of one shard that holds the whole table, by what they are spent on:
             `handle` decodes, applies and drains; then the commit to Redis and the transaction to Kafka.
 
@@ -45,10 +46,11 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.table.files import read_rows
 from streamer.table.yaml.loading import load_table
-from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, World
+from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, Worker, World
 from worlds import adult_people
 from worlds.shards import Driven
 
+PACES = (1, 10, EVENTS_PER_SECOND)
 WARM_UP_SECONDS = 2
 """So many seconds' worth of events go first where latency is measured, and are not counted."""
 
@@ -140,21 +142,34 @@ def rate(seen: Sequence[Committed], began_at: Sequence[int], events: int) -> flo
     return (events - (first.next - began_at[first.shard])) / (seen[-1].at - first.at)
 
 
-def latency(world: World, seconds: float) -> dict[str, float]:
-    """Quantiles in milliseconds at a steady EVENTS_PER_SECOND, after the worker has warmed up."""
+def latency(world: World, seconds: float) -> dict[str, dict[str, float]]:
+    """Quantiles in milliseconds by events per second at a steady pace, after the worker has warmed up."""
     name, table = world.new_table(SHARDS)
     changes, positions = loaded(world, name, table)
-    warm_up, count = WARM_UP_SECONDS * EVENTS_PER_SECOND, seconds * EVENTS_PER_SECOND
-    messages = iter(placed(adult_people.Changes(world.people, seed=2).more(warm_up + int(count))))
-    with world.running(name, streamer_worker(table)) as worker, ThreadPoolExecutor(1) as thread:
+    warm_up, counts = WARM_UP_SECONDS * EVENTS_PER_SECOND, {pace: round(pace * seconds) for pace in PACES}
+    messages = iter(placed(adult_people.Changes(world.people, seed=2).more(warm_up + sum(counts.values()))))
+    figures = {}
+    with world.running(name, streamer_worker(table)) as worker:
         changes.write(list(islice(messages, warm_up)))
         positions.until(changes.ends, worker)
-        base, paced = list(changes.ends), list(messages)
-        ends = [end + sum(shard == s for s, _, _ in paced) for shard, end in enumerate(base)]
-        sending = thread.submit(changes.write_paced, paced)
+        for pace, count in counts.items():
+            figures[f"{pace}/s"] = at_pace(pace, list(islice(messages, count)), changes, positions, worker)
+    return figures
+
+
+def at_pace(
+    pace: int, messages: Sequence[Placed], changes: Input, positions: Positions, worker: Worker
+) -> dict[str, float]:
+    """Quantiles in milliseconds, transactions per second and records per event, of messages at a steady pace."""
+    base, ends, published = list(changes.ends), changes.ends_after(messages), sum(positions.records)
+    with ThreadPoolExecutor(1) as thread:
+        sending = thread.submit(changes.write_paced, messages, pace)
         seen = positions.until(ends, worker)
         waited = sorted(waits(sending.result(), base, seen))
-    return {f"p{n}": round(1000 * waited[len(waited) * n // 100], 1) for n in (50, 99)}
+    figures = {f"p{n}": round(1000 * waited[len(waited) * n // 100], 1) for n in (50, 99)}
+    records = sum(positions.records) - published
+    per_second = len(seen) * pace / len(messages)
+    return {**figures, "transactions/s": round(per_second, 1), "records/event": round(records / len(messages), 2)}
 
 
 def waits(sent_at: Sequence[Sequence[float]], base: Sequence[int], seen: Sequence[Committed]) -> Iterator[float]:
@@ -200,7 +215,8 @@ def show(figures: dict[str, Any]) -> None:
         rates.add_row(str(number), *(f"{rate:,}" for rate in pair))
     rates.add_row("ratio", f"{figures['ratio']:.2f}", "1")
     Console().print(rates)
-    print_row(f"Milliseconds to the changelog, at {EVENTS_PER_SECOND} events/s", figures["latency_ms"])
+    for pace, row in figures["latency_ms"].items():
+        print_row(f"Milliseconds to the changelog, at {pace}", row)
     print_row("Microseconds per event in the loop of one shard, and records published", figures["us_per_event"])
 
 

@@ -21,7 +21,7 @@ from faust.types import EventT, StreamT
 from streamer.table.schema import Limits
 
 NAME, BOOTSTRAP = os.environ["PASSTHROUGH_NAME"], os.environ["KAFKA_BOOTSTRAP"]
-BATCH_EVENTS, BATCH_SECONDS = Limits().batch_events_max, Limits().batch_ms_max / 1000
+BATCH_EVENTS, BATCH_SECONDS = Limits().batch_events_max, 0.05
 SECONDS_MAX = 20.0
 
 app = faust.App(

@@ -95,7 +95,7 @@ Result = TypeVar("Result")
 class Options:
     """rows_max: what would be larger is made as large as this. skipped: what that changed, as sentences.
 
-    repair: local repair in the part `engine`. events: how many are timed; half as many come before them.
+    repair: local repair in `engine` and `threads`. events: how many are timed; half as many come before.
     """
 
     rows_max: int
@@ -119,7 +119,7 @@ def main() -> None:
     options = ready.options(__doc__, f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     options.add_argument("--rows-max", type=int, default=1_000_000)
-    options.add_argument("--repair", type=read_repair, default=NO_REPAIR, help="7%%, 0.05, off; for the part `engine`")
+    options.add_argument("--repair", type=read_repair, default=NO_REPAIR, help="7%%, .05, off; of `engine`, `threads`")
     options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     ready.compiled()
@@ -290,7 +290,7 @@ class Committed:
 def threads_part(options: Options) -> Figures:
     those = people(options.bounded(100_000, "threads"))
     groups = quick_groups(those)
-    shards = [shard_of(those, groups) for _ in range(3)]
+    shards = [shard_of(those, groups, options.repair) for _ in range(3)]
     changes = shards[0].changes(2 * options.events)
 
     def run(shard: Shard) -> None:

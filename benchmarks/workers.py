@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import adult
-from streamer.incremental.topics import CHANGES, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, LIVE, POSITIONS, topic_name
 from worlds import adult_people
 from worlds.kafka_and_redis import fresh_name, make_topics, write
 
@@ -88,7 +88,8 @@ class Positions:
     """A reader of a table's positions, from the first one on."""
 
     def __init__(self, world: World, name: str) -> None:
-        self.reached = [0] * SHARDS
+        self.reached, self.records = [0] * SHARDS, [0] * SHARDS
+        """By shard: the first offset not done, and how many records were published."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": world.bootstrap,
@@ -107,9 +108,11 @@ class Positions:
         while any(one < other for one, other in zip(self.reached, wanted, strict=True)):
             message = self._consumer.poll(1.0)
             if message is not None and message.error() is None:
-                shard, offset = message.partition(), json.loads(message.value())["next"]
-                seen.append(Committed(monotonic(), shard, offset))
-                self.reached[shard] = offset
+                shard, said = message.partition(), json.loads(message.value())
+                seen.append(Committed(monotonic(), shard, said["next"]))
+                self.reached[shard] = said["next"]
+                ends, releases = said.get("ends", {}).get(LIVE, 0), said.get("release", 0)
+                self.records[shard] = ends - releases  # each ends with a marker
             else:
                 worker.must_go_on(deadline)
         return seen
@@ -128,13 +131,18 @@ class Input:
         for shard, _, _ in messages:
             self.ends[shard] += 1
 
-    def write_paced(self, messages: Sequence[Placed]) -> list[list[float]]:
-        """One message after the other at EVENTS_PER_SECOND; returns when each was produced, by shard."""
+    def ends_after(self, messages: Sequence[Placed]) -> list[int]:
+        """Where the shards end once these messages are written, too."""
+        return [end + sum(shard == one for one, _, _ in messages) for shard, end in enumerate(self.ends)]
+
+    def write_paced(self, messages: Sequence[Placed], per_second: float = EVENTS_PER_SECOND) -> list[list[float]]:
+        """One message after the other at an even pace; returns when each was produced, by shard."""
+        self.ends = self.ends_after(messages)
         producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0})
         sent_at: list[list[float]] = [[] for _ in range(SHARDS)]
         began = monotonic()
         for i, (shard, message_key, value) in enumerate(messages):
-            sleep(max(0.0, began + i / EVENTS_PER_SECOND - monotonic()))
+            sleep(max(0.0, began + i / per_second - monotonic()))
             sent_at[shard].append(monotonic())
             producer.produce(self._topic, value, message_key, partition=shard)
             producer.poll(0)

@@ -324,6 +324,19 @@ def _states_in_words(shards: Sequence[Mapping[str, Any]]) -> str:
     return f"Of {len(shards):,}: {', '.join(f'{counted[one]:,} {STATES[one][2]}' for one in STATES if counted[one])}."
 
 
+def _per_message(shards: Sequence[Mapping[str, Any]]) -> str:
+    """
+    >>> _per_message([{"records_per_s": 30.0, "messages_per_s": 10.0}])
+    'records a second, 3.0 a message'
+    """
+    messages = _total(shards, "messages_per_s")
+    return (
+        f"records a second, {_total(shards, 'records_per_s') / messages:.1f} a message"
+        if messages
+        else "records a second"
+    )
+
+
 def _figures(facts: Mapping[str, Any], now: datetime) -> list[tuple[str, str, str, str]]:
     """The figures at the top: name, value, a note, and the line of its history."""
     shards, history = facts["shards"], facts["history"]
@@ -336,7 +349,7 @@ def _figures(facts: Mapping[str, Any], now: datetime) -> list[tuple[str, str, st
     figures = [
         ("lag", "lag", _count(_total(shards, "lag")), "messages wait"),
         ("read", "messages_per_s", _rate(_total(shards, "messages_per_s")), "messages a second"),
-        ("published", "records_per_s", _rate(_total(shards, "records_per_s")), "records a second"),
+        ("published", "records_per_s", _rate(_total(shards, "records_per_s")), _per_message(shards)),
         ("rows", "rows", _count(_total(shards, "rows")), f"in {_count(_total(shards, 'qi_groups'))} QI groups"),
         ("pending", "pending", _count(_total(shards, "pending")), pending),
         ("loss", "ncp", _loss(last["ncp"]), fresh),

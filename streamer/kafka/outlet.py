@@ -16,7 +16,8 @@ The rules of this file
 * A lossy join publishes into two topics; what is said here of `live` holds for both.
 * The offset of the last record shows, before the transaction ends, whether `live` was recreated (`shard.outlet`).
   Answers about the records before it are not needed: if Kafka refuses one, the transaction cannot be committed.
-* The position follows when the rows are taken, because it says where they end.
+* The position says where the rows end. It goes out with them and says what is foreseen, as nobody else writes there. If
+  Kafka has taken them elsewhere, another position follows in the same transaction, and the last one counts.
 * After any error the producer is dropped: `fence` makes another, and `position` says what became of the transaction.
 * What Kafka has given up because it took too long would take as long the next time: it is refused, with the remedy.
 """
@@ -24,7 +25,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
@@ -122,16 +123,21 @@ class KafkaOutlet:
             flush(producer, CALL_SECONDS_MAX)
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        shard = self._kafka.shard
         kinds = *self._ends, POSITIONS, DEAD_LETTERS, CONTROL
+        counts = Counter(record.topic for record in records)
+        foreseen = {kind: end.after(counts[kind]) for kind, end in self._ends.items()}
         with self._transaction("publishing", *kinds) as (producer, taken):
-            self._produce_all(producer, records, taken)
-            if records:
-                flush(producer, CALL_SECONDS_MAX)
+            self._produce_all(producer, records, counts, taken)
+            self._produce_position(producer, replace(position, ends=foreseen), taken)
             self._check_same_live()  # before the transaction ends: no reader may see records in a recreated topic
-            value = replace(position, ends=self.ends).to_json()
-            produce(producer, self._kafka.topic(POSITIONS), shard, value, b"%d" % shard, [], taken)
-            flush(producer, CALL_SECONDS_MAX)
+            if self.ends != foreseen:
+                self._produce_position(producer, replace(position, ends=self.ends), taken)
+
+    def _produce_position(self, producer: Producer, position: Position, taken: Confirmations) -> None:
+        """Queues the position, and waits until Kafka has taken it and all records before it."""
+        shard = self._kafka.shard
+        produce(producer, self._kafka.topic(POSITIONS), shard, position.to_json(), b"%d" % shard, [], taken)
+        flush(producer, CALL_SECONDS_MAX)
 
     @contextmanager
     def _transaction(self, doing: str, *kinds: str) -> Iterator[tuple[Producer, _RowConfirmations]]:
@@ -177,9 +183,13 @@ class KafkaOutlet:
         if fell := [self._kafka.topic(kind) for kind, end in self._ends.items() if end.fell]:
             raise Conflict(f"{self._kafka.name}: recreated since the shard was taken over: {', '.join(fell)}")
 
-    def _produce_all(self, producer: Producer, records: Sequence[Outgoing], taken: _RowConfirmations) -> None:
-        """Queues the records of a commit. Of rows, it asks for the answer about each topic's last one only."""
-        counts = Counter(record.topic for record in records)
+    def _produce_all(
+        self, producer: Producer, records: Sequence[Outgoing], counts: Mapping[str, int], taken: _RowConfirmations
+    ) -> None:
+        """Queues the records of a commit. Of rows, it asks for the answer about each topic's last one only.
+
+        counts: how many records each kind of topic gets.
+        """
         last = {record.topic: i for i, record in enumerate(records)}
         topics = {kind: self._kafka.topic(kind) for kind in counts}
         queue, shard = producer.produce, self._kafka.shard

@@ -57,26 +57,42 @@ def described(admin: Admin, table_name: str, ids: bool = True) -> Topics:
 
 def reach_of(admin: Admin, places: Sequence[Place]) -> dict[Place, Reach]:
     """Beginnings and ends of those partitions that have a leader now. Raises KafkaException."""
-    first, last = (
-        admin.list_offsets(dict.fromkeys(places, spec), request_timeout=CALL_SECONDS_MAX) if places else {}
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-    )
+    return _reach(places, _ask_reach(admin, places))
+
+
+def _ask_reach(admin: Admin, places: Sequence[Place]) -> list[Any]:
+    """The answers to come about beginnings and about ends."""
+    specs = (OffsetSpec.earliest(), OffsetSpec.latest()) if places else ()
+    return [admin.list_offsets(dict.fromkeys(places, spec), request_timeout=CALL_SECONDS_MAX) for spec in specs]
+
+
+def _reach(places: Sequence[Place], asked: Sequence[Any]) -> dict[Place, Reach]:
     found = {}
     for place in places:
-        begin, end = (_unless(TOO_EARLY, answers[place], [place.topic]) for answers in (first, last))
+        begin, end = (_unless(TOO_EARLY, answers[place], [place.topic]) for answers in asked)
         if begin is not None and end is not None:
             found[place] = Reach(begin.offset, end.offset, end.leader_epoch)
     return found
 
 
-def with_reach(admin: Admin, table_name: str, topics: Topics) -> Topics:
-    """The same topics; those of the input and of published rows with their reach. Raises KafkaException."""
-    kinds = {topic_name(table_name, kind): kind for kind in (CHANGES, *OUTPUTS) if kind in topics}
-    places = [Place(name, n) for name, kind in kinds.items() for n in range(topics[kind].partitions)]
+def with_reach(admin: Admin, table_name: str, expected: Topics) -> Topics:
+    """The topics of a table now; those of the input and of published rows with their reach. Raises KafkaException.
+
+    expected: what they were before. Both questions are sent at once, and the second one again if that has changed.
+    """
+    foreseen = _places_with_reach(table_name, expected)
+    asked = _ask_reach(admin, foreseen)
+    topics = described(admin, table_name)
+    places = _places_with_reach(table_name, topics)
     found: dict[str, dict[int, Reach]] = {}
-    for place, reach in reach_of(admin, places).items():
-        found.setdefault(kinds[place.topic], {})[place.partition] = reach
-    return {kind: one._replace(reach=found.get(kind, {})) for kind, one in topics.items()}
+    for place, reach in (_reach(places, asked) if places == foreseen else reach_of(admin, places)).items():
+        found.setdefault(place.topic, {})[place.partition] = reach
+    return {kind: one._replace(reach=found.get(topic_name(table_name, kind), {})) for kind, one in topics.items()}
+
+
+def _places_with_reach(table_name: str, topics: Topics) -> list[Place]:
+    kinds = (kind for kind in (CHANGES, *OUTPUTS) if kind in topics)
+    return [Place(topic_name(table_name, kind), n) for kind in kinds for n in range(topics[kind].partitions)]
 
 
 def of_shard(topics: Topics, shard: int) -> Topics:

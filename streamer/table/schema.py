@@ -170,7 +170,7 @@ class Limits:
     """Limits of one step, one statement, one message and one published row (key and value)."""
 
     batch_events_max: int = 2_000
-    batch_ms_max: int = 50
+    batch_ms_max: int = 0
     transaction_rows_max: int = 20_000
     statement_rows_max: int = 100_000
     event_bytes_max: int = 900_000

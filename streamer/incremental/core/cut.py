@@ -121,7 +121,7 @@ def _begin(counts: Any, n: int) -> None:
         begin += size
 
 
-BEST, BASE, ALONG, SPARE_ROWS, COUNTS, PARTS = 0, 1, 2, 3, 4, 5
+BEST, BASE, ALONG, SPARE_ROWS, COUNTS, HALVES = 0, 1, 2, 3, 4, 5
 """Rows of `work.ints`: the halves of the best cut; the rows in the order along the first attribute; along another;
 scratch memory for sorting; halves that may be cut again.
 """
@@ -170,25 +170,25 @@ def loss_of_parts(s: Shard, position: int, n: int, lower_number: int, upper_numb
     Overwrites BEST.
     """
     for at in range(n):
-        s.work.ints[PARTS, at] = s.work.ints[BEST, at]
+        s.work.ints[HALVES, at] = s.work.ints[BEST, at]
     return _loss_of_part(s, 0, position, lower_number) + _loss_of_part(s, position, n - position, upper_number)
 
 
 @part
 def _loss_of_part(s: Shard, first: int, n: int, number: int) -> float:
-    """The loss of n rows of PARTS from `first` on: of the best two halves, if they can be cut, else as one group."""
+    """The loss of n rows of HALVES from `first` on: of the best two halves, if they can be cut, else as one group."""
     work, hull = s.work, s.work.hull[WHOLE]
     if n >= 2 * s.state[0].k:
         for at in range(n):
-            index = work.ints[PARTS, first + at]
+            index = work.ints[HALVES, first + at]
             work.ints[BASE, at] = index
             work.tie_hashes[0, at] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
         position, _, loss = _cut_taken(s, n, inf, 1, 1)
         if position > 0:
             return loss
-    _start(hull, s.rows.cells[work.ints[PARTS, first]])
+    _start(hull, s.rows.cells[work.ints[HALVES, first]])
     for at in range(1, n):
-        _widen(hull, s.rows.cells[work.ints[PARTS, first + at]])
+        _widen(hull, s.rows.cells[work.ints[HALVES, first + at]])
     return n * hull_ncp(s.space, hull)
 
 

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.table.arrays import Floats, Ints
-from streamer.table.schema import NO_REPAIR, Repair
 from streamer.table.space import Axis, Space
 
 NONE = -1
@@ -445,16 +444,17 @@ def empty_shard(
     shrink: bool,
     individuals: bool,
     demand: Records | None = None,
-    repair: Repair = NO_REPAIR,
+    price: float = 0.0,
+    share: float = 0.0,
 ) -> Shard:
-    """A shard without rows; demand (c,) DEMAND: what is asked beyond k."""
+    """A shard without rows; demand (c,) DEMAND: what is asked beyond k; price, share: as of `Repair`."""
     figures, d, n = float_type(space), space.d, FIRST_CAPACITY
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
     state.k, state.recut, state.shrink, state.individuals, state.exact = k, recut, shrink, individuals, is_exact(space)
     state.tallied = individuals + int((1 - demand.of_individuals + (demand.numerator < demand.denominator)).sum())
     state.qi_group_next = state.event = 1
-    state.repairs, state.share, state.price = bool(repair), repair.share, repair.price
+    state.repairs, state.price, state.share = price > 0 or share > 0, price, share
     for first_of in ("group_free", "node_free", "list_free", "root"):
         state[first_of] = NONE
     return Shard(

@@ -18,9 +18,11 @@ The rules of this file
 Local repair (`engine: {repair: ...}`)
 --------------------------------------
 * Rows change QI groups if the loss that this saves is worth the rows published again for it. One price decides: the NCP
-  that each row published again must save. Without a price, nothing of this is done. Losses are NCP, of a group times
-  its rows. If a group's box has already changed in this event (`group.box_event`), its rows are published again anyway,
-  and cost nothing more.
+  that each row published again must save. Losses are NCP, of a group times its rows. If a group's box has already
+  changed in this event (`group.box_event`), its rows are published again anyway, and cost nothing more.
+* The price is stated, or a share of what a row in a group loses, in the mean, after the event before (`set_price`). So
+  it follows from the table: the more columns, the dearer; the more rows, the cheaper. It is a quotient of sums of whole
+  numbers, which depend on boxes and counts alone: no batch, no restart and no order of sums changes it.
 * A row that joins a group costs (n + 1) NCP(with it) - n NCP, and the price of the rows published for it: one inside
   the box, all of them if the box grows. `cheapest_group` finds the true minimum among the groups that hold the model
   with the row, in the tree: a node's bound is never above the cost of a group below it. Ties by `precedes`.
@@ -39,11 +41,14 @@ Local repair (`engine: {repair: ...}`)
   where it costs least of those that can take it, by the boxes before the first one leaves. Their total cost is exact.
   The attempt ends if a row costs more than is left to gain, if a share is too large in the end, or if the group has
   more than ROWS_AT_MOST rows.
-* If neither gains, the group is *cut afresh* with a neighbour: the rows of both are cut in two as those of one group
-  (`core.cut`), with tie hashes shuffled for the first. This finds exchanges of rows, and groups that lie across each
-  other. Of the NEIGHBOURS groups of highest QGSSD (equal: the lower number), with at most ROWS_TOGETHER rows in both,
-  the one with which most is saved is taken; equal: the first. The larger half takes the number of the group with more
-  rows (equal: the lower number); of equal halves, the one with the smallest shuffled tie hash.
+* If neither gains, the group is *cut afresh* with one neighbour, or with two: their rows are cut in two as those of one
+  group (`core.cut`), with tie hashes shuffled for the first. This finds exchanges of rows, and groups that lie across
+  each other. A fresh table has more groups than one in which groups only split at 2k. So two groups with 3k rows are
+  also cut such that one half has 2k and is cut again, and three groups with 4k rows such that both are. The
+  neighbours are among the NEIGHBOURS groups of highest QGSSD (equal: the lower number), with at most ROWS_TOGETHER rows
+  together. The cut that saves most is made; equal: the first tried (`recut_with_neighbours`). The larger half takes the
+  number of the group with most rows (equal: the lower number), the other half the next one's; of equal halves, the one
+  with the smallest shuffled tie hash comes first. A third group's number is given again, as after a merge.
 * Groups that have received rows are touched, too, and cut if they have 2k.
 * Every move lowers the loss. Once the moves of one event have published SPENT_PER_K times k rows again, the groups that
   still wait stay as they are.

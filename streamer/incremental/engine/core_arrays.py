@@ -40,7 +40,8 @@ class CoreArrays:
             table.shrink,
             table.individual is not None,
             demands_of(table),
-            table.repair,
+            table.repair.price,
+            table.repair.share,
         )
         self._state: Ints = self.arrays.state.view(np.ndarray).view(np.int64)
 

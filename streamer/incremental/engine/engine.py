@@ -48,7 +48,7 @@ import numpy as np
 
 from streamer.errors import ConfigError, Conflict, EventRefused
 from streamer.incremental.core import capacity, layout
-from streamer.incremental.core.layout import HI, LO, LOSS_UNITS, NO_GROUP_YET, NONE, Records, Shard, records
+from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, Records, Shard, records
 from streamer.incremental.core.model import tally_of
 from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine import replacing, stored_state
@@ -490,9 +490,9 @@ class Engine:
 
     @property
     def loss(self) -> float:
-        """NCP times rows, summed over the QI groups; pending rows have none."""
+        """NCP times rows, summed over the QI groups; looks at each once."""
         self.run()
-        return self._core.field("loss") / LOSS_UNITS
+        return replacing.loss_of(self._core)
 
     @property
     def rows_published_max(self) -> int:

@@ -266,6 +266,12 @@ def boxes_of(core: CoreArrays) -> tuple[Ints, Ints, Ints, Ints]:
     return group["number"][indexes], lo, hi, group["members"][indexes].astype(np.int64)
 
 
+def loss_of(core: CoreArrays) -> float:
+    """NCP times rows, summed over all QI groups; pending rows have no loss yet."""
+    group = core.arrays.groups.group.view(np.ndarray)[: core.field("groups_used")]
+    return float((group["ncp"] * (group["members"] * group["alive"])).sum())
+
+
 def region_of(table: Table, rows: Rows, core: CoreArrays, numbers: Sequence[int]) -> Region:
     """The QI groups of these numbers, without those that are gone."""
     return _region(table, rows, _Now(rows, core, numbers))

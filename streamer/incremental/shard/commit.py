@@ -12,12 +12,14 @@ the shard write.
 2. **Store** the commit in one atomic call. The call compares the fence and the last commit's number, then writes rows,
    QI groups, outbox and `meta`.
 3. **Publish** the records of the outbox and the position in one transaction.
-4. **Trim** the outbox by the commit's number, so that a call that arrives late removes nothing of a later commit.
+4. **Trim** the outbox by the commit's number, so that a call that arrives late removes nothing of a later commit. A
+   worker does not wait for its answer.
 
 Before a shard's first commit its **secret** goes into the control topic, alone (`Ready.keep`). A take-over that does
 not find it there writes it again.
 
-The caller reads the next messages only after step 4. So the store is never more than one commit ahead of the output.
+The caller has the next messages applied only after step 3. So the store is never more than one commit ahead of the
+output.
 
 Suppose commit n is stored and published, and commit n + 1 is under way. If the worker dies, or an answer is lost, the
 next owner first shuts out the old one, in the store and in the output, and then finds:

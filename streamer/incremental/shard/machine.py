@@ -353,25 +353,40 @@ class Machine:
         return self._load(self._fence)
 
     def _apply_some(self, tally: StepTally) -> int:
-        """Applies messages up to where a commit is due; returns the first one not applied."""
-        batch, engine, replay, skipped = self._work.batch, self.engine, self._taken.replay, self._taken.skipped
+        """Applies messages up to where a commit is due; returns the first one not applied.
+
+        The core runs what was queued outside the turn: while it does, other shards compute in Python.
+        """
+        batch, replay = self._work.batch, self._taken.replay
         stop = None if replay is None else replay.stops_at(self.meta)
-        with self._turn:
-            for i, message in enumerate(batch.messages):
-                if message.offset < tally.next:
-                    continue
-                if stop is not None and message.offset >= stop:  # the offsets in between hold no messages
-                    tally.next = stop
-                    return i
-                mark = self._mark(message)
-                if self._turned(mark, message.offset) is not None:
-                    return i
-                self._apply(engine, message, tally)
-                tally.marks[mark] += 1
-                if tally.next == stop or skipped.commit_is_due(message.offset) or self._is_full(engine):
-                    return i + 1
+        reached, is_due = 0, False
+        while reached < len(batch.messages):
+            with self._turn:
+                reached, is_due = self._apply_queued(tally, reached, stop)
+            if is_due or self._is_full(self.engine):
+                return reached
         tally.next = max(tally.next, batch.through if stop is None else min(batch.through, stop))
-        return len(batch.messages)
+        return reached
+
+    def _apply_queued(self, tally: StepTally, first: int, stop: int | None) -> tuple[int, bool]:
+        """Applies messages from number `first` on until much is queued; also says whether a commit is due by then."""
+        messages, engine, skipped = self._work.batch.messages, self.engine, self._taken.skipped
+        for i in range(first, len(messages)):
+            message = messages[i]
+            if message.offset < tally.next:
+                continue
+            if stop is not None and message.offset >= stop:  # the offsets in between hold no messages
+                tally.next = stop
+                return i, True
+            mark = self._mark(message)
+            if self._turned(mark, message.offset) is not None:
+                return i, True
+            self._apply(engine, message, tally)
+            tally.marks[mark] += 1
+            is_due = tally.next == stop or skipped.commit_is_due(message.offset)
+            if is_due or engine.is_nearly_full:
+                return i + 1, is_due
+        return len(messages), False
 
     def _is_full(self, engine: Engine) -> bool:
         if not engine.is_nearly_full:
@@ -471,8 +486,6 @@ class Machine:
     ) -> Ready:
         """Checks what was applied, and has it stored and published; a replay only stores it. Raises Unforeseen."""
         engine, replay, report = self.engine, self._taken.replay, self._work.report
-        with unforeseen():
-            engine.run()
         with unforeseen():
             engine.compute()
             with self._turn:

@@ -189,6 +189,16 @@ class LiveEnd:
         self.fell = False
         """Whether a record was taken at an offset that had been passed: `live` is another topic."""
 
+    def after(self, count: int) -> int:
+        """What `end` will be after one more transaction with so many records here, if nobody else writes meanwhile.
+
+        >>> end = LiveEnd(7)
+        >>> foreseen = end.after(3)
+        >>> end.took(9, count=3), end.end == foreseen, end.after(0) == foreseen
+        (None, True, True)
+        """
+        return self.end + count + 1 if count else self.end
+
     def took(self, offset: int, count: int = 1) -> None:
         """Notes the offset of the last of `count` records; one below 0 if Kafka has not said it."""
         self.fell = self.fell or offset - (count - 1) < self.offset

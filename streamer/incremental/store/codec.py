@@ -15,8 +15,9 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import MISSING, astuple, fields
+from dataclasses import MISSING, fields
 from math import isnan
+from operator import attrgetter
 from typing import Literal, NoReturn
 
 import msgspec
@@ -145,6 +146,9 @@ _LATER = {
 }
 """Fields added since the format began, with their defaults; the last ones are not written if they have them."""
 
+_fields_of = attrgetter(*(field.name for field in fields(Meta)))
+_counts_of = attrgetter(*(field.name for field in fields(Counts)))  # the encoder would name them
+
 COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
 FINGERPRINT_AT = _StoredMeta.__struct_fields__.index("fingerprint")
 
@@ -216,9 +220,9 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
 
 def encode_meta(meta: Meta) -> bytes:
     """Where a shard stands: the fields of `Meta` in the order of their declaration."""
-    said = list(astuple(meta))
-    if not meta.counts.unlisted:  # it came after the format
-        said[COUNTS_AT] = said[COUNTS_AT][:-1]
+    said = list(_fields_of(meta))
+    counts = _counts_of(meta.counts)
+    said[COUNTS_AT] = counts if meta.counts.unlisted else counts[:-1]  # it came after the format
     for default in reversed(_LATER.values()):
         if said[-1] != default:
             break

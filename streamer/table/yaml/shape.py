@@ -286,16 +286,16 @@ class InputSettings(_Settings):
 class LimitsSettings(_Settings):
     """Limits of one step, one statement and one message; Kafka's own default for a message is 1 MB.
 
-    batch_events_max: messages of one commit. batch_ms_max: how long a message waits for others, in milliseconds.
-    transaction_rows_max: published rows of one transaction, which ends between messages; also the size of a region of a
-    rebuild. statement_rows_max: rows of a shard that one statement may touch; one that touches more is a dead letter.
-    event_bytes_max: bytes of a message; a longer one is a dead letter. row_bytes_max: bytes of a published record; a
-    row that needs more is a dead letter. dead_letters_share_max: the share of a shard's latest messages that may be
-    dead letters before `status` is red.
+    batch_events_max: messages of one commit. batch_ms_max: how long a message waits for others although its shard is
+    free, in milliseconds: fewer and larger releases. transaction_rows_max: published rows of one transaction, which
+    ends between messages; also the size of a region of a rebuild. statement_rows_max: rows of a shard that one
+    statement may touch; one that touches more is a dead letter. event_bytes_max: bytes of a message; a longer one is a
+    dead letter. row_bytes_max: bytes of a published record; a row that needs more is a dead letter.
+    dead_letters_share_max: the share of a shard's latest messages that may be dead letters before `status` is red.
     """
 
     batch_events_max: int = Field(default=Limits.batch_events_max, ge=1, le=100_000)
-    batch_ms_max: int = Field(default=Limits.batch_ms_max, ge=1, le=60_000)
+    batch_ms_max: int = Field(default=Limits.batch_ms_max, ge=0, le=60_000)
     transaction_rows_max: int = Field(default=Limits.transaction_rows_max, ge=100, le=1_000_000)
     statement_rows_max: int = Field(default=Limits.statement_rows_max, ge=1, le=100_000_000)
     event_bytes_max: int = Field(default=Limits.event_bytes_max, ge=1_000, le=100_000_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,11 +17,12 @@ from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from agents.app import App
-from agents.ingest import BATCH_BYTES_MAX, Ingest, InputReader, failure_of, reader_access
+from agents.ingest import Batch, Ingest, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis_lookups import Ownership
 from streamer.kafka.control import News
+from streamer.table.schema import Limits
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS
@@ -40,7 +42,6 @@ class Client:
     def __init__(self, *answers: Sequence[bytes | None]) -> None:
         self.answers = [list(answer) for answer in answers]
         self.at = 0
-        self.asked_for: list[int] = []
         self.error: Exception | None = None
         self.committed: list[dict[TopicPartition, int]] = []
         self.calls: list[tuple[str, TopicPartition]] = []
@@ -50,10 +51,10 @@ class Client:
     ) -> dict[TopicPartition, list[Any]]:
         if self.error is not None:
             raise self.error
-        self.asked_for.append(max_records)
         if not self.answers:
             await asyncio.sleep(timeout_ms / 1000)
             return {}
+        await asyncio.sleep(0.02)
         values, rest = self.answers[0][:max_records], self.answers[0][max_records:]
         self.answers[:1] = [rest] if rest else []
         records = [
@@ -90,35 +91,70 @@ class Client:
         return 12 if place == PLACE else None
 
 
-def reader(client: Client) -> InputReader:
-    one = InputReader(SETTINGS)
+def reader(client: Client, limits: Limits = SETTINGS.table.limits) -> InputReader:
+    one = InputReader(replace(SETTINGS, table=replace(SETTINGS.table, limits=limits)))
     one.consumer = client
     return one
 
 
-def batch(client: Client) -> list[int]:
-    return [message.offset for message in asyncio.run(reader(client).read_batch(PLACE))]
+def batches(client: Client, n: int, limits: Limits = SETTINGS.table.limits) -> list[Batch]:
+    """So many batches, from offset 0 on; between two of them the shard is busy until no more comes."""
+
+    async def taken() -> list[Batch]:
+        one = reader(client, limits)
+        one.read_from(PLACE, 0)
+        found = []
+        for _ in range(n):
+            found.append(await one.next_batch(PLACE))
+            await asyncio.sleep(0.001)
+            while client.answers and client.calls[-1][0] != "pause":
+                await asyncio.sleep(0.001)
+        one.leave(PLACE)
+        return found
+
+    return asyncio.run(taken())
 
 
-def test_what_comes_shortly_after_the_first_message_is_of_its_batch() -> None:
-    assert batch(Client([b"a", b"b"], [b"c"], [None])) == [0, 1, 2, 3]
+def offsets(batch: Batch) -> list[int]:
+    return [message.offset for message in batch.messages]
 
 
-def test_nothing_at_first_is_a_batch_of_nothing() -> None:
+def test_a_batch_begins_with_its_first_message_and_the_next_one_is_what_comes_meanwhile() -> None:
+    first, second = batches(Client([b"a", b"b"], [b"c"], [None]), 2)
+    assert (offsets(first), first.through) == ([0, 1], 2)
+    assert (offsets(second), second.through) == ([2, 3], 4)
+
+
+def test_nothing_is_a_batch_of_nothing_and_says_how_far_the_input_is_read() -> None:
     client = Client()
-    assert batch(client) == []
-    assert len(client.asked_for) == 1
+    client.at = 7  # behind messages that a transaction has taken back
+    assert batches(client, 1) == [Batch([], 7)]
 
 
-def test_a_batch_has_no_more_messages_than_the_table_allows() -> None:
-    events_max = load_table(PATIENTS).limits.batch_events_max
-    client = Client([b"x"] * (events_max - 1), [b"x"] * 5)
-    assert batch(client) == list(range(events_max))
-    assert client.asked_for == [events_max, 1]
+def test_a_partition_rests_while_two_full_batches_wait() -> None:
+    client = Client([b"x"] * 9)
+    found = batches(client, 5, replace(SETTINGS.table.limits, batch_events_max=2))
+    assert [offsets(one) for one in found] == [[0, 1], [2, 3], [4, 5], [6, 7], [8]]
+    assert [one.through for one in found] == [2, 4, 6, 8, 9]
+    assert [call for call, _ in client.calls] == ["seek 0", "resume", *["pause", "resume"] * 2]
 
 
-def test_a_batch_ends_where_its_bytes_are_enough() -> None:
-    assert batch(Client([b"x" * BATCH_BYTES_MAX], [b"y"])) == [0]
+def test_what_is_left_is_neither_read_on_nor_kept() -> None:
+    client = Client(*[[b"x"]] * 50)
+
+    async def leave() -> list[int]:
+        one = reader(client)
+        one.read_from(PLACE, 0)
+        await one.next_batch(PLACE)
+        one.leave(PLACE)
+        await asyncio.sleep(0)
+        at = client.at
+        await asyncio.sleep(0.01)
+        assert client.at == at
+        one.read_from(PLACE, 9)
+        return offsets(await one.next_batch(PLACE))
+
+    assert asyncio.run(leave())[0] == client.at - 1
 
 
 def test_what_was_assigned_stands_still_until_its_shard_is_taken_over() -> None:
@@ -126,7 +162,12 @@ def test_what_was_assigned_stands_still_until_its_shard_is_taken_over() -> None:
     one = reader(client)
     one.hold(PLACE)
     assert client.calls == [("seek 0", PLACE), ("pause", PLACE)]
-    one.read_from(PLACE, 40)
+
+    async def taken_over() -> None:
+        one.read_from(PLACE, 40)
+        one.leave(PLACE)
+
+    asyncio.run(taken_over())
     assert client.calls[2:] == [("seek 40", PLACE), ("resume", PLACE)]
 
 
@@ -136,19 +177,18 @@ def test_an_end_that_the_client_has_not_heard_of_is_none() -> None:
     assert (one.is_assigned(PLACE), one.is_assigned(OTHER)) == (True, False)
 
 
-@pytest.mark.parametrize("asking", ["read_batch", "position"])
-def test_an_error_while_reading_says_what_was_read_and_how_kafka_answered(asking: str) -> None:
+def test_an_error_while_reading_says_what_was_read_and_how_kafka_answered() -> None:
     client = Client()
     client.error = NodeNotReadyError("7 has asthma")
     with pytest.raises(ServerUnreachable, match=r"^reading patients\.changes: Kafka answers NodeNotReadyError$"):
-        asyncio.run(getattr(reader(client), asking)(PLACE))
+        batches(client, 1)
 
 
 def test_a_missing_right_is_named() -> None:
     client = Client()
     client.error = TopicAuthorizationFailedError("patients.changes")
     with pytest.raises(StreamerError, match=r"(?i)read"):
-        asyncio.run(reader(client).position(PLACE))
+        batches(client, 1)
 
 
 def test_a_lag_that_kafka_does_not_take_stops_nothing() -> None:
@@ -299,6 +339,7 @@ def without_servers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis], None]:
         monkeypatch.setattr(f"agents.ingest.{name}", 0.01)
     server = MemoryServer()
     monkeypatch.setattr("agents.ingest.RedisStore", lambda _client, name, number: MemoryStore(server, name, number))
+    monkeypatch.setattr("agents.ingest.WorkerStore", lambda _client, name, number, _: MemoryStore(server, name, number))
     monkeypatch.setattr("agents.ingest.KafkaInput", lambda *_: NoKafka())
     monkeypatch.setattr("agents.ingest.KafkaOutlet", lambda *_: NoKafka())
     monkeypatch.setattr("agents.ingest.ControlReader", lambda *_: NoNews())

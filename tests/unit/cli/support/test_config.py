@@ -16,6 +16,7 @@ from click.testing import Result
 from streamer.cli.main import main
 from streamer.cli.support.config import misspelt_sentences, unknown_variables
 from streamer.cli.support.options import OPTION_VARIABLES
+from streamer.table.schema import REPAIR
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT
 from worlds.patients import CANARY
@@ -64,7 +65,7 @@ def test_a_setting_of_table_yaml_is_told_from_its_default_and_from_a_variable() 
 
 
 def test_what_local_repair_costs_is_what_holds_and_not_that_nothing_was_said() -> None:
-    assert float(settings()["engine.repair"][0]) > 0
+    assert settings()["engine.repair"] == (str(REPAIR), "default")
 
 
 def test_no_secret_is_shown_wherever_it_stands(tmp_path: Path) -> None:

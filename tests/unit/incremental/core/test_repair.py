@@ -300,7 +300,7 @@ def test_it_merges_where_all_others_are_needed() -> None:
 def test_a_group_whose_share_an_insertion_broke_takes_a_row_of_another_value() -> None:
     world = of_values(HALF_AT_MOST, ((0, "flu"), (1, "cough")), ((4, "ulcer"), (5, "flu"), (6, "itch")))
     world.insert(1, "flu")
-    assert world.cells_by_number() == {1: [0, 1, 1, 4], 2: [5, 6]}
+    assert world.cells_by_number() == {1: [5, 6], 2: [0, 1], 3: [1, 4]}, "and then all six are cut in three"
     assert world.core.field("merges") == 0
 
 

@@ -6,12 +6,13 @@ import gc
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, StreamerError
+from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.shard import machine
@@ -282,6 +283,42 @@ def test_two_changes_that_together_make_too_large_a_row_do_not_stop_the_shard() 
 
 
 # -- offsets without messages -----------------------------------------------------------------------------------------
+
+
+class Turn:
+    """The turn of a worker's shards."""
+
+    def __init__(self) -> None:
+        self.is_held, self.times = False, 0
+
+    def __enter__(self) -> None:
+        self.is_held, self.times = True, self.times + 1
+
+    def __exit__(self, *_: object) -> None:
+        self.is_held = False
+
+
+def test_the_core_computes_outside_the_turn_so_that_other_shards_may_compute(
+    served: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: it ran inside where a batch had many messages, and one shard computed at a time."""
+    turn, held = Turn(), list[bool]()
+    run = CoreArrays.run
+
+    def seen(core: CoreArrays, operations: Any, cells: Any) -> None:
+        held.append(turn.is_held)
+        run(core, operations, cells)
+
+    monkeypatch.setattr(CoreArrays, "run", seen)
+    limits = replace(served.table.limits, transaction_rows_max=100)
+    shard = replace(served, table=replace(served.table, limits=limits))
+    publisher = shard.publisher()
+    publisher.machine._turn = turn
+    publisher.take_over(shard)
+    publisher.step([insert(6 + n) for n in range(60)])
+    assert held
+    assert not any(held)
+    assert turn.times > 3
 
 
 def test_offsets_that_hold_no_message_count_as_read() -> None:

@@ -341,7 +341,7 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ("key: id", "key: age", "columns.age: is the key, which is never published; remove it"),
         ("key: id", "key: id\nindividual: zip", "columns.zip: is the individual, which is never published; remove it"),
         ("privacy:", "durability: sure\nprivacy:", "durability: must be 'stated'"),
-        ("privacy:", "limits: {batch_ms_max: 0}\nprivacy:", "limits.batch_ms_max: must be at least 1"),
+        ("privacy:", "limits: {batch_ms_max: -1}\nprivacy:", "limits.batch_ms_max: must be at least 0"),
         ("privacy:", "engine: [recut]\nprivacy:", "engine: must be a mapping"),
         *(
             (
