@@ -57,7 +57,10 @@ TABLES = (*shapes.SYNTHETIC, *shapes.PUBLIC, shapes.ADULT)
 
 def main() -> None:
     options = ready.options(__doc__, "300 changes of 1,000 rows of each synthetic table, k = 5, two points")
-    options.add_argument("--table", nargs="+", default=TABLES, choices=TABLES, metavar="NAME")
+    options.add_argument(
+        "--table", nargs="+", default=[*filter(shapes.is_there, TABLES)], choices=TABLES, metavar="NAME",
+        help="by default all that are there: two need `pip install --no-deps statsmodels`",
+    )  # fmt: skip
     options.add_argument("--stream", nargs="+", default=list(shapes.STREAMS), choices=shapes.STREAMS, metavar="NAME")
     options.add_argument("--k", type=int, nargs="+", default=[5, 10])
     options.add_argument(

@@ -162,10 +162,15 @@ def pool(name: str, n: int | None, moved: Floats | None = None) -> tuple[Microda
     return source, first
 
 
+def is_there(name: str) -> bool:
+    """Whether a table can be had: a public one may not be installed."""
+    return name not in PUBLIC or find_spec("statsmodels") is not None
+
+
 def public(name: str) -> Microdata:
     """A table of statsmodels, its rows in an order by chance: every column but one is a number."""
     found = find_spec("statsmodels")
-    if found is None or (found.origin is None and not found.submodule_search_locations):
+    if found is None:
         raise SystemExit(f"{name} is a table of statsmodels: pip install --no-deps statsmodels")
     folder = Path(next(iter(found.submodule_search_locations or ())))
     with open(folder / "datasets" / name / f"{name}.csv", newline="") as file:

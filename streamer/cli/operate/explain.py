@@ -35,7 +35,7 @@ HOW_FORMED: dict[How, str] = {
     "loaded": "loaded with the shard's first table",
     "merged": "merged from two QI groups",
     "split": "split from a QI group",
-    "cut afresh": "cut again from two QI groups by local repair",
+    "cut afresh": "cut again from two or three QI groups by local repair",
     "rebuilt": "made by a rebuild of its region",
 }
 NOT_KNOWN = "not known (an older streamer, which did not store it, formed the group)"
