@@ -81,13 +81,12 @@ def ncp_term(shape: Shape, j: int, lo: int, hi: int) -> float:
 
 
 @inlined
-def widen(shape: Shape, cells: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
-    """Makes the box lo..hi contain `cells` and keeps its attributes' NCP in `term`, (d,) each; whether it grew."""
+def widen(shape: Shape, first: Ints, last: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
+    """Makes the box lo..hi contain first..last and keeps its attributes' NCP in `term`, (d,) each; whether it grew."""
     changed = False
     for j in range(lo.shape[0]):
-        cell = cells[j]
-        if cell < lo[j] or cell > hi[j]:
-            lo[j], hi[j] = min(cell, lo[j]), max(cell, hi[j])
+        if first[j] < lo[j] or last[j] > hi[j]:
+            lo[j], hi[j] = min(first[j], lo[j]), max(last[j], hi[j])
             term[j] = ncp_term(shape, j, lo[j], hi[j])
             changed = True
     return changed

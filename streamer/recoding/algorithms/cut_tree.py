@@ -16,6 +16,10 @@ every further cut. A large p cuts the widest attribute first: best for categorie
 until its last other leaf has left. In a node of fewer than SMALL times the fewest rows of a group p = 1: it becomes a
 few groups at most, so its own loss is what counts.
 
+A node is not cut further if it has at most a FINE-th of the fewest rows of a group, or lies so near an end of the order
+that no group can end inside. It is then a *block*; of bundles with the same cells, every FINE-th of a group is one. If
+groups have fewer than 2 FINE rows, blocks are bundles.
+
 *Tiles* are the nodes, from the root down, that hold the model and do not have two children that both hold it. They
 stand side by side and make up the whole order: the root holds, and a node that is no tile passes that on to its two
 children.
@@ -30,6 +34,8 @@ import numpy as np
 from streamer.numba_support.jit import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.bundles import (
+    EMPTY_HI,
+    EMPTY_LO,
     Bundles,
     Task,
     add_bundle,
@@ -41,6 +47,13 @@ from streamer.recoding.algorithms.bundles import (
 from streamer.table.arrays import Bools, Floats, Ints
 
 EVEN_FROM, EVEN_PART, SMALL = 256, 32, 4
+
+FINE = 16
+"""A block has at most this part of the fewest rows of a group, but at least one bundle."""
+
+INSERTED_MAX, CELLS_PER_BUNDLE = 32, 2
+"""Up to so many bundles are inserted one by one; more are counted by cell if there are fewer cells than so many for
+each."""
 
 
 class Scan(NamedTuple):
@@ -54,6 +67,7 @@ class Scan(NamedTuple):
     term: Floats
     wide: Ints  # (d,) the attributes in which the node has more than one cell
     n_wide: Ints  # (1,) how many these are
+    growing: Ints  # (d,) those in which a part that grows has not reached the node's box
 
 
 @compiled
@@ -61,7 +75,7 @@ def scan_for(m: int, d: int) -> Scan:
     """Memory for nodes of up to m bundles."""
     box = np.empty((2, d), np.int64)
     return Scan(np.empty((2, m)), np.empty((2, m), np.bool_), np.empty(2, np.int64), box[0], box[1], np.zeros(d),
-        np.empty(d, np.int64), np.zeros(1, np.int64))  # fmt: skip
+        np.empty(d, np.int64), np.zeros(1, np.int64), np.empty(d, np.int64))  # fmt: skip
 
 
 @inlined
@@ -78,34 +92,37 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
     """
-    cells, first, last = task.bundles.cells, task.bundles.begin, task.bundles.end
-    m, d = along.shape[0], lo.shape[0]
+    # named here: numba counts references to all fields of a tuple wherever one is used, even in an innermost loop
+    shape, (cells, first, last), term = task.shape, task.bundles, scan.term
+    growing, box_lo, box_hi = scan.growing, scan.lo, scan.hi
+    m, d, n_wide = along.shape[0], lo.shape[0], scan.n_wide[0]
     rows, per_row, out = 0, 0.0, scan.weights[backwards]
+    for at in range(n_wide):
+        j = scan.wide[at]
+        growing[at] = j
+        box_lo[j], box_hi[j] = EMPTY_LO, EMPTY_HI
     for i in range(m):
         bundle = along[m - 1 - i] if backwards else along[i]
-        changed = False
-        for at in range(scan.n_wide[0]):
-            j = scan.wide[at]
+        changed, at = False, 0
+        while at < n_wide:
+            j = growing[at]
             cell = cells[bundle, j]
-            if i == 0:
-                scan.lo[j] = scan.hi[j] = cell
-            elif cell < scan.lo[j]:
-                scan.lo[j] = cell
-            elif cell > scan.hi[j]:
-                scan.hi[j] = cell
-            else:
+            at += 1
+            if box_lo[j] <= cell <= box_hi[j]:
                 continue
+            box_lo[j], box_hi[j] = min(cell, box_lo[j]), max(cell, box_hi[j])
+            term[j] = sharpened(ncp_term(shape, j, box_lo[j], box_hi[j]), sharpness)
             changed = True
-            scan.term[j] = sharpened(ncp_term(task.shape, j, scan.lo[j], scan.hi[j]), sharpness)
+            if box_lo[j] == lo[j] and box_hi[j] == hi[j]:  # it grows no more
+                at -= 1
+                n_wide -= 1
+                growing[at] = growing[n_wide]
         if changed:
-            per_row, whole = 0.0, True
-            for j in range(d):
-                per_row += scan.term[j]
-            for at in range(scan.n_wide[0]):
-                j = scan.wide[at]
-                whole = whole and scan.lo[j] == lo[j] and scan.hi[j] == hi[j]
-            if whole:
+            if n_wide == 0:
                 return i
+            per_row = 0.0
+            for j in range(d):
+                per_row += term[j]
         rows += last[bundle] - first[bundle]
         out[i] = rows * per_row
     return int(m)
@@ -227,42 +244,87 @@ def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: In
 
 
 class Growth(NamedTuple):
-    """A tree of m bundles while it grows; the last four are scratch."""
+    """A tree of up to m bundles while it grows; the last six are scratch."""
 
     along: Ints  # (d, m) the bundles along every attribute
-    tile: Ints  # (m,) as `order_of` answers
+    tile: Ints  # (m,) as `Order` has them
+    blocks: Ints  # (m,)
     todo: Ints  # (m + 1, 3) the parts still to be cut, the next one last: begin, end, whether it holds
-    n_todo: Ints  # (1,) how many
+    n: Ints  # (2,) how many of these, and how many blocks so far
     scan: Scan
     is_lower: Bools
     aside: Ints
     box: Ints
+    counts: Ints
+
+
+class Order(NamedTuple):
+    """m bundles in order."""
+
+    bundles: Ints  # (m,)
+    tile: Ints  # (m,) where the tile that begins at each position ends, or 0
+    blocks: Ints  # (b,) where the blocks begin
 
 
 @compiled
-def _growth_of(task: Task) -> Growth:
-    """A tree that is only its root; all bundles together hold the model."""
+def growth_for(m: int, d: int) -> Growth:
+    """Memory for trees of up to m bundles with d attributes."""
+    return Growth(np.empty((d, m), np.int64), np.empty(m, np.int64), np.empty(m, np.int64),
+        np.empty((m + 1, 3), np.int64), np.empty(2, np.int64), scan_for(m, d), np.zeros(m, np.bool_),
+        np.empty(m, np.int64), np.empty((2, d), np.int64), np.empty(CELLS_PER_BUNDLE * m + 1, np.int64))  # fmt: skip
+
+
+@compiled
+def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
+    """Fills in the bundles in the order of their cells (m, d) of attribute j, equal ones as they come."""
+    m = out.shape[0]
+    if m <= INSERTED_MAX:
+        for i in range(m):
+            to = i
+            while to > 0 and cells[out[to - 1], j] > cells[i, j]:
+                out[to] = out[to - 1]
+                to -= 1
+            out[to] = i
+        return
+    lo, hi = cells[0, j], cells[0, j]
+    for i in range(m):
+        lo, hi = min(lo, cells[i, j]), max(hi, cells[i, j])
+    if hi - lo >= CELLS_PER_BUNDLE * m:
+        out[:] = np.argsort(cells[:, j], kind="mergesort")
+        return
+    counts[: hi - lo + 2] = 0
+    for i in range(m):
+        counts[cells[i, j] - lo + 1] += 1
+    for cell in range(hi - lo):
+        counts[cell + 1] += counts[cell]
+    for i in range(m):
+        cell = cells[i, j] - lo
+        out[counts[cell]] = i
+        counts[cell] += 1
+
+
+@compiled
+def _begin(task: Task, growth: Growth) -> None:
+    """Makes it a tree that is only its root; all bundles together hold the model."""
     m, d = task.bundles.cells.shape
-    along = np.empty((d, m), np.int64)
     for j in range(d):
-        along[j] = np.argsort(task.bundles.cells[:, j], kind="mergesort")
-    todo = np.empty((m + 1, 3), np.int64)
-    todo[0] = np.array([0, m, 1])
-    return Growth(along, np.zeros(m, np.int64), todo, np.ones(1, np.int64), scan_for(m, d), np.zeros(m, np.bool_),
-        np.empty(m, np.int64), np.empty((2, d), np.int64))  # fmt: skip
+        _put_along(task.bundles.cells, j, growth.along[j, :m], growth.counts)
+    growth.tile[:m] = 0
+    growth.n[0], growth.n[1] = 0, 0
+    _cut_next(growth, 0, m, 1)
 
 
-@compiled
-def _cut_next(growth: Growth, begin: int, end: int, holding: bool) -> None:
+@inlined
+def _cut_next(growth: Growth, begin: int, end: int, holding: int) -> None:
     """Puts a part before all others that are still to be cut."""
-    at = growth.n_todo[0]
+    at = growth.n[0]
     growth.todo[at, 0], growth.todo[at, 1], growth.todo[at, 2] = begin, end, holding
-    growth.n_todo[0] = at + 1
+    growth.n[0] = at + 1
 
 
 @inlined
 def _split(
-    task: Task, growth: Growth, begin: int, end: int, holding: bool, sharpness: int | np.int64
+    task: Task, growth: Growth, begin: int, end: int, rows: int, holding: bool, sharpness: int | np.int64
 ) -> tuple[int, bool]:
     """Cuts the part begin..end, of two bundles or more, in two: where, and whether both parts are known to hold.
 
@@ -270,12 +332,13 @@ def _split(
     """
     bundles, along = task.bundles, growth.along
     lo, hi = growth.box
+    alike = True
     for j in range(lo.shape[0]):
         lo[j], hi[j] = bundles.cells[along[j, begin], j], bundles.cells[along[j, end - 1], j]
-    if (lo == hi).all():
+        alike = alike and lo[j] == hi[j]
+    if alike:
         return begin, False
     part = along[:, begin:end]
-    rows = rows_in(bundles, part[0])
     cuttable = holding and rows >= 2 * task.rows_min
     if end - begin == 2 and not cuttable:
         # every cut separates the two, and that along the first attribute in which they differ wins
@@ -291,28 +354,48 @@ def _split(
     return middle, both
 
 
+@inlined
+def _end_with(task: Task, growth: Growth, begin: int, end: int, finest: int) -> None:
+    """Makes blocks of a part that is not cut."""
+    rows = 0
+    for at in range(begin, end):
+        bundle = growth.along[0, at]
+        size = task.bundles.end[bundle] - task.bundles.begin[bundle]
+        if at == begin or rows + size > finest:
+            growth.blocks[growth.n[1]] = at
+            growth.n[1] += 1
+            rows = 0
+        rows += size
+
+
 @compiled
-def _grow(task: Task, growth: Growth, sharpness: int | np.int64) -> None:
-    """Cuts part after part, from left to right."""
-    while growth.n_todo[0] > 0:
-        growth.n_todo[0] -= 1
-        begin, end, holding = growth.todo[growth.n_todo[0]]
+def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
+    """Grows the tree of all bundles of the task, part after part from left to right; the order is a view of it."""
+    _begin(task, growth)
+    m, finest = task.bundles.begin.shape[0], task.rows_min // FINE
+    n, before = rows_in(task.bundles, growth.along[0, :m]), 0
+    while growth.n[0] > 0:
+        growth.n[0] -= 1
+        begin, end, holding = growth.todo[growth.n[0]]
         middle, both = begin, False
-        if end - begin > 1:
-            middle, both = _split(task, growth, begin, end, holding == 1, sharpness)
+        rows = rows_in(task.bundles, growth.along[0, begin:end])
+        outside = before + rows <= task.rows_min or n - before <= task.rows_min  # no group ends inside
+        if end - begin > 1 and rows > finest and not outside:
+            middle, both = _split(task, growth, begin, end, rows, holding == 1, sharpness)
         if holding == 1 and not both:
             growth.tile[begin] = end
         if middle > begin:
             _cut_next(growth, middle, end, both)
             _cut_next(growth, begin, middle, both)
+        else:
+            _end_with(task, growth, begin, end, rows if outside else finest)
+            before += rows
+    return Order(growth.along[0, :m], growth.tile[:m], growth.blocks[: growth.n[1]])
 
 
 @compiled
-def order_of(task: Task, sharpness: int | np.int64) -> tuple[Ints, Ints]:
-    """The bundles in order, and for each position where the tile that begins there ends, or 0; int64 (m,) each.
-
-    All bundles together hold the model.
-    """
-    growth = _growth_of(task)
-    _grow(task, growth, sharpness)
-    return growth.along[0].copy(), growth.tile
+def order_of(task: Task, sharpness: int | np.int64) -> Order:
+    """The bundles in order; all of them together hold the model."""
+    m, d = task.bundles.cells.shape
+    order = grow(task, growth_for(m, d), sharpness)
+    return Order(order.bundles.copy(), order.tile.copy(), order.blocks.copy())

@@ -206,7 +206,8 @@ def _prepend(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
     groups.next[bundle] = groups.first[slot]
     groups.first[slot] = bundle
     groups.rows[slot] += task.bundles.end[bundle] - task.bundles.begin[bundle]
-    return widen(task.shape, task.bundles.cells[bundle], groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
+    cells = task.bundles.cells[bundle]
+    return widen(task.shape, cells, cells, groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
 
 
 @compiled
@@ -415,3 +416,138 @@ def nearest(
                 continue
             best, limit = slot, grown
     return best, limit
+
+
+@inlined
+def _gap(shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, own: int, rows: int, rows_min: int) -> float:
+    """A lower bound of `growth` for `rows` rows anywhere in the box at leaf `own` and every group below a node."""
+    least = 0.0
+    for j in range(lo.shape[1]):
+        first, last = lo[node, j], hi[node, j]
+        if first > last:
+            return np.inf
+        if lo[own, j] > last:
+            near, edge = lo[own, j], last
+        elif hi[own, j] < first:
+            near, edge = hi[own, j], first
+        else:
+            continue
+        there = ncp_term(shape, j, min(near, edge), max(near, edge))
+        former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
+        least += rows * there + rows_min * max(there - former, 0.0)
+    return least
+
+
+@inlined
+def _ask(task: Task, groups: Groups, slot: int, members: Ints, target: Ints, grown: Floats) -> float:
+    """Lets every bundle know a group that it could join; the largest growth per row that one of them has now."""
+    shape, (cells, begin, end), lo, hi, term = task.shape, task.bundles, groups.lo, groups.hi, groups.term
+    leaf, theirs, most = lo.shape[0] // 2 + slot, groups.rows[slot], 0.0
+    before = theirs * groups.ncp[slot]
+    for i in range(members.shape[0]):
+        bundle = members[i]
+        rows = end[bundle] - begin[bundle]
+        per_row, enough, j = 0.0, (grown[i] + before) / (theirs + rows), 0
+        while j < lo.shape[1] and per_row < enough:
+            cell, first, last = cells[bundle, j], lo[leaf, j], hi[leaf, j]
+            if first <= cell <= last:
+                per_row += term[leaf, j]
+            else:
+                per_row += ncp_term(shape, j, min(first, cell), max(last, cell))
+            j += 1
+        if j == lo.shape[1] and (theirs + rows) * per_row - before < grown[i]:
+            target[i], grown[i] = slot, (theirs + rows) * per_row - before
+        most = max(most, grown[i] / rows)
+    return most
+
+
+@compiled
+def nearest_of_all(
+    task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int | np.int64
+) -> tuple[Ints, Floats]:
+    """Where each bundle of a group would go, or -1, and at what growth; (m,) each. One search for all of them.
+
+    No bundle goes where the loss grows by `fair` times its part of its own group's loss.
+    """
+    shape, lo, hi, term, m = task.shape, groups.lo, groups.hi, groups.term, members.shape[0]
+    target, grown, size = np.full(m, -1), np.empty(m), 0
+    for i in range(m):
+        rows = task.bundles.end[members[i]] - task.bundles.begin[members[i]]
+        grown[i] = fair * rows * groups.ncp[own]
+        size = max(size, rows)
+    limit, w, visits, rows_min = size * fair * groups.ncp[own], lo.shape[0] // 2, 0, task.rows_min
+    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    depth, leaf = begin_search(stack, w, own), w + own
+    for i in range(depth):
+        bounds[i] = _gap(shape, lo, hi, term, stack[i], leaf, size, rows_min)
+    while depth > 0 and visits < visits_max:
+        depth -= 1
+        node = stack[depth]
+        if bounds[depth] >= limit:
+            continue
+        visits += 1
+        if node >= w:
+            limit = size * _ask(task, groups, node - w, members, target, grown)
+            continue
+        left = _gap(shape, lo, hi, term, 2 * node, leaf, size, rows_min)
+        right = _gap(shape, lo, hi, term, 2 * node + 1, leaf, size, rows_min)
+        depth = visit_children(stack, bounds, depth, node, left, right)
+    return target, grown
+
+
+ROOM_FOR_CUTS = 0.75
+"""At most this part of the slots has groups at first, so that the tree can be cut where its boxes become small."""
+
+
+def slots_for(n_groups: int, n_groups_max: int) -> int:
+    """A power of two: the slots for so many groups, which may become so many."""
+    return 1 << max(int(np.ceil(n_groups / ROOM_FOR_CUTS)) - 1, n_groups_max - 1, 0).bit_length()
+
+
+@compiled
+def laid_out(task: Task, qi_group: Ints, n_groups: int, n_slots: int) -> Ints:
+    """The groups that qi_group (m,) numbers, below n_groups, put into slots: near numbers, where boxes are near."""
+    d = task.bundles.cells.shape[1]
+    lo, hi = np.full((n_groups, d), EMPTY_LO), np.full((n_groups, d), EMPTY_HI)
+    for bundle in range(qi_group.shape[0]):
+        for j in range(d):
+            cell = task.bundles.cells[bundle, j]
+            lo[qi_group[bundle], j] = min(lo[qi_group[bundle], j], cell)
+            hi[qi_group[bundle], j] = max(hi[qi_group[bundle], j], cell)
+    slot, below, box, term = (
+        np.empty(n_groups, np.int64),
+        np.empty(n_groups + 1),
+        np.empty((2, d), np.int64),
+        np.zeros(d),
+    )
+    todo, n = np.empty((128, 4), np.int64), 1
+    todo[0] = np.array([0, n_groups, 0, n_slots])
+    while n > 0:
+        n -= 1
+        begin, end, first, room = todo[n]
+        if end - begin == 1:
+            slot[begin] = first
+            continue
+        at = _least_apart(task.shape, lo, hi, begin, end, room // 2, below, box, term)
+        todo[n] = np.array([at, end, first + room // 2, room // 2])
+        todo[n + 1] = np.array([begin, at, first, room // 2])
+        n += 2
+    return slot[qi_group]
+
+
+@inlined
+def _least_apart(
+    shape: Shape, lo: Ints, hi: Ints, begin: int, end: int, most: int, below: Floats, box: Ints, term: Floats
+) -> int:
+    """Where the groups begin..end are cut in two parts of at most so many, so that the boxes of both are small."""
+    first, last, best, best_at = max(begin + 1, end - most), min(end - 1, begin + most), np.inf, begin + 1
+    box[0], box[1] = EMPTY_LO, EMPTY_HI
+    for at in range(begin, last):
+        widen(shape, lo[at], hi[at], box[0], box[1], term)
+        below[at + 1] = (at + 1 - begin) * total(term)
+    box[0], box[1] = EMPTY_LO, EMPTY_HI
+    for at in range(end - 1, first - 1, -1):
+        widen(shape, lo[at], hi[at], box[0], box[1], term)
+        if at <= last and below[at] + (end - at) * total(term) < best:
+            best, best_at = below[at] + (end - at) * total(term), at
+    return best_at

@@ -13,63 +13,74 @@ many rows is worth QI groups of its own. Rows of rare leaves share groups in any
 cuts by attributes where something can still be gained. So this tree is built over a table in which the rare leaves
 under one node are one leaf. The segments are those of the true table.
 
-**Segments.** The loss of a segment is its rows times the NCP of its smallest publishable box. Of segmentations that
-lose the same, the one whose last segment begins earlier wins, and so on back to the start. From every bundle the
-segments are those that hold the model and have fewer than twice the rows of the shortest that holds. Under k-anonymity
-these are the segments of k to 2k - 1 rows, and no better segmentation exists: a longer one could be cut in two that
-hold and lose no more. Under other models a segment is looked for up to FAR times the fewest rows that any group needs,
-and the *tiles* of the tree are segments too. Tiles make up the whole order, so there is always a solution. Source:
-Hansen and Mukherjee 2003 for one attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
+**Segments.** The loss of a segment is its rows times the NCP of its smallest publishable box. A segment ends only
+where a *block* of the order does (`cut_tree`): a bundle, or at large k a small part of a group, so that the work does
+not grow with k. Of segmentations that lose the same, the one whose last segment begins earlier wins, and so on back
+to the start. From every block the segments are those that hold the model and have fewer than twice the rows of the
+shortest that holds. Under k-anonymity these are the segments of k to 2k - 1 rows, and no better segmentation of the
+blocks exists: a longer one could be cut in two that hold and lose no more, if blocks are bundles. Under other models
+a segment is looked for up to FAR times the fewest rows that any group needs, and the *tiles* of the tree are segments
+too. Tiles make up the whole order, so there is always a solution. Source: Hansen and Mukherjee 2003 for one
+attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
 
 **Sweeps.** A sweep visits the groups by slot, but only those that changed since their last turn. It tries for each,
 until one of these succeeds: *cut*, if it has twice the fewest rows: the group alone, into the segments of its own
-order; *dissolve*, every bundle goes to the group where the loss grows least; *evict*, each bundle that the group can
-spare goes there; *recut*, the group together with one of these groups, at most PARTNERS_MAX of them, least growth
-first; *recut together*, with the first two of these, then with the first three. No pair is recut a second time from the
-other side while both groups are as they were. A bundle looks no farther than where the loss grows by FAIR times its
-part of its own group's loss. A group that publishes its rows unchanged has nothing to gain. One of more than FAR times
-the fewest rows is no partner and gets no turn itself, but it takes bundles of others. Every move keeps all groups
-holding and gains at least GAIN_MIN, so that rounding is never taken for a gain.
+order; *dissolve*, every bundle goes to its target, the group where the loss grows least (`nearest_of_all`); *relieve*,
+each bundle that the group can spare goes there, and one that makes the group's box larger and cannot go is exchanged
+for a bundle of its target (`seeding`); *recut*, the group together with one of these targets, at most PARTNERS_MAX of
+them, least growth first; *recut together*, with the first two of these, then with the first three. Groups are recut
+into the best segments of the order in which groups grow, bundle by bundle, if they have at most GROWN_MAX bundles; if
+that gains nothing, of the order of a tree. No pair is recut a second time from the other side while both groups are as
+they were. A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group
+that publishes its rows unchanged has nothing to gain. One of more than FAR times the fewest rows is no partner and gets
+no turn itself, but it takes bundles of others. Every move keeps all groups holding and gains at least GAIN_MIN, so that
+rounding is never taken for a gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from streamer.numba_support.jit import compiled, inlined
-from streamer.privacy.compiled import holds
+from streamer.privacy.compiled import Scratch, holds
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
     EMPTY_LO,
     Bundles,
+    Shape,
     Task,
     add_bundle,
     bundles_hold,
     clear_bundles,
+    ncp_term,
+    remove_bundle,
     rows_in,
     task_of,
     total,
     widen,
 )
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
-from streamer.recoding.algorithms.cut_tree import order_of
+from streamer.recoding.algorithms.cut_tree import Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
-    NEAREST_VISITS,
     Groups,
     changed_slots,
     groups_of,
     growth,
+    join,
+    laid_out,
     members_of,
-    nearest,
+    nearest_of_all,
     put,
+    slots_for,
 )
-from streamer.recoding.algorithms.seeding import exchanged, seeded
+from streamer.recoding.algorithms.seeding import SWAPPED_MAX, ends_of, exchanged, ncp_without, seeded, swap, touches
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
 
@@ -82,7 +93,7 @@ SHARPNESS = (0, 7)
 RARE_LEAVES = (2, 4)
 """Leaves with fewer rows than these times the fewest rows of a group are rare."""
 
-SWEEPS, EXCHANGES = 2, 3
+SWEEPS, EXCHANGES = 4, 3
 
 FAR_MORE = (1.2, 1.1)
 """Segments are used if seeded groups lose so many times as much: before exchanges, and after. Seeded groups gain more
@@ -96,7 +107,11 @@ SHARE_MIN = 0.1
 
 FAR = 8
 FAIR = 2.0
+VISITS = 512
+"""Most nodes that the search for the targets of a group's bundles visits."""
 PARTNERS_MAX = 3
+GROWN_MAX = 128
+"""Most bundles whose groups are grown when they are recut: that takes as many steps as their number squared."""
 JOINED_MAX = 3
 """Most groups that are recut together if the model counts values, because asking takes longer then."""
 
@@ -131,63 +146,114 @@ def _representatives(pair_ncp: Floats, rare: Bools) -> Ints:
     return stands_for
 
 
-@compiled
-def _reach(
-    task: Task, order: Ints, start: int, tile_end: int, limit: float, box: Ints, term: Floats, best: Floats,
-    origin: Ints,
-) -> None:  # fmt: skip
-    """Improves best and origin (m + 1,) at the ends of all segments that begin at `start`.
+class _Blocks(NamedTuple):
+    """The b blocks of an order, and what is known of the segments that end before each; the last two are scratch."""
 
-    best: the least loss up to there; origin: where the last segment then begins; tile_end: where the tile that begins
-    here ends, or 0; limit: a loss from which on nothing is of use. box (2, d), term (d,): scratch.
+    begin: Ints  # (b + 1,) positions
+    rows: Ints  # (b,)
+    lo: Ints  # (b, d)
+    hi: Ints
+    best: Floats  # (b + 1,) the least loss up to there
+    origin: Ints  # (b + 1,) the block with which the last segment then begins
+    box: Ints
+    term: Floats
+
+
+@compiled
+def _blocks_for(b: int, d: int) -> _Blocks:
+    """Memory for up to b blocks."""
+    return _Blocks(np.empty(b + 1, np.int64), np.empty(b, np.int64), np.empty((b, d), np.int64),
+        np.empty((b, d), np.int64), np.empty(b + 1), np.empty(b + 1, np.int64), np.empty((2, d), np.int64),
+        np.empty(d))  # fmt: skip
+
+
+@compiled
+def _lay(task: Task, order: Order, line: _Blocks) -> None:
+    """Fills in the blocks of an order."""
+    cells, b, m = task.bundles.cells, order.blocks.shape[0], order.bundles.shape[0]
+    for i in range(b):
+        begin, end, rows = order.blocks[i], order.blocks[i + 1] if i + 1 < b else m, 0
+        for at in range(begin, end):
+            bundle = order.bundles[at]
+            rows += task.bundles.end[bundle] - task.bundles.begin[bundle]
+            for j in range(cells.shape[1]):
+                cell = cells[bundle, j]
+                line.lo[i, j] = cell if at == begin else min(cell, line.lo[i, j])
+                line.hi[i, j] = cell if at == begin else max(cell, line.hi[i, j])
+        line.begin[i], line.rows[i] = begin, rows
+        line.best[i] = np.inf
+    line.begin[b], line.best[b], line.best[0] = m, np.inf, 0.0
+
+
+@compiled
+def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) -> None:
+    """Improves best and origin at the ends of all segments that begin with block `start`.
+
+    limit: a loss from which on nothing is of use.
     """
-    shape, cells, first, last = task.shape, task.bundles.cells, task.bundles.begin, task.bundles.end
-    rows_least, rows_far = task.rules.rows, FAR * task.rows_min
-    m, plain = order.shape[0], task.rules.distinct.shape[0] == 0
-    box[0], box[1] = EMPTY_LO, EMPTY_HI
-    lo, hi = box
-    rows, shortest, per_row, end = 0, 0, 0.0, start
-    while end < m:
-        bundle = order[end]
-        rows += last[bundle] - first[bundle]
+    shape, best, (lo, hi), term = task.shape, line.best, line.box, line.term
+    rows_least, rows_far, tile_end = task.rows_min, FAR * task.rows_min, order.tile[line.begin[start]]
+    b, plain = order.blocks.shape[0], task.rules.distinct.shape[0] == 0
+    rows, shortest, per_row, end, position = 0, 0, 0.0, start, line.begin[start]
+    for j in range(lo.shape[0]):
+        lo[j], hi[j] = line.lo[start, j], line.hi[start, j]
+    while end < b and rows + line.rows[end] < rows_least:
+        for j in range(lo.shape[0]):
+            lo[j], hi[j] = min(lo[j], line.lo[end, j]), max(hi[j], line.hi[end, j])
+        rows += line.rows[end]
+        end += 1
+    for j in range(lo.shape[0]):
+        term[j] = ncp_term(shape, j, lo[j], hi[j])
+    per_row = total(term)
+    while end < b:
+        rows += line.rows[end]
         is_window = rows < 2 * shortest if shortest > 0 else rows <= rows_far or end == start
-        if not is_window and end >= tile_end:
+        if not is_window and line.begin[end] >= tile_end:
             break
-        if widen(shape, cells[bundle], lo, hi, term):
+        if widen(shape, line.lo[end], line.hi[end], lo, hi, term):
             per_row = total(term)
         if best[start] + rows * per_row >= limit:
             break
         end += 1
+        begin, position = position, line.begin[end]
         if not plain:
-            add_bundle(task, bundle)
-        if is_window and rows >= rows_least and (plain or holds(task.rules, task.scratch)):
+            for at in range(begin, position):
+                add_bundle(task, order.bundles[at])
+        if is_window and rows >= task.rules.rows and (plain or holds(task.rules, task.scratch)):
             shortest = shortest if shortest > 0 else rows
-        elif end != tile_end:
+        elif position != tile_end:
             continue
         if best[start] + rows * per_row < best[end]:
-            best[end], origin[end] = best[start] + rows * per_row, start
+            best[end], line.origin[end] = best[start] + rows * per_row, start
     if not plain:
-        clear_bundles(task, order[start:end])
+        clear_bundles(task, order.bundles[line.begin[start] : position])
 
 
 @compiled
-def best_segments(task: Task, order: Ints, tile: Ints, limit: float) -> tuple[float, Ints]:
+def _least_along(task: Task, order: Order, line: _Blocks, limit: float) -> float:
+    """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
+    _lay(task, order, line)
+    b = order.blocks.shape[0]
+    for start in range(b):
+        if line.best[start] < np.inf:
+            _reach(task, order, line, start, limit)
+    return float(line.best[b])
+
+
+@compiled
+def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     """The least loss, and the number of every position's segment, int64 (m,), from 0 along the order.
 
-    order, tile: as `order_of` answers. If nothing loses less than `limit`, the loss is infinite and the rest no answer.
+    If nothing loses less than `limit`, the loss is infinite and the rest no answer.
     """
-    m, d = order.shape[0], task.bundles.cells.shape[1]
-    best, origin = np.full(m + 1, np.inf), np.zeros(m + 1, np.int64)
-    box, term = np.empty((2, d), np.int64), np.zeros(d)
-    best[0] = 0.0
-    for start in range(m):
-        if best[start] < np.inf:
-            _reach(task, order, start, tile[start], limit, box, term, best, origin)
-    begins, end = np.zeros(m, np.int64), m
-    while end > 0:
-        end = origin[end]
-        begins[end] = 1
-    return float(best[m]), np.cumsum(begins) - 1
+    b = order.blocks.shape[0]
+    line = _blocks_for(b, task.bundles.cells.shape[1])
+    least = _least_along(task, order, line, limit)
+    begins, end = np.zeros(order.bundles.shape[0], np.int64), b
+    while end > 0 and least < np.inf:
+        end = line.origin[end]
+        begins[line.begin[end]] = 1
+    return least, np.cumsum(begins) - 1
 
 
 @compiled
@@ -196,7 +262,7 @@ def loss_of(task: Task, members: Ints) -> float:
     d = task.bundles.cells.shape[1]
     lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
     for bundle in members:
-        widen(task.shape, task.bundles.cells[bundle], lo, hi, term)
+        widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
     return rows_in(task.bundles, members) * total(term)
 
 
@@ -208,26 +274,118 @@ def _empty(task: Task, groups: Groups, slot: int) -> None:
     groups.n_free[0] += 1
 
 
+class _Desk(NamedTuple):
+    """Memory to recut groups of up to m bundles."""
+
+    members: Ints  # (m,)
+    bundles: Bundles
+    growth: Growth
+    line: _Blocks
+    grown: Order  # of up to GROWN_MAX bundles
+
+
 @compiled
-def _recut(task: Task, groups: Groups, slots: Ints) -> bool:
-    """Recuts the groups in some slots together; whether that gained."""
-    members, before = np.empty(0, np.int64), 0.0
+def _desk_for(task: Task) -> _Desk:
+    """As large as the largest groups that are recut together need it."""
+    m, d = task.bundles.cells.shape
+    m = min(m, (PARTNERS_MAX + 1) * FAR * task.rows_min)
+    bundles = Bundles(np.empty((m, d), np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
+    few = min(m, GROWN_MAX)
+    grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown)
+
+
+@compiled
+def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
+    """The groups in some slots as a task of its own; desk.members: their bundles."""
+    m = 0
     for slot in slots:
-        members = np.append(members, members_of(groups, slot))
-        before += groups.rows[slot] * groups.ncp[slot]
-    bundles = Bundles(task.bundles.cells[members], task.bundles.begin[members], task.bundles.end[members])
-    together = Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
-    # a bare 0 would be a type of its own, for which all is compiled again
-    order, tile = order_of(together, np.int64(0))
-    after, segment = best_segments(together, order, tile, before - GAIN_MIN)
-    if after == np.inf:
+        bundle = groups.first[slot]
+        while bundle >= 0:
+            desk.members[m] = bundle
+            desk.bundles.begin[m], desk.bundles.end[m] = task.bundles.begin[bundle], task.bundles.end[bundle]
+            for j in range(task.bundles.cells.shape[1]):
+                desk.bundles.cells[m, j] = task.bundles.cells[bundle, j]
+            m += 1
+            bundle = groups.next[bundle]
+    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
+    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+
+
+@inlined
+def _ncp_with(shape: Shape, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: Floats, enough: float) -> float:
+    """NCP of the box lo..hi once it contains a bundle too; less than that if it is no less than `enough`."""
+    per_row, j = 0.0, 0
+    while j < lo.shape[0] and per_row < enough:
+        cell = cells[bundle, j]
+        if lo[j] <= cell <= hi[j]:
+            per_row += term[j]
+        else:
+            per_row += ncp_term(shape, j, min(cell, lo[j]), max(cell, hi[j]))
+        j += 1
+    return per_row
+
+
+@compiled
+def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
+    """Fills in the bundles (m,) in the order in which groups grow: from the first bundle, always by the nearest one.
+
+    A group of the fewest rows is complete; the next one begins with the bundle that is farthest from it, of equals with
+    the first. Rows that are too few for another group go to the last one. box (2, d), term (d,): scratch.
+    """
+    shape, (cells, first, last), (lo, hi), m, at, rows = task.shape, task.bundles, box, out.shape[0], 0, 0
+    rows_min, waiting = task.rows_min, 0
+    for i in range(m):
+        out[i] = i
+        waiting += last[i] - first[i]
+    lo[:], hi[:], term[:] = EMPTY_LO, EMPTY_HI, 0.0
+    for i in range(m):
+        bundle = out[at]
+        # the others stay in order: of equals the first is found
+        for j in range(at, i, -1):
+            out[j] = out[j - 1]
+        out[i] = bundle
+        size = last[bundle] - first[bundle]
+        rows, waiting = rows + size, waiting - size
+        widen(shape, cells[bundle], cells[bundle], lo, hi, term)
+        complete = rows >= rows_min and waiting >= rows_min
+        found = -1.0 if complete else np.inf
+        for other in range(i + 1, m):
+            per_row = _ncp_with(shape, cells, out[other], lo, hi, term, np.inf if complete else found)
+            if (per_row > found) == complete and per_row != found:
+                found, at = per_row, other
+        if complete:
+            rows = 0
+            lo[:], hi[:], term[:] = EMPTY_LO, EMPTY_HI, 0.0
+
+
+@compiled
+def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
+    """Recuts the groups in some slots together, in the order in which groups grow or of a tree; whether that gained."""
+    limit = -GAIN_MIN
+    for slot in slots:
+        limit += groups.rows[slot] * groups.ncp[slot]
+    together = _loaded(task, groups, desk, slots)
+    m, least = together.bundles.begin.shape[0], np.inf
+    order = Order(desk.grown.bundles[:m], desk.grown.tile[:m], desk.grown.blocks[:m])
+    if slots.shape[0] > 1 and m <= GROWN_MAX:
+        put_as_groups_grow(together, order.bundles, desk.line.box, desk.line.term)
+        least = _least_along(together, order, desk.line, limit)
+    if least == np.inf:
+        # a bare 0 would be a type of its own, for which all is compiled again
+        order = grow(together, desk.growth, np.int64(0))
+        least = _least_along(together, order, desk.line, limit)
+    if least == np.inf:
         return False
     for slot in slots[::-1]:
         _empty(task, groups, slot)
-    along = members[order]
-    for i in range(segment[-1] + 1):
+    along, end = desk.members[order.bundles], order.blocks.shape[0]
+    while end > 0:
+        begin = desk.line.origin[end]
         groups.n_free[0] -= 1
-        put(task, groups, groups.free[groups.n_free[0]], along[segment == i])
+        slot = groups.free[groups.n_free[0]]
+        put(task, groups, slot, along[desk.line.begin[begin] : desk.line.begin[end]])
+        end = begin
     return True
 
 
@@ -245,7 +403,9 @@ def _is_known(groups: Groups, pairs: Ints, slot: int, partner: int) -> bool:
 
 
 @compiled
-def _recut_with_partners(task: Task, groups: Groups, pairs: Ints, slot: int, target: Ints, grown: Floats) -> bool:
+def _recut_with_partners(
+    task: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int, target: Ints, grown: Floats
+) -> bool:
     """Recuts a group with the first of its bundles' targets, one of them or several; whether that gained.
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
@@ -258,14 +418,14 @@ def _recut_with_partners(task: Task, groups: Groups, pairs: Ints, slot: int, tar
         together[n] = partner
         n += 1
         if not _is_known(groups, pairs, partner, slot):
-            if _recut(task, groups, np.array([slot, partner])):
+            if _recut(task, groups, desk, np.array([slot, partner])):
                 return True
             pairs[slot, n - 2, 0] = partner
             pairs[slot, n - 2, 1] = groups.fillings[slot] + groups.fillings[partner]
         if n > PARTNERS_MAX:
             break
     several, n = 3, n if task.rules.distinct.shape[0] == 0 else min(n, JOINED_MAX)
-    while several <= n and not _recut(task, groups, together[:several]):
+    while several <= n and not _recut(task, groups, desk, together[:several]):
         several += 1
     return several <= n
 
@@ -291,93 +451,95 @@ def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints
 
 
 @compiled
-def _evict(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
-    """Sends each bundle of a group to its target if that gains and both groups hold; whether one went."""
-    moved = False
+def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+    """Sends bundles of a group to their targets, or exchanges them there; whether that gained.
+
+    aside: the same task with a scratch of its own.
+    """
+    plain, relieved, now, at = task.rules.distinct.shape[0] == 0, False, members.copy(), 0
+    ends = np.empty((6, task.bundles.cells.shape[1]), np.int64)
+    ends_of(task, now, ends)
+    if not plain:
+        for bundle in members:
+            add_bundle(task, bundle)
     for i in range(members.shape[0]):
         bundle, goal = members[i], target[i]
-        rows = task.bundles.end[bundle] - task.bundles.begin[bundle]
-        if goal < 0 or groups.rows[slot] - rows < task.rows_min:
+        cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
+        left, at = groups.rows[slot] - rows, at + 1
+        if goal < 0 or left == 0 or groups.rows[goal] == 0:
             continue
-        now = members_of(groups, slot)
-        rest = now[now != bundle]
-        gain = groups.rows[slot] * groups.ncp[slot] - loss_of(task, rest)
-        if gain - growth(task, groups, goal, task.bundles.cells[bundle], rows) < GAIN_MIN:
+        gain = groups.rows[slot] * groups.ncp[slot] - left * ncp_without(task.shape, ends, cells)
+        pays = left >= task.rows_min and gain - growth(task, groups, goal, cells, rows) >= GAIN_MIN
+        if pays and _may_go(task, aside, groups, left, bundle, goal):
+            at -= 1
+            now = np.append(now[:at], now[at + 1 :])
+            put(task, groups, slot, now)
+            join(task, groups, goal, bundle)
+            if touches(ends, cells):
+                ends_of(task, now, ends)
+            relieved = True
             continue
-        joined = np.append(members_of(groups, goal), bundle)
-        if bundles_hold(task, rest) and bundles_hold(task, joined):
-            put(task, groups, slot, rest)
-            put(task, groups, goal, joined)
-            moved = True
-    return moved
-
-
-@inlined
-def _equal(one: Ints, other: Ints) -> bool:
-    """Whether two bundles have the same cells (d,)."""
-    j = 0
-    while j < one.shape[0] and one[j] == other[j]:
-        j += 1
-    return bool(j == one.shape[0])
+        if max(groups.rows[slot], groups.rows[goal]) <= SWAPPED_MAX and gain > rows * groups.ncp[slot] + GAIN_MIN:
+            relieved = swap(task, aside, groups, None, slot, now, at - 1, ends, goal) or relieved
+    if not plain:
+        clear_bundles(task, now)
+    return relieved
 
 
 @compiled
-def _targets(task: Task, groups: Groups, slot: int, members: Ints) -> tuple[Ints, Floats]:
-    """Where each bundle of a group would go, or -1, and at what growth; (m,) each. Equal bundles go to one slot."""
-    cells, size = task.bundles.cells, task.bundles.end[members] - task.bundles.begin[members]
-    target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
-    for i in range(members.shape[0]):
-        bundle, like = members[i], 0
-        while like < i and not (size[like] == size[i] and _equal(cells[members[like]], cells[bundle])):
-            like += 1
-        if like < i:
-            target[i], grown[i] = target[like], grown[like]
-            continue
-        limit = FAIR * size[i] * groups.ncp[slot]
-        target[i], grown[i] = nearest(task, groups, None, slot, bundle, limit, np.int64(NEAREST_VISITS))
-    return target, grown
+def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goal: int) -> bool:
+    """Whether a group, which is counted in `task`, holds without a bundle, and another one with it."""
+    if task.rules.distinct.shape[0] == 0:
+        return left >= task.rules.rows
+    remove_bundle(task, bundle)
+    if holds(task.rules, task.scratch) and bundles_hold(aside, np.append(members_of(groups, goal), bundle)):
+        return True
+    add_bundle(task, bundle)
+    return False
 
 
 @compiled
-def _improve(task: Task, groups: Groups, pairs: Ints, slot: int) -> bool:
+def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int) -> bool:
     """Tries all moves for one group; whether one was made."""
-    if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, np.array([slot])):
+    if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, desk, np.array([slot])):
         return True
     members = members_of(groups, slot)
-    target, grown = _targets(task, groups, slot, members)
+    target, grown = nearest_of_all(task, groups, slot, members, FAIR, np.int64(VISITS))
     return (
         _dissolve(task, groups, slot, members, target)
-        or _evict(task, groups, slot, members, target)
-        or _recut_with_partners(task, groups, pairs, slot, target, grown)
+        or _relieve(task, aside, groups, slot, members, target)
+        or _recut_with_partners(task, groups, desk, pairs, slot, target, grown)
     )
 
 
 def sweep(task: Task, groups: Groups, on_progress: OnProgress = unheard) -> int:
     """One sweep over all groups that have changed; how many were improved."""
     pairs = np.full((len(groups.rows), PARTNERS_MAX, 2), -1, dtype=np.int64)
-    return sum(_sweep_some(task, groups, pairs, slots) for slots in changed_slots(task, groups, on_progress))
+    aside = task._replace(scratch=Scratch(*(counts.copy() for counts in task.scratch)))
+    parts = changed_slots(task, groups, on_progress)
+    return sum(_sweep_some(task, aside, groups, pairs, slots) for slots in parts)
 
 
 @compiled
-def _sweep_some(task: Task, groups: Groups, pairs: Ints, slots: Ints) -> int:
+def _sweep_some(task: Task, aside: Task, groups: Groups, pairs: Ints, slots: Ints) -> int:
     """Tries to improve the groups in some slots, one after the other; how many were improved."""
-    improved = 0
+    improved, desk = 0, _desk_for(task)
     for slot in slots:
         rows, groups.changed[slot] = groups.rows[slot], False
         if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN:
-            improved += _improve(task, groups, pairs, int(slot))
+            improved += _improve(task, aside, groups, desk, pairs, int(slot))
     return improved
 
 
 def segmented(task: Task, sharpness: int) -> tuple[float, Ints]:
     """The best segments along the order of one tree."""
-    return _best_along(task, *order_of(task, sharpness))
+    return _best_along(task, order_of(task, sharpness))
 
 
-def _best_along(task: Task, order: Ints, tile: Ints) -> tuple[float, Ints]:
-    loss, segment = best_segments(task, order, tile, np.inf)
-    qi_group = np.empty(len(order), dtype=np.int64)
-    qi_group[order] = segment
+def _best_along(task: Task, order: Order) -> tuple[float, Ints]:
+    loss, segment = best_segments(task, order, np.inf)
+    qi_group = np.empty(len(order.bundles), dtype=np.int64)
+    qi_group[order.bundles] = segment
     return loss, qi_group
 
 
@@ -389,7 +551,7 @@ def without_rare_leaves(task: Task, times: int) -> tuple[float, Ints]:
     simpler = pooled(task, times * task.rows_min)
     if simpler is None:
         return np.inf, np.zeros(len(task.bundles.begin), dtype=np.int64)
-    return _best_along(task, *order_of(simpler, SHARPNESS[-1]))
+    return _best_along(task, order_of(simpler, SHARPNESS[-1]))
 
 
 SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness) for sharpness in SHARPNESS)
@@ -435,8 +597,9 @@ def _best_of_rows(task: Task, on_progress: OnProgress) -> Ints:
 
 def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, on_progress: OnProgress) -> int:
     """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
-    n_slots = max(n_rows // task.rows_min, int(qi_group.max()) + 1)  # as many groups as there can be; numbers have gaps
-    groups, done = groups_of(task, qi_group, n_slots), 0
+    used, number = np.unique(qi_group, return_inverse=True)
+    n_slots = slots_for(len(used), n_rows // task.rows_min)
+    groups, done = groups_of(task, laid_out(task, number, len(used), n_slots), n_slots), 0
     while done < sweeps_max and sweep(task, groups, part_of(on_progress, done / sweeps_max, (done + 1) / sweeps_max)):
         done += 1
     for slot in np.flatnonzero(groups.rows).tolist():

@@ -351,7 +351,7 @@ def _assign(task: Task, found: Ints, n_kept: int) -> int:
 
 def seeded(task: Task, on_progress: OnProgress = unheard) -> Ints:
     """Each bundle's QI group, int64 (m,); all of them hold."""
-    order, _ = order_of(task, SEED_SHARPNESS)
+    order = order_of(task, SEED_SHARPNESS).bundles
     slot = np.empty(len(order), dtype=np.int64)
     slot[order] = np.arange(len(order))
     commonness = _commonness(task)
@@ -395,7 +395,7 @@ def ends_of(task: Task, members: Ints, ends: Ints) -> None:
 
 
 @inlined
-def _ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
+def ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
     """NCP of a group of two or more bundles without one."""
     per_row = 0.0
     for j in range(cells.shape[0]):
@@ -419,7 +419,7 @@ def _ncp_instead(shape: Shape, ends: Ints, cells: Ints, new: Ints, alone: bool) 
 
 
 @inlined
-def _touches(ends: Ints, cells: Ints) -> bool:
+def touches(ends: Ints, cells: Ints) -> bool:
     """Whether a bundle lies on the edge of its group's box."""
     at = False
     for j in range(cells.shape[0]):
@@ -428,9 +428,9 @@ def _touches(ends: Ints, cells: Ints) -> bool:
 
 
 @compiled
-def _swap(
-    task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int, members: Ints, at: int, ends: Ints,
-    limit: float,
+def swap(
+    task: Task, aside: Task, groups: Groups, counts: SubjectCounts | None, slot: int, members: Ints, at: int,
+    ends: Ints, other: int,
 ) -> bool:  # fmt: skip
     """Exchanges a bundle of a group, which is counted in `task`, for one of another group; whether that gained.
 
@@ -439,16 +439,13 @@ def _swap(
     shape, bundles = task.shape, task.bundles
     bundle = members[at]
     cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
-    other, _ = nearest(task, groups, None, slot, bundle, limit, np.int64(NEAREST_VISITS))
-    if other < 0 or groups.rows[other] > SWAPPED_MAX:
-        return False
     theirs = members_of(groups, other)
     their_ends = np.empty_like(ends)
     ends_of(task, theirs, their_ends)
     n_here = groups.rows[slot] - rows
     before = groups.rows[slot] * groups.ncp[slot] + groups.rows[other] * groups.ncp[other]
     best, least = -1, before - GAIN_MIN
-    loaded = False
+    loaded, plain = False, task.rules.distinct.shape[0] == 0
     for i in range(theirs.shape[0]):
         their = theirs[i]
         their_rows = bundles.end[their] - bundles.begin[their]
@@ -459,6 +456,10 @@ def _swap(
             shape, their_ends, bundles.cells[their], cells, theirs.shape[0] == 1
         )
         if after >= least:
+            continue
+        if plain:
+            if n_here + their_rows >= task.rules.rows <= groups.rows[other] + rows - their_rows:
+                best, least = i, after
             continue
         if not loaded:
             loaded = True
@@ -482,8 +483,9 @@ def _swap(
     their = theirs[best]
     remove_bundle(task, bundle)
     add_bundle(task, their)
-    recount_bundle(task, counts, bundle, slot, other)
-    recount_bundle(task, counts, their, other, slot)
+    if counts is not None:
+        recount_bundle(task, counts, bundle, slot, other)
+        recount_bundle(task, counts, their, other, slot)
     members[at], theirs[best] = their, bundle
     put(task, groups, other, theirs)
     put(task, groups, slot, members)
@@ -507,7 +509,7 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slo
         left = groups.rows[slot] - rows
         gain = groups.rows[slot] * groups.ncp[slot]
         if left > 0:
-            gain -= left * _ncp_without(task.shape, ends, cells)
+            gain -= left * ncp_without(task.shape, ends, cells)
         at += 1
         if gain < GAIN_MIN:
             continue
@@ -518,7 +520,7 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slo
                 recount_bundle(task, counts, bundle, slot, other)
                 members = np.append(members[: at - 1], members[at:])
                 at -= 1
-                touched = _touches(ends, cells)
+                touched = touches(ends, cells)
                 put(task, groups, slot, members)
                 join(task, groups, other, bundle)
                 if touched:
@@ -527,7 +529,9 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slo
                 continue
         add_bundle(task, bundle)
         if groups.rows[slot] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[slot] + GAIN_MIN:
-            moved += _swap(task, aside, groups, counts, slot, members, at - 1, ends, gain)
+            other, _ = nearest(task, groups, None, slot, bundle, gain, np.int64(NEAREST_VISITS))
+            if other >= 0 and groups.rows[other] <= SWAPPED_MAX:
+                moved += swap(task, aside, groups, counts, slot, members, at - 1, ends, other)
     for bundle in members:
         remove_bundle(task, bundle)
     return moved

@@ -72,11 +72,11 @@ def test_a_box_widened_row_by_row_is_the_box_of_the_rows(small: Table, data: st.
     rows = [data.draw(runs(small))[0] for _ in range(data.draw(st.integers(1, 4)))]
     shape, d = shape_of(small.space), small.space.d
     lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
-    changed = [widen(shape, cells, lo, hi, term) for cells in rows]
+    changed = [widen(shape, cells, cells, lo, hi, term) for cells in rows]
     assert (lo == np.min(rows, axis=0)).all() and (hi == np.max(rows, axis=0)).all()
     assert term.tolist() == [ncp_term(shape, j, lo[j], hi[j]) for j in range(d)]
     assert total(term) == sum(term.tolist())
-    assert changed[0] and not widen(shape, rows[-1], lo, hi, term)
+    assert changed[0] and not widen(shape, rows[-1], rows[-1], lo, hi, term)
 
 
 @given(data=st.data(), small=st.sampled_from(list(TABLES.values())), model=st.sampled_from(list(MODELS.values())))

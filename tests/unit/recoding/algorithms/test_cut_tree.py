@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -9,12 +11,12 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
-from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, best_cut, order_of, scan_for
+from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, FINE, best_cut, order_of, scan_for
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
-from worlds.microdata import data_of, every_model, microdata, people, some_table
+from worlds.microdata import data_of, every_model, microdata, people, some_table, with_k
 from worlds.small_tables import YEARS
 
 # One cut of one node, against all of them by the definition.
@@ -87,7 +89,7 @@ def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(
     subjects = rows.subjects(model.subjects)
     assume(model.holds(subjects))
     number, task = task_of(rows, model)
-    order, tile = order_of(task, sharpness)
+    order, tile, _ = order_of(task, sharpness)
     assert sorted(order.tolist()) == list(range(len(task.bundles.begin)))
     position = 0
     while position < len(order):
@@ -99,10 +101,31 @@ def test_the_tiles_hold_and_make_up_the_order_of_all_bundles(
     assert np.count_nonzero(tile) == len(set(tile[tile > 0].tolist()))
 
 
+@every_model
+@given(data=st.data(), small=some_table, k=st.integers(1, 70), sharpness=st.sampled_from([0, 7]))
+def test_blocks_are_small_or_lie_where_no_group_can_end_and_tiles_are_made_of_them(
+    model: Model, data: st.DataObject, small: Table, k: int, sharpness: int
+) -> None:
+    rows, model = data.draw(microdata(small, max_rows=250)), with_k(model, k)
+    assume(model.holds(rows.subjects(model.subjects)))
+    _, task = task_of(rows, model)
+    order, n, end = order_of(task, sharpness), len(rows), 0
+    m, size = len(order.bundles), (task.bundles.end - task.bundles.begin)[order.bundles]
+    edges = [*order.blocks.tolist(), m]
+    assert edges[0] == 0
+    for begin, until in pairwise(edges):
+        assert begin < until
+        before, end = end, end + int(size[begin:until].sum())
+        small_enough = until - begin == 1 or FINE * (end - before) <= task.rows_min
+        assert small_enough or end <= task.rows_min or n - before <= task.rows_min
+    tiles = np.flatnonzero(order.tile)
+    assert {*tiles.tolist(), *order.tile[tiles].tolist()} <= set(edges)
+
+
 def test_along_one_number_the_order_is_that_of_the_numbers() -> None:
     codes = np.random.default_rng(3).integers(0, 10, (200, 1))
     rows = data_of(people(YEARS), codes)
     _, task = task_of(rows, k_anonymity(3))
     for sharpness in (0, 7):
-        order, _ = order_of(task, sharpness)
+        order = order_of(task, sharpness).bundles
         assert (np.diff(task.bundles.cells[order, 0]) >= 0).all()
