@@ -18,6 +18,7 @@ from streamer.incremental.core.layout import (
     INSERT,
     LO,
     LOAD,
+    LOSS_UNITS,
     NO_GROUP_YET,
     NONE,
     OPERATION,
@@ -44,6 +45,9 @@ def check_arrays(s: Shard) -> None:
     """Raises AssertionError where one array says other than another. Between changes, or drained."""
     alive = [g for g in range(int(s.state.groups_used[0])) if s.groups.group[g].alive]
     assert int(s.state.n_groups[0]) == len(alive)
+    assert int(s.state.n_grouped[0]) == sum(len(members_of(s, g)) for g in alive)
+    losses = [len(members_of(s, g)) * int(s.groups.group[g].ncp * LOSS_UNITS + 0.5) for g in alive]
+    assert int(s.state.loss[0]) == sum(losses)
     assert not s.work.heap_size[:].any()
     _check_rows(s, alive)
     _check_counts(s, alive)

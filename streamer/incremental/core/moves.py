@@ -252,7 +252,7 @@ def set_box(s: Shard, g: int) -> None:
 def sum_loss(s: Shard, g: int) -> None:
     """Brings a group's loss, and the sum of all, up to its rows and its box."""
     group = s.groups.group[g]
-    loss = group.members * int(group.ncp * LOSS_UNITS + 0.5)
+    loss = int(group.members) * int(group.ncp * LOSS_UNITS + 0.5)  # uncompiled, four bytes would overflow
     s.state[0].loss += loss - group.loss
     group.loss = loss
 

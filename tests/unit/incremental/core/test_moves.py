@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.incremental.core.layout import NO_GROUP_YET, NODES, NONE, VALUE, CoreValues, Shard, empty_shard, records
+from streamer.incremental.core.layout import (
+    LOSS_UNITS,
+    NO_GROUP_YET,
+    NODES,
+    NONE,
+    VALUE,
+    CoreValues,
+    Shard,
+    empty_shard,
+    records,
+)
 from streamer.incremental.core.moves import (
     LEAST_BLOCK_BITS,
     block_bits_for,
@@ -20,9 +30,11 @@ from streamer.incremental.core.moves import (
     is_short,
     join,
     leave,
+    new_group,
     replace_block,
     reserve_block,
     sort_values,
+    sum_loss,
     take_block,
 )
 from streamer.incremental.core.tree import nodes_needed
@@ -269,3 +281,12 @@ def test_there_is_room_in_the_tree_for_every_box_that_a_move_changes(groups: int
     state.nodes_used += 1
     assert is_short(world.s, groups, groups)
     assert (int(state.short[0]), int(state.short_by[0])) == (NODES, most + 1)
+
+
+def test_the_loss_of_a_large_wide_group_is_summed_whole() -> None:
+    shard = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=False)
+    g = new_group(shard, 1)
+    for members in (100_000, 3):
+        shard.groups.group[g].members, shard.groups.group[g].ncp = members, 30.0
+        sum_loss(shard, g)
+        assert int(shard.state.loss[0]) == int(shard.groups.group[g].loss) == members * 30 * LOSS_UNITS
