@@ -364,6 +364,7 @@ def form_group(s: Shard, g: int, slots_named: bool) -> bool:
             s.groups.pool[1, s.groups.group[g].block + i] = s.work.ints[TREE_SLOT, i]
     state.n_gathered = 0
     state.event += 1  # boxes of an initial table count as set by an earlier event
+    set_price(s)
     return True
 
 

@@ -44,7 +44,7 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.row import Row
-from streamer.table.schema import Diversity, Limits, Table
+from streamer.table.schema import Diversity, Limits, Repair, Table
 from worlds.core_arrays import check_arrays
 from worlds.engine_tables import (
     OF_PEOPLE,
@@ -652,6 +652,18 @@ def test_a_first_table_is_published_in_the_groups_that_were_made_for_it() -> Non
     engine.load_initial(list("abcde"), [row_of(year) for year in years], np.array(years)[:, None], groups)
     assert dict(engine.index_table()) == {"a": 1, "c": 1, "b": 2, "d": 2, "e": PENDING}
     assert boxes_in(engine.drain()) == {1: (0, 1), 2: (8, 9)}
+
+
+def test_a_restart_after_the_first_table_changes_no_price_of_local_repair() -> None:
+    small, folded = table(YEARS, k=2, repair=Repair(share=0.5)), FoldedTable()
+    engine, years = Engine(small), [0, 9, 1, 6]
+    groups = [np.array([0, 2]), np.array([1, 3])]
+    engine.load_initial(list("abcd"), [row_of(year) for year in years], np.array(years)[:, None], groups)
+    folded.fold(engine.drain())
+    restarted = Engine.load(small, 0, 3, folded.kept_table())
+    prices = [float(one.arrays.state.price[0]) for one in (engine, restarted)]
+    assert prices == [pytest.approx(0.5 * (1 + 3) / 9 / 2, abs=1e-6)] * 2
+    assert prices[0] == prices[1]
 
 
 @pytest.mark.parametrize(
