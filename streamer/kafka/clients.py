@@ -328,20 +328,22 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
     """Records produced in the block become visible together, or not at all. Raises KafkaException.
 
     On an error the transaction is aborted, so that readers need not wait for its timeout. If that fails, the next
-    producer with the same transactional id resolves it.
+    producer with the same transactional id resolves it. The error of a record says more than that the transaction
+    cannot go on, and the client may say the second first: so the answers are waited for.
     """
     try:
         producer.begin_transaction()
-        try:
-            yield
-            producer.commit_transaction(CALL_SECONDS_MAX)
-        finally:
-            taken.check()  # a record's error says more than that the transaction cannot be committed
+        yield
+        producer.commit_transaction(CALL_SECONDS_MAX)
     except Exception:
         with suppress(KafkaException):
             producer.purge()
+            flush(producer, ABORT_SECONDS_MAX)
+        with suppress(KafkaException):
             producer.abort_transaction(ABORT_SECONDS_MAX)
+        taken.check()
         raise
+    taken.check()
 
 
 # -- the log of clients -------------------------------------------------------------------------------------------

@@ -338,7 +338,7 @@ def shard_of(small: Table, cells: Ints, tie_hashes: Ints, who: Ints | None = Non
     row.tie_hash, row.who = tie_hashes, NONE if who is None else who
     pool = np.tile(np.arange(n, dtype=np.int32)[::-1], (2, 1))
     work = shard.work._replace(
-        ints=np.zeros((5, n), np.int32),
+        ints=np.zeros((7, n), np.int32),
         tie_hashes=np.zeros((2, n), np.uint64),
         losses=np.zeros(n),
         last_seen=np.zeros(1 if who is None else int(who.max()) + 1, np.int64),

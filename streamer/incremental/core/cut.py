@@ -15,7 +15,7 @@ The rules of this file
   attribute, then the lower position. Song et al. 2009 say "split into two of k" and leave the rest open; these rules
   are ours.
 * The larger half keeps the number; of equal halves, the one with the smallest shuffled tie hash.
-* Local repair cuts two groups together by the same rules.
+* Local repair cuts two or three groups together by the same rules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Geometry, Records, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
-from streamer.incremental.core.scores import hull_ncp
+from streamer.incremental.core.scores import hull_ncp, ncp_term
 from streamer.numba_support.jit import part
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
@@ -35,6 +35,9 @@ from streamer.numba_support.jit import part
 
 FEW_TO_SORT = 32
 """Up to here insertion is faster than counting."""
+
+ROUNDING = 1e-9
+"""Added to a limit of losses, so that rounding excludes no result that equals it; the caller compares again."""
 
 BITS = 64
 
@@ -72,12 +75,13 @@ def sort_by_tie_hash(indexes: Any, tie_hashes: Any, spare: Any, counts: Any, n: 
 def sort_by_cells(column: Any, low: int, high: int, indexes: Any, spare: Any, counts: Any, n: int) -> None:
     """Sorts indexes (n,) int32 stably by column[index], within low..high; overwrites spare and counts (n,) int32."""
     if n <= FEW_TO_SORT:
-        for at in range(1, n):
+        for at in range(n):
             index, to = indexes[at], at
-            while to > 0 and column[indexes[to - 1]] > column[index]:
-                indexes[to] = indexes[to - 1]
+            cell = column[index]
+            while to > 0 and counts[to - 1] > cell:
+                indexes[to], counts[to] = indexes[to - 1], counts[to - 1]
                 to -= 1
-            indexes[to] = index
+            indexes[to], counts[to] = index, cell
         return
     bits = power_below(n)
     last, shift = (1 << bits) - 1, 0
@@ -121,13 +125,13 @@ def _begin(counts: Any, n: int) -> None:
         begin += size
 
 
-BEST, BASE, ALONG, SPARE_ROWS, COUNTS, HALVES = 0, 1, 2, 3, 4, 5
+BEST, BASE, ALONG, SPARE_ROWS, COUNTS, HALVES, GATHERED = 0, 1, 2, 3, 4, 5, 6
 """Rows of `work.ints`: the halves of the best cut; the rows in the order along the first attribute; along another;
-scratch memory for sorting; halves that may be cut again.
+scratch memory for sorting; halves that may be cut again; BASE of the groups that are cut together.
 """
 
-WHOLE, HALVED = 0, 1
-"""In `work.hull`: of the whole group; of the half in progress."""
+WHOLE, LOWER, UPPER = 0, 1, 2
+"""In `work.hull`: of the whole group; of the halves in progress, whose terms of NCP are in `work.terms`."""
 
 GOLDEN_GAMMA, WORD, SIGN = 0x9E3779B97F4A7C15, 2**64 - 1, 1 << 63
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -144,73 +148,100 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
         return 0, False
     n = int(s.groups.group[g].members)
     _take_members(s, g, g, 0)
-    position, lower_stays, _ = _cut_taken(s, n, inf, 1, 1)
+    first = _sort_taken(s, n)
+    position, lower_stays, _ = _cut_sorted(s, n, first, inf, 1, 1)
     return position, lower_stays
 
 
 @part
-def cut_together(s: Shard, g: int, h: int, i: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
-    """The same for the rows of g, h and i (NONE: there is no third) as one group, with tie hashes shuffled for g.
+def gather(s: Shard, g: int, h: int, i: int) -> int:
+    """Makes the rows of g, h and i (NONE: there is no third) one group to be cut, with tie hashes shuffled for g.
 
-    Also the loss of the halves. 0 if no allowed cut loses less than `most`; with 4k rows and more the best cut may lose
-    more. lower, upper: rows that the lower and the upper half have at least, whatever the model asks.
+    Returns the row of the smallest hash. Needs memory as `cut` does, for all of them.
     """
     n = 0
     for one in (g, h, i):
         if one != NONE:
             _take_members(s, one, g, n)
             n += int(s.groups.group[one].members)
-    return _cut_taken(s, n, most if n < 4 * s.state[0].k else inf, lower, upper)
+    first = _sort_taken(s, n)
+    for at in range(n):
+        s.work.ints[GATHERED, at] = s.work.ints[BASE, at]
+    return first
 
 
 @part
-def loss_of_parts(s: Shard, position: int, n: int, lower_number: int, upper_number: int) -> float:
+def cut_gathered(s: Shard, n: int, first: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
+    """As `cut` for the n rows that were gathered, `first` of the smallest hash; also the loss of the halves.
+
+    0 if no allowed cut loses less than `most`; with 4k rows and more the best cut may lose more. lower, upper: rows
+    that the lower and the upper half have at least, whatever the model asks.
+    """
+    for at in range(n):
+        s.work.ints[BASE, at] = s.work.ints[GATHERED, at]
+    _set_whole(s.rows, s.work, n)
+    return _cut_sorted(s, n, first, most if n < 4 * s.state[0].k else inf, lower, upper)
+
+
+@part
+def loss_of_parts(s: Shard, position: int, n: int, lower_number: int, upper_number: int, most: float) -> float:
     """The loss of the halves in BEST, of n rows in all, if one of 2k rows is cut again: as the QI group of that number.
 
-    Overwrites BEST.
+    More than `most`, but not how much, if it is more. Overwrites BEST.
     """
     for at in range(n):
         s.work.ints[HALVES, at] = s.work.ints[BEST, at]
-    return _loss_of_part(s, 0, position, lower_number) + _loss_of_part(s, position, n - position, upper_number)
+    loss = _loss_of_part(s, 0, position, lower_number, most)
+    if loss > most:
+        return loss
+    return loss + _loss_of_part(s, position, n - position, upper_number, most - loss)
 
 
 @part
-def _loss_of_part(s: Shard, first: int, n: int, number: int) -> float:
-    """The loss of n rows of HALVES from `first` on: of the best two halves, if they can be cut, else as one group."""
-    work, hull = s.work, s.work.hull[WHOLE]
-    if n >= 2 * s.state[0].k:
-        for at in range(n):
-            index = work.ints[HALVES, first + at]
-            work.ints[BASE, at] = index
-            work.tie_hashes[0, at] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
-        position, _, loss = _cut_taken(s, n, inf, 1, 1)
-        if position > 0:
-            return loss
-    _start(hull, s.rows.cells[work.ints[HALVES, first]])
-    for at in range(1, n):
-        _widen(hull, s.rows.cells[work.ints[HALVES, first + at]])
-    return n * hull_ncp(s.space, hull)
+def _loss_of_part(s: Shard, begin: int, n: int, number: int, most: float) -> float:
+    """The loss of n rows of HALVES from `begin` on: of the best two halves, if they can be cut, else as one group.
+
+    If the halves lose more than `most`, it is that of one group, which is not less.
+    """
+    work = s.work
+    for at in range(n):
+        index = work.ints[HALVES, begin + at]
+        work.ints[BASE, at] = index
+        work.tie_hashes[0, at] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
+    if n < 2 * s.state[0].k:
+        _set_whole(s.rows, work, n)
+        return n * hull_ncp(s.space, work.hull[WHOLE])
+    first = _sort_taken(s, n)
+    position, _, loss = _cut_sorted(s, n, first, most + ROUNDING if n < 4 * s.state[0].k else inf, 1, 1)
+    return loss if position > 0 else n * hull_ncp(s.space, work.hull[WHOLE])
 
 
 @part
-def _cut_taken(s: Shard, n: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
-    """The best cut of the n rows in BASE, as `cut`, and its loss; 0 if none loses less than `most`.
+def _sort_taken(s: Shard, n: int) -> int:
+    """Sorts the n rows in BASE along the first attribute; returns the one of the smallest tie hash."""
+    work = s.work
+    sort_by_tie_hash(work.ints[BASE], work.tie_hashes, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
+    first = work.ints[BASE, 0]
+    _sort_members(s.state[0], s.rows, work, n)
+    return int(first)
 
-    lower, upper: rows that the halves have at least.
+
+@part
+def _cut_sorted(s: Shard, n: int, first: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
+    """The best cut of the n sorted rows in BASE, as `cut`, and its loss; 0 if none loses less than `most`.
+
+    first: the row of the smallest tie hash. lower, upper: rows that the halves have at least.
     """
     work, k = s.work, int(s.state[0].k)
-    sort_by_tie_hash(work.ints[BASE], work.tie_hashes, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
-    least_hash = work.ints[BASE, 0]
-    _sort_members(s.state[0], s.rows, work, n)
     position, loss, least = 0, most, (n + 3) // 4 if n >= 4 * k else 1
     while position == 0 and least > 0:
-        first, last = max(least, lower), n - max(least, upper)
-        position, loss = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, first, last, most)
+        lowest, highest = max(least, lower), n - max(least, upper)
+        position, loss = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, lowest, highest, most)
         least = 1 if least > 1 else 0
     if 2 * position != n:
         return position, 2 * position > n, loss
     for at in range(position):
-        if work.ints[BEST, at] == least_hash:
+        if work.ints[BEST, at] == first:
             return position, True, loss
     return position, False, loss
 
@@ -249,9 +280,7 @@ def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
 def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
     """Sorts BASE by cells in table order, bundles, tie hashes: the order along the first attribute."""
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
-    _start(hull, cells[base[0]])
-    for at in range(1, n):
-        _widen(hull, cells[base[at]])
+    _set_whole(rows, work, n)
     for j in range(cells.shape[1] - 1, -1, -1):
         if hull[LO, j] < hull[HI, j]:
             column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
@@ -379,23 +408,25 @@ def _best_along(
 ) -> tuple[int, float, int]:
     """The best position in first..last along ALONG, its loss and lean; 0 if none is better than `least` and `lean`.
 
+    Larger halves lose more: the way ends as soon as the lower half, with the smallest upper half, loses too much.
     lean: how far a cut is from the middle. marked: only positions where the halves meet the demands.
     """
     if first > last:
         return 0, least, lean
-    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALVED]
-    first = _lose_above(space, rows, work, n, first, last, least)
-    position, loss, wider = 0, 0.0, True
-    individuals = state.individuals != 0
-    _start(hull, cells[along[0]])
-    for at in range(1, last + 1):
-        wider = _widen(hull, cells[along[at - 1]]) or wider
+    cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[LOWER], work.terms[LOWER]
+    _begin_half(space, hull, terms, cells[along[0]])
+    for at in range(1, first):
+        _widen_half(space, hull, terms, cells[along[at]])
+    loss = _sum(terms)
+    first, start = _lose_above(space, rows, work, n, first, last, least, loss), first
+    position, individuals = 0, state.individuals != 0
+    for at in range(start, last + 1):
+        if at > start and _widen_half(space, hull, terms, cells[along[at - 1]]):
+            loss = _sum(terms)
+        if at * loss + (n - last) * work.losses[last] > least:
+            break
         if at < first:
             continue
-        if wider:
-            loss, wider = hull_ncp(space, hull), False
-        if at * loss > least:
-            break
         if marked and demands.fits[at] == 0:
             continue
         if individuals and _same_bundle(rows, along[at - 1], along[at]):
@@ -407,23 +438,68 @@ def _best_along(
 
 
 @part
-def _lose_above(space: Geometry, rows: CoreRows, work: Work, n: int, first: int, last: int, least: float) -> int:
+def _lose_above(
+    space: Geometry, rows: CoreRows, work: Work, n: int, first: int, last: int, least: float, lower: float
+) -> int:
     """Writes NCP of the upper half at first..last to work.losses; returns the lowest position that may be the best.
 
-    Larger halves lose more. So no position is better below one whose upper half alone loses more than `least`.
+    lower: NCP of the lower half at `first`. Larger halves lose more. So no position is better below one whose upper
+    half loses more than `least` together with the lower half at `first`.
     """
-    cells, along, hull = rows.cells, work.ints[ALONG], work.hull[HALVED]
-    loss, wider = 0.0, True
-    _start(hull, cells[along[n - 1]])
-    for at in range(n - 1, first - 1, -1):
-        wider = _widen(hull, cells[along[at]]) or wider
-        if at <= last:
-            if wider:
-                loss, wider = hull_ncp(space, hull), False
-            work.losses[at] = loss
-            if (n - at) * loss > least:
-                return at + 1
-    return first
+    cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[UPPER], work.terms[UPPER]
+    _begin_half(space, hull, terms, cells[along[n - 1]])
+    for at in range(n - 2, last - 1, -1):
+        _widen_half(space, hull, terms, cells[along[at]])
+    loss = _sum(terms)
+    work.losses[last] = loss
+    at = last
+    while first * lower + (n - at) * loss <= least:
+        if at == first:
+            return first
+        at -= 1
+        if _widen_half(space, hull, terms, cells[along[at]]):
+            loss = _sum(terms)
+        work.losses[at] = loss
+    return at + 1
+
+
+@part
+def _set_whole(rows: CoreRows, work: Work, n: int) -> None:
+    """Sets the hull of the n rows in BASE."""
+    hull = work.hull[WHOLE]
+    _start(hull, rows.cells[work.ints[BASE, 0]])
+    for at in range(1, n):
+        _widen(hull, rows.cells[work.ints[BASE, at]])
+
+
+@part
+def _begin_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> None:
+    """A hull (2, d) around one row's cells (d,), and its terms of NCP (d,)."""
+    for j in range(cells.shape[0]):
+        hull[LO, j] = hull[HI, j] = cells[j]
+        terms[j] = ncp_term(space, j, cells[j], cells[j])
+
+
+@part
+def _widen_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> bool:
+    """Widens a hull (2, d) to hold cells (d,), with its terms of NCP (d,); whether it had to."""
+    wider = False
+    for j in range(cells.shape[0]):
+        cell = cells[j]
+        if cell < hull[LO, j] or cell > hull[HI, j]:
+            hull[LO, j], hull[HI, j] = min(cell, hull[LO, j]), max(cell, hull[HI, j])
+            terms[j] = ncp_term(space, j, hull[LO, j], hull[HI, j])
+            wider = True
+    return wider
+
+
+@part
+def _sum(terms: Any) -> float:
+    """NCP of a hull from its terms: they are added in the order of the table, as everywhere."""
+    loss = 0.0
+    for j in range(terms.shape[0]):
+        loss += terms[j]
+    return loss
 
 
 @part
@@ -434,16 +510,10 @@ def _start(hull: Any, cells: Any) -> None:
 
 
 @part
-def _widen(hull: Any, cells: Any) -> bool:
-    """Widens a hull (2, d) to hold cells (d,); whether it had to."""
-    wider = False
+def _widen(hull: Any, cells: Any) -> None:
+    """Widens a hull (2, d) to hold cells (d,)."""
     for j in range(cells.shape[0]):
-        cell = cells[j]
-        if cell < hull[LO, j]:
-            hull[LO, j], wider = cell, True
-        if cell > hull[HI, j]:
-            hull[HI, j], wider = cell, True
-    return wider
+        hull[LO, j], hull[HI, j] = min(hull[LO, j], cells[j]), max(hull[HI, j], cells[j])
 
 
 @part

@@ -356,10 +356,11 @@ class Work(NamedTuple):
     heap_size: Ints  # (5,)
     tally: Records  # TALLY: see `core.model`
     last_seen: Ints  # (individuals,): more than the stamp of a pass if it has seen them
-    ints: Any  # (6, n) int32
+    ints: Any  # (7, n) int32
     tie_hashes: Any  # (2, n) uint64
     losses: Any  # (n,)
-    hull: Any  # (2, 2, d) int32
+    hull: Any  # (3, 2, d) int32
+    terms: Floats  # (3, d): of NCP
     candidates: Records  # CANDIDATE: nodes to visit
     found: Records  # (FAN,) FOUND: the best groups
     query_center: Floats  # (d,): of the query; of a category its first leaf
@@ -506,10 +507,11 @@ def _empty_work(space: Space, n: int, figures: np.dtype[Any], individuals: bool,
         np.zeros(5, np.int64),
         records(n if tallied else 1, TALLY),
         np.zeros(n if individuals else 1, np.int64),
-        np.zeros((6, n), np.int32),
+        np.zeros((7, n), np.int32),
         np.zeros((2, n), np.uint64),
         np.zeros(n),
-        np.zeros((2, 2, d), np.int32),
+        np.zeros((3, 2, d), np.int32),
+        np.zeros((3, d)),
         records(CANDIDATES, CANDIDATE),
         records(FAN, FOUND),
         np.zeros(d),

@@ -170,13 +170,29 @@ def fill(s: Shard, i: int, which: int) -> None:
 def propose_some(s: Shard, i: int, g: int) -> None:
     """Puts groups that are probably near g into `found`: a search that begins with them visits half as many nodes.
 
-    They are those that g's list named before; then those whose lists name g, and those that the first of these lists
-    names; then those in g's leaf of the tree.
+    They are those that g's list named before, and those of `propose_near`.
     """
+    s.state[0].n_found = 0
+    for j in range(s.lists.before[i].n):
+        propose(s, g, s.lists.links_before[i * LINKS + j].other)
+    propose_near(s, g)
+
+
+@part
+def propose_known(s: Shard, g: int) -> None:
+    """The same while the lists are those of the last refresh."""
+    which = s.groups.group[g].list
+    s.state[0].n_found = 0
+    if which != NONE:
+        for j in range(s.lists.one[which].n):
+            propose(s, g, s.lists.link[which * LINKS + j].other)
+    propose_near(s, g)
+
+
+@part
+def propose_near(s: Shard, g: int) -> None:
+    """Puts into `found` those whose lists name g, those that the first of these lists names, and those in g's leaf."""
     state, lists, first = s.state[0], s.lists, s.groups.group[g].listed
-    state.n_found = 0
-    for j in range(lists.before[i].n):
-        propose(s, g, lists.links_before[i * LINKS + j].other)
     if state.n_found <= LENGTH and first != NONE:
         for j in range(LINKS):
             propose(s, g, lists.link[first // LINKS * LINKS + j].other)

@@ -63,10 +63,10 @@ from typing import Any
 import numpy as np
 
 from streamer.incremental.core import layout, model, moves, worklist
-from streamer.incremental.core.cut import cut, cut_together, loss_of_parts, shuffled
+from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, loss_of_parts, shuffled
 from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, Shard
-from streamer.incremental.core.lists import partner
+from streamer.incremental.core.lists import partner, propose_known
 from streamer.incremental.core.scores import (
     box_contains,
     cover,
@@ -86,9 +86,6 @@ OUTER, SECOND = 0, 1
 
 BELOW = 1.0 - 1e-9
 """Lowers a bound by more than its rounding."""
-
-ROUNDING = 1e-9
-"""Added to the limit of a search, so that rounding excludes no result that equals it; the caller compares again."""
 
 RECORDS_OF_A_REMOVAL = 2
 """Inside an unchanged box, a removed row takes its slot's record along, and the last record moves."""
@@ -252,7 +249,7 @@ ROWS_TOGETHER = 256
 def recut_with_neighbours(s: Shard, g: int) -> int:
     """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
     state, found = s.state[0], s.work.found
-    state.n_found = 0
+    propose_known(s, g)
     top(s, g, NEIGHBOURS)
     state.recut_gain, state.recut_one, state.recut_other = 0.0, NONE, NONE
     for a in range(state.n_found):
@@ -266,7 +263,7 @@ def recut_with_neighbours(s: Shard, g: int) -> int:
     lower, upper = int(state.recut_lower), int(state.recut_upper)
     state.spent += 1 + republished_of(s, g, h, i)
     bound = most_saved_by(s, g, h, i) + ROUNDING if lower == upper == 1 else inf
-    position, lower_is_larger, _ = cut_together(s, g, h, i, bound, lower, upper)
+    position, lower_is_larger, _ = cut_gathered(s, rows_of(s, g, h, i), gather(s, g, h, i), bound, lower, upper)
     form_halves(s, g, h, i, position, lower_is_larger)
     return layout.MOVED
 
@@ -283,15 +280,16 @@ def try_recut(s: Shard, g: int, h: int, i: int) -> bool:
         return True
     if moves.is_short(s, rows, 2):
         return False
+    first = gather(s, g, h, i)
     if i != NONE:
-        note_recut(s, h, i, most_saved - loss_in_parts(s, g, h, i, two, two), two, two)
+        try_parts(s, g, h, i, first, two, two)
         return True
-    position, _, loss = cut_together(s, g, h, i, most_saved - state.recut_gain + ROUNDING, 1, 1)
+    position, _, loss = cut_gathered(s, rows, first, most_saved - state.recut_gain + ROUNDING, 1, 1)
     if position > 0:
         note_recut(s, h, i, most_saved - loss, 1, 1)
     if 2 * rows >= 3 * two:
-        note_recut(s, h, i, most_saved - loss_in_parts(s, g, h, i, 1, two), 1, two)
-        note_recut(s, h, i, most_saved - loss_in_parts(s, g, h, i, two, 1), two, 1)
+        try_parts(s, g, h, i, first, 1, two)
+        try_parts(s, g, h, i, first, two, 1)
     return True
 
 
@@ -304,15 +302,18 @@ def note_recut(s: Shard, h: int, i: int, gain: float, lower: int, upper: int) ->
 
 
 @part
-def loss_in_parts(s: Shard, g: int, h: int, i: int, lower: int, upper: int) -> float:
-    """What the rows of these groups lose if a half has 2k rows at least, and such a half is cut again."""
-    position, lower_is_larger, _ = cut_together(s, g, h, i, inf, lower, upper)
+def try_parts(s: Shard, g: int, h: int, i: int, first: int, lower: int, upper: int) -> None:
+    """Notes what the gathered rows of these groups gain if a half of 2k rows at least is cut again."""
+    n, most_saved = rows_of(s, g, h, i), most_saved_by(s, g, h, i)
+    position, lower_is_larger, _ = cut_gathered(s, n, first, inf, lower, upper)
     if position == 0:
-        return inf
+        return
     larger, smaller, _ = by_rows(s, g, h, i)
     one, other = int(s.groups.group[larger].number), int(s.groups.group[smaller].number)
-    n = rows_of(s, g, h, i)
-    return loss_of_parts(s, position, n, one if lower_is_larger else other, other if lower_is_larger else one)
+    if not lower_is_larger:
+        one, other = other, one
+    loss = loss_of_parts(s, position, n, one, other, most_saved - s.state[0].recut_gain + ROUNDING)
+    note_recut(s, h, i, most_saved - loss, lower, upper)
 
 
 @part
@@ -351,7 +352,7 @@ def most_saved_by(s: Shard, g: int, h: int, i: int) -> float:
 
 @part
 def form_halves(s: Shard, g: int, h: int, i: int, position: int, lower_is_larger: bool) -> None:
-    """Makes the halves of a cut of all, as `cut_together` left them, the groups with most rows; a third one is gone."""
+    """Makes the halves of a cut of all, as `cut_gathered` left them, the groups with most rows; a third one is gone."""
     n = rows_of(s, g, h, i)
     larger, smaller, last = by_rows(s, g, h, i)
     if lower_is_larger:

@@ -168,6 +168,15 @@ def test_a_record_that_is_not_taken_ends_its_transaction_before_anybody_sees_it(
     assert (producer.log[-1], COMMITTED in producer.log) == (ABORTED, False)
 
 
+def test_if_the_client_has_given_the_transaction_up_its_reason_is_reported() -> None:
+    """The client refuses a further record before it has said that Kafka did not take the first one."""
+    producer, taken = Producer(KafkaError(KafkaError._UNKNOWN_TOPIC)), Confirmations()
+    with pytest.raises(KafkaException, match="_UNKNOWN_TOPIC"), transaction(producer, taken):
+        producer.produce("t", b"v", b"k", 0, on_delivery=taken)
+        raise KafkaException(KafkaError(KafkaError._STATE))
+    assert (producer.log[-1], COMMITTED in producer.log) == (ABORTED, False)
+
+
 @pytest.mark.parametrize(
     ("producer", "kind", "says"),
     [

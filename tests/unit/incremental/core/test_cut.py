@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from streamer.incremental.core.cut import (
     FEW_TO_SORT,
     cut,
-    cut_together,
+    cut_gathered,
+    gather,
     power_below,
     shuffled,
     sort_by_cells,
@@ -286,13 +287,14 @@ def test_two_groups_are_cut_together_as_one_of_all_their_rows(name: str, n: int,
     first, second = two.groups.group[0], two.groups.group[1]
     first["members"], second["members"], second["block"], second["number"] = n // 3, n - n // 3, n // 3, NUMBER + 1
     one.groups.group[0]["count"] = 2 * small.k  # fewer would not be tried
-    *found, loss = cut_together(two, 0, 1, NONE, inf, 1, 1)
+    smallest = gather(two, 0, 1, NONE)
+    *found, loss = cut_gathered(two, n, smallest, inf, 1, 1)
     assert tuple(found) == cut(one, 0)
     assert found[0] > 0
     assert two.work.ints[0].tolist() == one.work.ints[0].tolist()
-    assert tuple(found) == cut_together(two, 0, 1, NONE, float(np.nextafter(loss, inf)), 1, 1)[:2]
+    assert tuple(found) == cut_gathered(two, n, smallest, float(np.nextafter(loss, inf)), 1, 1)[:2]
     if n < 4 * small.k:
-        assert cut_together(two, 0, 1, NONE, loss, 1, 1)[0] == 0
+        assert cut_gathered(two, n, smallest, loss, 1, 1)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["individuals", "individuals, each alone"])
