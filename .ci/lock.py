@@ -1,8 +1,9 @@
 """Writes requirements/: all that is installed, in exact versions with hashes, for every Python and system at once.
 
 Each file adds to the one that it names: `base` has the plain installation and what builds it, `worker` what the image
-has, `dev` all extras. `mutants` and `pycanon` go into folders of their own, without what they share with these.
-Versions stay while the ranges of pyproject.toml allow them; with --upgrade they are the newest. `make lock` calls this.
+has, `demo` what the demo needs, `dev` all extras. `mutants` and `pycanon` go into folders of their own, without what
+they share with these. Versions stay while the ranges of pyproject.toml allow them; with --upgrade they are the newest.
+`make lock` calls this.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER, UV = ROOT / "requirements", ROOT / ".venv" / "uv" / "bin" / "uv"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OLDEST_PYTHON = PROJECT["project"]["requires-python"].removeprefix(">=")
-EXTRAS = {"base": [], "worker": ["stream", "avro"], "dev": ["dev"], "mutants": ["dev"]}
+WORKER = ["stream", "avro"]
+EXTRAS = {"base": [], "worker": WORKER, "demo": [*WORKER, "demo"], "dev": ["dev"], "mutants": ["dev"]}
 BUILD, MUTATES, COMPARED_WITH = PROJECT["build-system"]["requires"], "cosmic-ray>=8.3,<9", "pycanon>=1.3,<2"
 HEADER = "# Written by `make lock`; `pip install --require-hashes -r` reads it.\n"
 

@@ -42,7 +42,7 @@ from agents.shard_thread import EXIT_LOST, end_process, unexpected
 from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.store.redis_lookups import Measured, RedisLookups
 from streamer.incremental.store.redis_server import RedisClient, address_of, connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, outputs_of, topic_name
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
@@ -353,6 +353,7 @@ GROUP_OFFSETS_SECONDS = 5.0
 MINUTE_SECONDS = 60.0
 WATCH_SECONDS = 1.0
 NO_SHARD_SECONDS = 30.0
+MEASURED_SECONDS = 5.0
 
 
 class Ingest(faust.Service, ConsumerRebalanceListener):
@@ -561,7 +562,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def _surroundings(self, shard: HeldShard) -> object:
         lookups = RedisLookups(self._redis, self._table.name, shard.number)
         return await shard.surroundings(
-            lambda: (lookups.meta(), lookups.sizes(), replace(lookups.custody(), refusal=None))
+            lambda: (lookups.meta(), lookups.sizes(), replace(lookups.custody(), refusal=None, measured=Measured()))
         )
 
     # For `status`, in Redis. If Redis does not take it, only the log has it, and nothing is lost.
@@ -577,6 +578,15 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         lookups = RedisLookups(self._redis, self._table.name, number)
         with suppress(StreamerError):
             lookups.report_refusal(self._settings.name, str(failure)) if failure else lookups.refusal_is_over()
+
+    def report_measured(self) -> None:
+        """Reports what is measured of the shards that are served."""
+        for shard in self.held:
+            if shard.taken_over and not shard.loss:
+                done, facts = shard.metrics.done, shard.facts
+                measured = Measured(facts.ncp, facts.ncp_fresh, done.counts.messages, done.published)
+                with suppress(StreamerError):
+                    RedisLookups(self._redis, self._table.name, shard.number).report_measured(measured)
 
     async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         lookups = RedisLookups(self._redis, self._table.name, shard.number)
@@ -620,6 +630,10 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         for topic_partition, shard in self._held.items():
             if not shard.loss:
                 shard.log_minute(self.reader.end(topic_partition))
+
+    @Service.timer(MEASURED_SECONDS)
+    async def _report_measured(self) -> None:
+        await asyncio.to_thread(self.report_measured)
 
     @Service.timer(NO_SHARD_SECONDS)
     async def _look_at_shards(self) -> None:

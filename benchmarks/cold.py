@@ -4,10 +4,14 @@ An empty folder for machine code is filled by `streamer warm --core float32`, in
 then loads what is there, and two more play one stream of changes, uncompiled and compiled: their tables must be equal.
 
     python benchmarks/cold.py [--plain] [--quick] [--json]
+    python benchmarks/cold.py --whole [--json]
 
 --plain: the same without `streamer.numba_support.linking`, as numba compiles everybody's functions, which is what a
 numba that lacks one of the names used there comes to; the tables must be equal again. --quick leaves the folder as it
 is: what is compiled already is not compiled again.
+
+--whole: from an empty machine to the demo's verdict, as `make demo` in a copy of the last commit with no cache; wall
+seconds of each stage. What it downloads is downloaded first, by itself: `download_s`. The rest takes it from there.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -148,6 +153,42 @@ def plainly(events: int, few: int) -> dict[str, Any]:
     return {f"plain_{name}": figure for name, figure in figures.items()}
 
 
+ROOT = Path(__file__).resolve().parents[1]
+OWN = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "PYTHONPATH", "VIRTUAL_ENV", "PIP_CACHE_DIR")
+"""Variables of a machine that the empty one has not, or has of its own."""
+
+STAMPS = {"made": "make_venv_s", "libraries": "install_base_s", "workers' libraries": "install_demo_s"}
+"""What `.ci/venv` calls its steps, and what they are called here."""
+
+
+def whole() -> dict[str, Any]:
+    """Seconds of each stage from nothing to the demo's verdict, in folders of its own; CPU seconds of all together."""
+    with TemporaryDirectory(prefix="streamer-cold-") as empty:
+        folder = Path(empty)
+        copy = folder / "streamer"
+        subprocess.run(["git", "clone", "--quiet", ROOT, copy], check=True)
+        pip = {name: value for name, value in os.environ.items() if name not in OWN}
+        environment = {**pip, "HOME": empty, "XDG_CACHE_HOME": f"{empty}/cache"}
+        began = perf_counter()
+        download = "-m pip download --quiet --require-hashes -r requirements/demo.txt --dest wheels"
+        subprocess.run([sys.executable, *download.split()], cwd=copy, env=environment, check=True)
+        figures: dict[str, Any] = {"download_s": round(perf_counter() - began, 1)}
+        environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(copy / "wheels"), "PYTHON": sys.executable}
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
+        run = subprocess.run(["make", "demo"], cwd=copy, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter() - began
+    [steps] = re.findall(r"\.venv is there: (.*)", run.stdout)
+    figures |= {STAMPS[name]: int(took) for name, took in re.findall(r"(?:^|, )([a-z' ]+) (\d+) s", steps)}
+    [(demo, waited)] = re.findall(r"The demo took (\d+) s; before, it waited (\d+) s", run.stdout)
+    return figures | {
+        "wait_for_compiler_s": int(waited),
+        "demo_s": int(demo),
+        "make_demo_s": round(seconds, 1),
+        "make_demo_cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "verdict": "every law holds at every release" in run.stdout,
+    }
+
+
 def measured(quick: bool) -> dict[str, Any]:
     """All of it, over the folder that NUMBA_CACHE_DIR names."""
     events, few = (QUICK_EVENTS, QUICK_EVENTS_UNCOMPILED) if quick else (EVENTS, EVENTS_UNCOMPILED)
@@ -167,6 +208,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     arguments.add_argument("--plain", action="store_true")
     arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--whole", action="store_true")
     arguments.add_argument("--json", action="store_true")
     arguments.add_argument("--part", choices=["loading", "playing"], help=argparse.SUPPRESS)
     arguments.add_argument("events", nargs="?", type=int, help=argparse.SUPPRESS)
@@ -175,7 +217,10 @@ def main() -> None:
     if chosen.part:
         print(json.dumps(parts[chosen.part]()))
         return
-    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    if chosen.whole:
+        report(whole(), chosen.json)
+        return
+    os.environ["PYTHONPATH"] = str(ROOT)
     with TemporaryDirectory(prefix="streamer-cold-") as empty:
         if not chosen.quick:
             os.environ["NUMBA_CACHE_DIR"] = empty
@@ -183,7 +228,11 @@ def main() -> None:
     if chosen.plain:
         events, few = (QUICK_EVENTS, QUICK_EVENTS_UNCOMPILED) if chosen.quick else (EVENTS, EVENTS_UNCOMPILED)
         figures |= plainly(events, few)
-    if not chosen.json:
+    report(figures, chosen.json)
+
+
+def report(figures: dict[str, Any], as_json: bool) -> None:
+    if not as_json:
         show(figures)
     print(json.dumps(figures))
 

@@ -49,7 +49,7 @@ from streamer.incremental.store.base import Meta, Progress
 from streamer.kafka.clients import AtMost
 from streamer.privacy.models import model_of, words
 from streamer.status.collect import look
-from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts
+from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts, mean_over_rows
 from streamer.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
 from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
@@ -139,20 +139,11 @@ def point(facts: WorkerFacts) -> dict[str, Any]:
         "lag": sum(shard.lag for shard in shards),
         "messages_per_s": round(sum(shard.messages_per_s for shard in shards), 1),
         "records_per_s": round(sum(shard.records_per_s for shard in shards), 1),
-        "ncp": _mean([(shard.ncp, shard.rows - shard.pending) for shard in shards]),
-        "ncp_fresh": _mean([(shard.ncp_fresh, shard.rows - shard.pending) for shard in shards]),
+        "ncp": mean_over_rows([(shard.ncp, shard.rows - shard.pending) for shard in shards]),
+        "ncp_fresh": mean_over_rows([(shard.ncp_fresh, shard.rows - shard.pending) for shard in shards]),
         "pending": sum(shard.pending for shard in shards),
         "rows": sum(shard.rows for shard in shards),
     }
-
-
-def _mean(parts: Sequence[tuple[float | None, int]]) -> float | None:
-    """The mean over all rows; None if it is unknown for some."""
-    parts = [(value, rows) for value, rows in parts if rows]
-    if not parts or any(value is None for value, _ in parts):
-        return None
-    rows = sum(rows for _, rows in parts)
-    return round(sum((value or 0.0) * rows for value, rows in parts) / rows, 6)
 
 
 def _shards(facts: WorkerFacts, seen: Seen) -> list[ShardFacts]:
@@ -216,6 +207,8 @@ def _from_outside(shard: ShardFacts, worker: str) -> HeldFacts:
         qi_groups=sizes.qi_groups,
         counts=meta.counts,
         release=meta.release,
+        ncp=custody.measured.ncp,
+        ncp_fresh=custody.measured.ncp_fresh,
         rebuild=meta.rebuild,
         rebuilds=meta.rebuilds,
     )

@@ -20,11 +20,15 @@ from typing import Any, Protocol, TypeVar, cast
 from streamer.numba_support.cache import Locator, folder, is_there, never_compiled, unmark
 
 F = TypeVar("F", bound=Callable[..., object])
+C = TypeVar("C", bound=type)
 
 log = logging.getLogger(__name__)
 
 _parts: list[tuple[Callable[..., object], bool]] = []
 """Parts that are not registered with numba yet, and whether each is compiled into its callers."""
+
+_shared: list[type] = []
+"""Classes of shared tuples that numba does not know yet."""
 
 _lock = threading.RLock()
 """Guards numba's import and registration, and loading from the disk: shards run in threads."""
@@ -57,6 +61,12 @@ def inner(function: F) -> F:
     """A `part` that is compiled into the body of each of its callers: for few lines, in innermost loops."""
     _parts.append((function, True))
     return function
+
+
+def shared(kind: C) -> C:
+    """A class of named tuples of arrays, also of nested ones, that entries get and hand on to parts as they are."""
+    _shared.append(kind)
+    return kind
 
 
 def entry(function: F) -> F:
@@ -209,6 +219,10 @@ def links() -> bool:
 def _register_parts() -> None:
     from numba.extending import overload
 
+    while _shared and links():
+        from streamer.numba_support.linking import make_shared
+
+        make_shared(_shared.pop())
     while _parts:
         function, into_its_callers = _parts.pop()
         if links():

@@ -9,6 +9,10 @@ CPU, and an event takes 24 µs instead of 80 (`benchmarks/cold.py --plain`).
 A part is compiled for integers of one width: otherwise it, and all that it calls, would be compiled once for a caller
 with a field of 32 bits and once for a caller with a count of 64.
 
+A `shared` tuple of arrays is handed on as a pointer to its fields. By default numba hands on each number of each array
+by itself, some hundred for a shard's table, and takes them apart and together again at every call: that was nine in ten
+of all instructions.
+
 This module is imported when something is compiled. It needs undocumented names of numba's: `is_possible` says whether
 they are there.
 """
@@ -16,13 +20,17 @@ they are there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
 from typing import Any
 
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.codegen import CodeLibrary, JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.datamodel.models import PrimitiveModel
+from numba.core.extending import NativeValue, lower_getattr_generic, register_model, typeof_impl, unbox
 from numba.core.registry import cpu_target
-from numba.core.typing.templates import infer, infer_global, make_overload_template
+from numba.core.types.containers import BaseNamedTuple
+from numba.core.typing.templates import AttributeTemplate, infer, infer_getattr, infer_global, make_overload_template
 
 NO_ADDRESS = 0
 
@@ -154,3 +162,59 @@ def make_part(function: Callable[..., object], into_its_callers: bool) -> None:
 def _widened(argument: Any) -> Any:
     """The argument type for which a part is compiled, given the caller's."""
     return types.int64 if argument in (types.int8, types.int16, types.int32) else argument
+
+
+# -- shared tuples -----------------------------------------------------------------------------------------------------
+
+
+class Shared(types.Type):
+    """A named tuple of arrays, or of such tuples, as a pointer to its fields, which never change."""
+
+    def __init__(self, fields: Any) -> None:
+        self.fields = fields
+        digest = blake2b(str(fields).encode(), digest_size=8).hexdigest()  # the name is part of every symbol's
+        super().__init__(f"Shared({fields.instance_class.__name__}, {digest})")
+
+    def type_of(self, name: str) -> Any:
+        """The type of a field; None if there is none of that name."""
+        if name not in self.fields.fields:
+            return None
+        found = self.fields.types[self.fields.fields.index(name)]
+        return Shared(found) if isinstance(found, BaseNamedTuple) else found
+
+
+@register_model(Shared)
+class _SharedModel(PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, of: Shared) -> None:
+        super().__init__(manager, of, manager.lookup(of.fields).get_value_type().as_pointer())
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        value.add_attribute("noalias")  # what arrays hold is elsewhere: a write there changes no field
+        return value
+
+
+@infer_getattr
+class _SharedFields(AttributeTemplate):  # type: ignore[misc]
+    key = Shared
+
+    def generic_resolve(self, of: Shared, name: str) -> Any:
+        return of.type_of(name)
+
+
+@lower_getattr_generic(Shared)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, of: Shared, pointer: Any, name: str) -> Any:
+    place = cgutils.gep_inbounds(builder, pointer, 0, of.fields.fields.index(name))
+    return place if isinstance(of.type_of(name), Shared) else builder.load(place)
+
+
+@unbox(Shared)  # type: ignore[untyped-decorator]
+def _from_python(of: Shared, value: Any, wrapper: Any) -> Any:
+    fields = wrapper.unbox(of.fields, value)
+    place = cgutils.alloca_once_value(wrapper.builder, fields.value)
+    return NativeValue(place, is_error=fields.is_error, cleanup=fields.cleanup)
+
+
+def make_shared(kind: type) -> None:
+    """Has compiled functions take named tuples of this class as pointers."""
+    tuple_of = typeof_impl.dispatch(tuple)
+    typeof_impl.register(kind)(lambda value, purpose: Shared(tuple_of(value, purpose)))

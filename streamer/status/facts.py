@@ -19,7 +19,7 @@ from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.store.base import Meta, Progress
-from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Sizes
+from streamer.incremental.store.redis_lookups import Measured, Ownership, RedisNow, Sizes
 from streamer.incremental.store.redis_server import Durability
 
 
@@ -168,3 +168,28 @@ class WorkerFacts:
     shards: tuple[HeldFacts, ...]
     refused: Mapping[int, Ownership] = field(default_factory=dict)  # of its shards, or those it may get
     unjoined_seconds: float = 0.0  # since the start, or since the last rebalance began
+
+
+def mean_over_rows(parts: Sequence[tuple[float | None, int]]) -> float | None:
+    """The mean of values of so many rows each; None if it is unknown for some.
+
+    >>> mean_over_rows([(0.25, 10), (0.5, 30), (None, 0)]), mean_over_rows([(0.25, 10), (None, 30)])
+    (0.4375, None)
+    """
+    parts = [(value, rows) for value, rows in parts if rows]
+    if not parts or any(value is None for value, _ in parts):
+        return None
+    rows = sum(rows for _, rows in parts)
+    return round(sum((value or 0.0) * rows for value, rows in parts) / rows, 6)
+
+
+def of_table(shards: Sequence[ShardFacts]) -> Measured:
+    """What workers measured of all shards together: means over rows, sums of counts; the time of the oldest."""
+    parts = [(shard.redis.custody.measured, shard.redis.sizes) for shard in shards]
+    return Measured(
+        mean_over_rows([(one.ncp, sizes.records - sizes.pending) for one, sizes in parts]),
+        mean_over_rows([(one.ncp_fresh, sizes.records - sizes.pending) for one, sizes in parts]),
+        sum(one.messages for one, _ in parts),
+        sum(one.records for one, _ in parts),
+        min((one.at for one, _ in parts), default=0),
+    )

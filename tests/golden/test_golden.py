@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate.commands import all_commands
+from streamer import reader
 from streamer.cli.batch import warm
 from streamer.kafka import clients
 from worlds.golden_cases import cases, furnish
@@ -26,6 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_output_is_the_golden_files(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(clients, "CONNECT_SECONDS_MAX", 0.1)  # nobody answers there, however long one waits
+    monkeypatch.setattr(reader, "CONNECT_MS_MAX", 100)
     monkeypatch.setattr(warm, "never_compiled", lambda: False)
     monkeypatch.setattr(warm, "is_there", lambda name: True)
     check(case, case.command in TAKES_JSON)

@@ -78,7 +78,13 @@ def problems(world: WorkedTable) -> str:
 
 
 @pytest.mark.gate("a log that lost its end")
-@pytest.mark.parametrize("share", [0.5, 0.99], ids=["half of it", "a marker of a transaction"])
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(0.5, id="half of it"),
+        pytest.param(0.99, id="a marker of a transaction", marks=pytest.mark.night),  # found and mended the same way
+    ],
+)
 def test_a_published_log_that_lost_its_end_is_told_and_gets_the_whole_table(
     world: WorkedTable, servers: Servers, logs: Path, share: float
 ) -> None:

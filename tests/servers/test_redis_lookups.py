@@ -13,7 +13,7 @@ import redis
 from servers.broker.servers import Servers
 from streamer.errors import Conflict, ShardRefused
 from streamer.incremental.store.base import Meta
-from streamer.incremental.store.redis_lookups import Ownership, RedisLookups, server_now, shards_of
+from streamer.incremental.store.redis_lookups import Measured, Ownership, RedisLookups, server_now, shards_of
 from streamer.incremental.store.redis_server import connect
 from worlds.store_contract import A_GROUP, commit_number, record
 
@@ -49,6 +49,17 @@ def test_who_took_a_shard_over_when_it_committed_and_who_refused_it_stands_there
     store.commit(fence, 1, commit_number(2))  # a refusal shuts no one out
     store.report_owner("bob:2")
     assert (store.custody().owner, store.custody().refusal) == ("bob:2", None)
+
+
+def test_what_the_owner_measured_stands_there_until_another_worker_takes_the_shard_over(store: RedisLookups) -> None:
+    before = int(time.time()) - 1
+    store.report_owner("alice:1")
+    store.report_measured(Measured(0.25, None, messages=10, records=12))
+    measured = store.custody().measured
+    assert (measured.ncp, measured.over_fresh, measured.records_per_event) == (0.25, None, 1.2)
+    assert before <= measured.at <= time.time() + 1
+    store.report_owner("bob:2")
+    assert store.custody().measured == Measured()
 
 
 def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shards(store: RedisLookups) -> None:

@@ -2,6 +2,10 @@
 
 messages = applied + ignored + dead letters, and every message has an offset below `next`. Offsets without a message are
 markers of Kafka's transactions, in which statements are sent. The text fits 80 columns; --json has more.
+
+What a worker measures (the loss, that of a fresh table, published records per message) it leaves in Redis every few
+seconds. The counts begin with the worker that holds the shard, and the loss of a fresh table with its first look for
+drift.
 """
 
 from __future__ import annotations
@@ -22,10 +26,11 @@ from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.rebuild import described as rebuild_described
 from streamer.incremental.shard.rebuild import last_rebuild, told
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Measured
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.kafka.access import kafka_settings
 from streamer.status.collect import look
-from streamer.status.facts import ShardFacts, TableFacts
+from streamer.status.facts import ShardFacts, TableFacts, of_table
 from streamer.status.verdict import Verdict, ago, if_redis_is_lost, judge
 from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
@@ -35,6 +40,8 @@ from streamer.table.yaml.loading import load_table
 COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
 SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
 """The counts in the table for people, and the headings of their columns."""
+
+NOT_MEASURED = "not measured yet"
 
 
 @click.command(name="status", epilog=examples("streamer status --table mine", "streamer status --table mine --json"))
@@ -55,14 +62,16 @@ def command(
     """Shows the state of every shard of a table, which worker holds it since when, and what is wrong.
 
     Ends with 1 if an operator has to act: a worker refused a shard, messages wait and no worker applies them, too many
-    became dead letters, Redis is full, or Redis and Kafka are inconsistent.
+    became dead letters, Redis is full, or Redis and Kafka are inconsistent. The loss now, over a fresh table's, and the
+    published records per event are as the running workers measured them.
     """
     schema = load_table(table)
     facts = look(schema, kafka, redis)
     share_max = schema.limits.dead_letters_share_max if dead_letters_max is None else dead_letters_max
     of_shards, verdict = judge(schema, facts, share_max)
     shards = [_described(shard, of, schema.space) for shard, of in zip(facts.shards, of_shards, strict=True)]
-    total = {name: sum(shard[name] for shard in shards) for name in (*COUNTED_FACTS, "offsets_read")}
+    total: dict[str, Any] = {name: sum(shard[name] for shard in shards) for name in (*COUNTED_FACTS, "offsets_read")}
+    total["measured"] = _measured(of_table(facts.shards))
     not_used = kafka_settings().not_used
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
@@ -98,6 +107,7 @@ def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, A
         "pending": sizes.pending,
         "qi_groups": sizes.qi_groups,
         "outbox": sizes.outbox,
+        "measured": _measured(custody.measured),
         "snapshot": meta.snapshot and {**msgspec.structs.asdict(meta.snapshot), "holds_back": meta.snapshot.holds},
         "rebuild": meta.rebuild and rebuild_described(meta.rebuild, space),
         "rebuilds": [rebuild_described(one, space) for one in meta.rebuilds],
@@ -109,21 +119,35 @@ def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, A
     }
 
 
+def _measured(one: Measured) -> dict[str, Any]:
+    """What a worker measured; null: not yet."""
+    return {
+        "at": _time(one.at or None),
+        "ncp": one.ncp,
+        "ncp_fresh": one.ncp_fresh,
+        "over_fresh": one.over_fresh,
+        "messages": one.messages,
+        "records": one.records,
+        "records_per_event": one.records_per_event,
+    }
+
+
 def _time(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, int]) -> None:
+def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, Any]) -> None:
     grid = RichTable(title=schema.name, box=None, padding=(0, 1, 0, 0))
     grid.add_column("shard", justify="right")
     grid.add_column("held by", overflow="fold")  # the only column that shrinks on a narrow terminal
-    for heading in ("since", *SHOWN_FACTS.values()):
+    for heading in ("since", *SHOWN_FACTS.values(), "over\nfresh", "records\n/event"):
         grid.add_column(heading, justify="right", no_wrap=True)
     for shard, described in zip(facts.shards, shards, strict=True):
-        grid.add_row(str(shard.number), *_holder(shard, facts), *(f"{described[name]:,}" for name in SHOWN_FACTS))
-    grid.add_row("all", "", "", *(f"{total[name]:,}" for name in SHOWN_FACTS))
+        grid.add_row(str(shard.number), *_holder(shard, facts), *_counted(described, shard.redis.custody.measured))
+    grid.add_row("all", "", "", *_counted(total, of_table(facts.shards)))
     print_table(grid)
     say(_account(total))
+    say(measured_line(of_table(facts.shards)))
     lines = [
         *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
         *redis_lines(facts.durability),
@@ -133,6 +157,23 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     ]
     for line in lines:
         say(line)
+
+
+def _counted(described: dict[str, Any], measured: Measured) -> Iterator[str]:
+    """The cells of a row of the table; "-": not measured yet."""
+    yield from (f"{described[name]:,}" for name in SHOWN_FACTS)
+    yield "-" if measured.over_fresh is None else f"{measured.over_fresh - 1:+.1%}"
+    yield "-" if measured.records_per_event is None else f"{measured.records_per_event:.2f}"
+
+
+def measured_line(of: Measured) -> str:
+    """What workers measured of the whole table."""
+    if of.ncp is None and of.records_per_event is None:
+        return f"loss, over a fresh table's, and published records per event: {NOT_MEASURED}"
+    loss = NOT_MEASURED if of.ncp is None else f"{of.ncp:.4f}"
+    over = NOT_MEASURED if of.over_fresh is None else f"{of.over_fresh - 1:+.1%}"
+    records = NOT_MEASURED if of.records_per_event is None else f"{of.records_per_event:.2f}"
+    return f"loss: {loss}; over a fresh table's: {over}; published records per event: {records}"
 
 
 def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
@@ -168,7 +209,7 @@ def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:
     return worker, ago(facts.redis_now.time - custody.taken_at)
 
 
-def _account(total: dict[str, int]) -> str:
+def _account(total: dict[str, Any]) -> str:
     """The line that accounts for every offset that was read."""
     without = total["offsets_read"] - total["messages"]
     verdict = "ok" if without >= 0 else "DOES NOT ADD UP"

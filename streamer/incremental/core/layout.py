@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamer.numba_support.jit import shared
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Axis, Space
 
@@ -371,6 +372,7 @@ class Work(NamedTuple):
     order: Ints  # (FAN,)
 
 
+@shared
 class Shard(NamedTuple):
     """All arrays of a shard, the argument of the compiled functions."""
 

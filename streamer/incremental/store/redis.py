@@ -56,6 +56,9 @@ LOADING = -2
 REFUSED_FIELDS = ("refused_by", "reason", "refused_at")
 """What a refusal leaves in the custody."""
 
+MEASURED = "measured"
+"""What the worker that holds the shard has measured: JSON."""
+
 SLICE = 5_000
 """Values per slice: an even number, so that a field and its value stay together; the script can take 8,000."""
 

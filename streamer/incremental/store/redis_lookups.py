@@ -1,17 +1,19 @@
 """What an operator looks up in Redis without loading a shard, and what workers leave there for him to read.
 
-Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, and why the shard was refused). The
-fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild by the clock counts from
-first_taken_at. Commands that load the whole table have their claims and marks in it, too, as `store.base` says.
+Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, what the owner measured, and why the
+shard was refused). The fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild
+by the clock counts from first_taken_at. Commands that load the whole table have their claims and marks in it, too, as
+`store.base` says.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import redis
 
 from streamer.errors import ShardRefused
@@ -19,7 +21,7 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
-from streamer.incremental.store.redis import REFUSED_FIELDS, RedisStore
+from streamer.incremental.store.redis import MEASURED, REFUSED_FIELDS, RedisStore
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters
 
 BEGINNING = "beginning"
@@ -50,6 +52,34 @@ class Refusal:
     at: int
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """What a worker measured of a shard that it holds. Counts are over the worker's life; None: not measured yet."""
+
+    ncp: float | None = None  # mean loss of the published rows (`Space.mean_loss`)
+    ncp_fresh: float | None = None  # the same of a table anonymized afresh, by the last look for drift
+    messages: int = 0
+    records: int = 0  # published
+    at: int = 0  # seconds since 1970 by Redis' clock
+
+    @property
+    def over_fresh(self) -> float | None:
+        """The loss over that of a fresh table, as a ratio.
+
+        >>> Measured(0.22, 0.2).over_fresh, Measured(0.22).over_fresh
+        (1.1, None)
+        """
+        return round(self.ncp / self.ncp_fresh, 6) if self.ncp is not None and self.ncp_fresh else None
+
+    @property
+    def records_per_event(self) -> float | None:
+        """Published records over messages.
+
+        >>> Measured(messages=4, records=6).records_per_event, Measured().records_per_event
+        (1.5, None)
+        """
+        return round(self.records / self.messages, 6) if self.messages else None
+
+
 @dataclass(frozen=True, slots=True)
 class Ownership:
     """Who took a shard over last, and what became of it; times in seconds since 1970 by Redis' clock, None: never."""
@@ -59,6 +89,7 @@ class Ownership:
     committed_at: int | None = None
     refusal: Refusal | None = None
     beginning: bool = False  # the table may have its rows in some shards, and not in all
+    measured: Measured = field(default_factory=Measured)  # by the owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +111,23 @@ class RedisLookups(RedisStore):
             return Sizes(*pipeline.execute())
 
     def report_owner(self, owner: str) -> int:
-        """Notes who has taken the shard over just now, and removes a refusal.
+        """Notes who has taken the shard over just now; removes a refusal, and what the former owner measured.
 
         Returns when the shard was first taken over, in seconds since 1970.
         """
         with self._answers():
             taken_at, _ = self._time()
             pipeline = self._client.pipeline(transaction=True)
-            pipeline.hdel(self._custody, *REFUSED_FIELDS)
+            pipeline.hdel(self._custody, *REFUSED_FIELDS, MEASURED)
             pipeline.hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
             pipeline.hsetnx(self._custody, "first_taken_at", taken_at).hget(self._custody, "first_taken_at")
             return int(pipeline.execute()[-1])
+
+    def report_measured(self, measured: Measured) -> None:
+        """Notes what the worker that holds the shard has measured; `at` is set here."""
+        with self._answers():
+            at, _ = self._time()
+            self._client.hset(self._custody, MEASURED, msgspec.json.encode(msgspec.structs.replace(measured, at=at)))
 
     def refusal_is_over(self) -> None:
         """Removes a refusal whose cause is remedied."""
@@ -111,13 +148,14 @@ class RedisLookups(RedisStore):
                 raise ShardRefused(f"{name}: {remedies.PARTLY_LOADED}")
 
     def custody(self) -> Ownership:
-        """Who took the shard over last, when it committed last, and why it was refused since."""
+        """Who took the shard over last, when it committed last, what it measured, and why it was refused since."""
         with self._answers():
             told = {name.decode(): text.decode() for name, text in self._client.hgetall(self._custody).items()}
             committed_at = self._client.hget(self._meta, "committed_at")
         refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
         taken_at, beginning = _seconds(told.get("taken_at")), BEGINNING in told
-        return Ownership(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning)
+        measured = msgspec.json.decode(told.get(MEASURED, "{}"), type=Measured)
+        return Ownership(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning, measured)
 
     def _time(self) -> tuple[int, int]:
         clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"

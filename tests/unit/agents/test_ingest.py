@@ -19,8 +19,9 @@ from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 from agents.app import App
 from agents.ingest import Batch, Ingest, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.store.redis_lookups import Ownership
+from streamer.incremental.store.redis_lookups import Measured, Ownership
 from streamer.kafka.control import News
 from streamer.table.schema import Limits
 from streamer.table.yaml.loading import load_table
@@ -293,6 +294,7 @@ class Redis:
         self.refuses = set(refuses)
         self.tries: list[int] = []
         self.said: dict[int, str] = {}
+        self.measured: dict[int, Measured] = {}
 
     def lookups(self, _client: object, _table: str, number: int) -> Any:
         def check_begun(_name: str) -> None:
@@ -303,6 +305,7 @@ class Redis:
         return SimpleNamespace(
             check_begun=check_begun,
             report_owner=lambda _owner: float(bool(self.said.pop(number, ""))),
+            report_measured=lambda measured: self.measured.update({number: measured}),
             report_refusal=lambda _owner, reason: self.said.update({number: reason}),
             meta=lambda: None,
             sizes=lambda: number in self.refuses,
@@ -377,6 +380,23 @@ def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_chan
         await until(lambda: refused.taken_over and not refused.refused)
         assert [call for call, place in client.calls if place == PLACE][-1] == "resume"
         assert redis.said == {}
+
+    asyncio.run(told(redis, story))
+
+
+def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status(
+    without_servers: Callable[[Redis], None],
+) -> None:
+    redis = Redis(0)
+    without_servers(redis)
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        refused, healthy = ingest.held
+        await until(lambda: refused.refused and healthy.taken_over)
+        healthy.metrics.done.published, healthy.metrics.done.counts = 6, Counts(applied=4)
+        healthy.facts = healthy.facts._replace(ncp=0.3, ncp_fresh=0.2)
+        ingest.report_measured()
+        assert redis.measured == {1: Measured(0.3, 0.2, messages=4, records=6)}
 
     asyncio.run(told(redis, story))
 

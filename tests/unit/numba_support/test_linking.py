@@ -99,3 +99,82 @@ def test_a_place_outside_of_its_array_is_told_from_within_a_part(stand_in: Path)
     """
     assert said(stand_in, script, NUMBA_BOUNDSCHECK="1") == [True, 1]
     assert said(stand_in, script, NUMBA_BOUNDSCHECK="1") == [True, 0]
+
+
+SHARED = '''
+"""A shared tuple with another in it; parts read and write what its arrays hold, and call each other with either."""
+import json
+from typing import Any, NamedTuple
+import numpy as np
+from streamer.numba_support.jit import compile_for, entry, part, shared
+
+class Inner(NamedTuple):
+    counts: Any
+    pairs: Any
+
+@shared
+class Outer(NamedTuple):
+    state: Any
+    inner: Inner
+    more: Any
+
+@part
+def counted(inner, place):
+    inner.counts[place] += 1
+    return inner.pairs[1, place]
+
+@part
+def summed(outer):
+    total = 0
+    for place in range(outer.inner.counts.shape[0]):
+        total += counted(outer.inner, place)
+        outer.state[0].last = place
+    return total + outer.state[0].last
+
+@entry
+def total(outer):
+    return summed(outer)
+
+def arguments():
+    state = np.zeros(1, [("last", np.int64)]).view(np.recarray)
+    return (Outer(state, Inner(np.zeros(3, np.int64), np.arange(6).reshape(2, 3)), np.zeros(2)),)
+
+def run():
+    [outer] = arguments()
+    return [int(total(outer)), int(total(outer)), outer.inner.counts.tolist(), int(outer.state[0].last)]
+
+def say(*what):
+    print(json.dumps(what))
+'''
+
+
+@pytest.fixture
+def sharing(tmp_path: Path) -> Path:
+    (tmp_path / "stand_in.py").write_text(SHARED)
+    return tmp_path
+
+
+def test_parts_read_and_write_the_arrays_of_a_shared_tuple_compiled_loaded_and_uncompiled(sharing: Path) -> None:
+    answer = [14, 14, [2, 2, 2], 2]
+    assert said(sharing, "say(run(), len(total.dispatcher().stats.cache_misses))") == [answer, 1]
+    assert said(sharing, "say(run(), len(total.dispatcher().stats.cache_misses))") == [answer, 0]
+    assert said(sharing, "say(run())", NUMBA_DISABLE_JIT="1") == [answer]
+
+
+def test_a_shared_tuple_is_handed_on_as_one_pointer(sharing: Path) -> None:
+    """Number by number, most of what is compiled would be their way from call to call."""
+    script = """
+        from streamer.numba_support.linking import PartLibrary
+        found, finalize = {}, PartLibrary.finalize
+        def finalized(library):
+            finalize(library)
+            for function in library.llvm_module().functions:
+                if not function.is_declaration and library.name in function.name:
+                    found[library.name] = len(list(function.arguments))
+        PartLibrary.finalize = finalized
+        compile_for(total, arguments())
+        say(found)
+    """
+    [found] = said(sharing, script)
+    returned = 2  # pointers to the result and to an error
+    assert found == {"summed": returned + 1, "counted": returned + 2}

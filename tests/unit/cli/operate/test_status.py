@@ -1,13 +1,18 @@
-"""What `status` says of Redis and of a vocabulary that drifts; of the rest, tests/servers/test_status.py tells."""
+"""What `status` says of Redis, of a vocabulary that drifts, and of what workers measured.
+
+Of the rest, tests/servers/test_status.py tells.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from streamer.cli.operate.status import redis_lines, unlisted_lines
+from streamer.cli.operate.status import measured_line, redis_lines, unlisted_lines
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.store.base import Meta
+from streamer.incremental.store.redis_lookups import Measured, Ownership, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
+from streamer.status.facts import InRedis, ShardFacts, of_table
 from worlds.small_tables import CITIES, CITY, table
 
 SERVER = Durability(Kind.SERVER, masters=1)
@@ -40,3 +45,25 @@ def test_categories_that_are_not_listed_are_one_line_for_a_column_of_all_shards(
     (line,) = unlisted_lines(people, metas)
     assert line.startswith("3 of 1,000 applied messages have a city that its hierarchy does not list: `other` takes")
     assert list(unlisted_lines(people, metas[1:2])) == []
+
+
+def of_rows(rows: int, measured: Measured) -> ShardFacts:
+    """A shard of so many rows, all of them published."""
+    return ShardFacts(0, InRedis(sizes=Sizes(rows, 1, 0, 0), custody=Ownership("a:1", 1, measured=measured)))
+
+
+def test_what_workers_measured_is_one_line_over_the_rows_of_all_shards() -> None:
+    shards = [of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, 0.1, 150, 100, 8))]
+    table = of_table(shards)
+    assert (table.ncp, table.ncp_fresh, table.at) == (0.15, 0.125, 8)
+    assert measured_line(table) == "loss: 0.1500; over a fresh table's: +20.0%; published records per event: 1.50"
+
+
+def test_what_no_worker_has_measured_yet_is_said_not_guessed() -> None:
+    """A shard without a look for drift leaves that of the whole table unknown."""
+    nothing = measured_line(of_table([of_rows(100, Measured())]))
+    assert nothing == "loss, over a fresh table's, and published records per event: not measured yet"
+    some = of_table([of_rows(100, Measured(0.3, 0.2, 50, 200)), of_rows(300, Measured(0.1, None, 50, 100))])
+    assert measured_line(some) == (
+        "loss: 0.1500; over a fresh table's: not measured yet; published records per event: 3.00"
+    )

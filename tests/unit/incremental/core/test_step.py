@@ -296,7 +296,7 @@ def test_what_an_engine_calls_is_loaded_from_the_disk() -> None:
     for entry, _arguments in warming_calls(FLOAT32):
         assert isinstance(entry, Entry)
         said = entry.dispatcher().stats
-        of_these = [hits for types, hits in said.cache_hits.items() if FLOAT32 in str(types)]
+        of_these = [hits for types, hits in said.cache_hits.items() if FLOAT32 in f"{types} {types[0].fields}"]
         assert of_these == [1], f"{entry.function.__name__} does not run compiled"
         assert not said.cache_misses, (
             f"{entry.function.__name__} was compiled while it ran: warming_calls has other types"
