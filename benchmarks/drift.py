@@ -2,13 +2,13 @@
 
 Each table of `shapes.py` is anonymized as it is at first, then sees as many changes as it has rows, of each of these
 streams: mixed, growing, shrinking, changing (modifies only), drifting (the population of newcomers moves, the oldest
-rows go). Each change is a batch of its own, and nothing is rebuilt. At every point: the information loss (NCP) over
-that of a fresh run of `ordered` on the same rows; in all, records published and microseconds of CPU in the engine per
-change. The worst case comes first. `--model` makes tables ask for more than k, of rows or of people with 1.25 rows
-each; fresh runs ask for the same.
+rows go). Each change is published by itself, or `--batch` of them together, and nothing is rebuilt. At every point: the
+information loss (NCP) over that of a fresh run of `ordered` on the same rows; in all, records published and
+microseconds of CPU in the engine per change. The worst case comes first. `--model` makes tables ask for more than k, of
+rows or of people with 1.25 rows each; fresh runs ask for the same.
 
     python benchmarks/drift.py [--table NAME ...] [--stream NAME ...] [--k K ...] [--repair WAY ...] [--model NAME ...]
-        [--rows N] [--events N] [--points 4] [--quick] [--json]
+        [--rows N] [--events N] [--points 4] [--batch 1] [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def main() -> None:
     options.add_argument("--rows", type=int, help="rows at first, instead of each table's own number")
     options.add_argument("--events", type=int, help="changes, instead of as many as rows at first")
     options.add_argument("--points", type=int, default=4)
+    options.add_argument("--batch", type=int, default=1, help="changes that are published together")
     chosen = options.parse_args()
     ready.compiled()
     if chosen.quick:
@@ -138,10 +139,11 @@ def course(
     for i, change in enumerate(shapes.stream(stream, list(pool), first, events), start=1):
         began = process_time()
         engine.apply(change)
-        drained = engine.drain()
+        is_point = i * points // events > (i - 1) * points // events
+        drained = engine.drain() if is_point or i % chosen.batch == 0 else None
         seconds += process_time() - began
-        records += readers.take(drained)
-        if i * points // events > (i - 1) * points // events:
+        records += readers.take(drained) if drained else 0
+        if is_point:
             if len(fresh) == len(over):
                 fresh.append(loss_of_fresh(engine))
             over.append(round(readers.loss() / fresh[len(over)], 3))
