@@ -3,15 +3,15 @@
 By default numba makes every function callable by itself: it links in all that the function calls, optimises the whole
 and generates code, for each function again. For parts that work is wasted. Here a part stays LLVM text, and an entry's
 module gets every part that it calls, directly or not, once. There parts are internal, so LLVM drops unused arguments
-and inlines a part that has one caller. The core of `streamer.incremental.core` compiles in 63 s instead of 186 s of one
-CPU, and an event takes 24 µs instead of 80 (`benchmarks/cold.py --plain`).
+and inlines a part that has one caller. By this alone the core of `streamer.incremental.core` compiled in 63 s instead
+of 186 s of one CPU, and an event took 24 µs instead of 80.
 
 A part is compiled for integers of one width: otherwise it, and all that it calls, would be compiled once for a caller
 with a field of 32 bits and once for a caller with a count of 64.
 
 A `shared` tuple of arrays is handed on as a pointer to its fields. By default numba hands on each number of each array
-by itself, some hundred for a shard's table, and takes them apart and together again at every call: that was nine in ten
-of all instructions.
+by itself, some hundred for a shard's table, and takes them apart and together again at every call: that was four in
+five of all instructions. With both, the core compiles in 27 s (`benchmarks/cold.py`).
 
 This module is imported when something is compiled. It needs undocumented names of numba's: `is_possible` says whether
 they are there.
@@ -167,25 +167,25 @@ def _widened(argument: Any) -> Any:
 # -- shared tuples -----------------------------------------------------------------------------------------------------
 
 
-class Shared(types.Type):
+class SharedTuple(types.Type):
     """A named tuple of arrays, or of such tuples, as a pointer to its fields, which never change."""
 
     def __init__(self, fields: Any) -> None:
         self.fields = fields
         digest = blake2b(str(fields).encode(), digest_size=8).hexdigest()  # the name is part of every symbol's
-        super().__init__(f"Shared({fields.instance_class.__name__}, {digest})")
+        super().__init__(f"SharedTuple({fields.instance_class.__name__}, {digest})")
 
     def type_of(self, name: str) -> Any:
         """The type of a field; None if there is none of that name."""
         if name not in self.fields.fields:
             return None
         found = self.fields.types[self.fields.fields.index(name)]
-        return Shared(found) if isinstance(found, BaseNamedTuple) else found
+        return SharedTuple(found) if isinstance(found, BaseNamedTuple) else found
 
 
-@register_model(Shared)
-class _SharedModel(PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, of: Shared) -> None:
+@register_model(SharedTuple)
+class _SharedTupleModel(PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, of: SharedTuple) -> None:
         super().__init__(manager, of, manager.lookup(of.fields).get_value_type().as_pointer())
 
     def from_argument(self, builder: Any, value: Any) -> Any:
@@ -195,20 +195,20 @@ class _SharedModel(PrimitiveModel):  # type: ignore[misc]
 
 @infer_getattr
 class _SharedFields(AttributeTemplate):  # type: ignore[misc]
-    key = Shared
+    key = SharedTuple
 
-    def generic_resolve(self, of: Shared, name: str) -> Any:
+    def generic_resolve(self, of: SharedTuple, name: str) -> Any:
         return of.type_of(name)
 
 
-@lower_getattr_generic(Shared)  # type: ignore[untyped-decorator]
-def _field(context: Any, builder: Any, of: Shared, pointer: Any, name: str) -> Any:
+@lower_getattr_generic(SharedTuple)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, of: SharedTuple, pointer: Any, name: str) -> Any:
     place = cgutils.gep_inbounds(builder, pointer, 0, of.fields.fields.index(name))
-    return place if isinstance(of.type_of(name), Shared) else builder.load(place)
+    return place if isinstance(of.type_of(name), SharedTuple) else builder.load(place)
 
 
-@unbox(Shared)  # type: ignore[untyped-decorator]
-def _from_python(of: Shared, value: Any, wrapper: Any) -> Any:
+@unbox(SharedTuple)  # type: ignore[untyped-decorator]
+def _from_python(of: SharedTuple, value: Any, wrapper: Any) -> Any:
     fields = wrapper.unbox(of.fields, value)
     place = cgutils.alloca_once_value(wrapper.builder, fields.value)
     return NativeValue(place, is_error=fields.is_error, cleanup=fields.cleanup)
@@ -217,4 +217,4 @@ def _from_python(of: Shared, value: Any, wrapper: Any) -> Any:
 def make_shared(kind: type) -> None:
     """Has compiled functions take named tuples of this class as pointers."""
     tuple_of = typeof_impl.dispatch(tuple)
-    typeof_impl.register(kind)(lambda value, purpose: Shared(tuple_of(value, purpose)))
+    typeof_impl.register(kind)(lambda value, purpose: SharedTuple(tuple_of(value, purpose)))
