@@ -64,7 +64,7 @@ def main() -> None:
     options.add_argument("--stream", nargs="+", default=list(shapes.STREAMS), choices=shapes.STREAMS, metavar="NAME")
     options.add_argument("--k", type=int, nargs="+", default=[5, 10])
     options.add_argument(
-        "--repair", type=read_repair, nargs="+", default=[REPAIR], metavar="WAY", help="7%%, 0.05, off"
+        "--repair", type=read_repair, nargs="+", default=[REPAIR], metavar="WAY", help="5%%, 0.05, off"
     )
     options.add_argument("--model", nargs="+", default=[PLAIN], choices=MODELS, metavar="NAME")
     options.add_argument("--rows", type=int, help="rows at first, instead of each table's own number")

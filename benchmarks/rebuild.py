@@ -59,7 +59,7 @@ K = 5
 def main() -> None:
     options = ready.options(__doc__, "3,000 rows, 3 seconds")
     options.add_argument("--rows", type=int, nargs="*", default=[30_000, 100_000], help="rows of a shard")
-    options.add_argument("--repair", type=read_repair, nargs="+", default=[NO_REPAIR, REPAIR], help="7%%, 0.05, off")
+    options.add_argument("--repair", type=read_repair, nargs="+", default=[NO_REPAIR, REPAIR], help="5%%, 0.05, off")
     options.add_argument(
         "--seconds", type=float, default=20.0, help="how long changes come before the rebuild; 0: none"
     )

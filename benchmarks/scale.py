@@ -119,7 +119,7 @@ def main() -> None:
     options = ready.options(__doc__, f"at most {QUICK_ROWS:,} rows, {QUICK_EVENTS:,} events")
     options.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     options.add_argument("--rows-max", type=int, default=1_000_000)
-    options.add_argument("--repair", type=read_repair, default=NO_REPAIR, help="7%%, .05, off; of `engine`, `threads`")
+    options.add_argument("--repair", type=read_repair, default=NO_REPAIR, help="5%%, .05, off; of `engine`, `threads`")
     options.add_argument("--take-over", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     ready.compiled()

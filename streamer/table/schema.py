@@ -89,7 +89,7 @@ A higher version adopts the QI groups that a lower one kept, if table.yaml is th
 table.yaml stays as it is where what is new is not used.
 """
 
-REPAIR_VERSION = 4
+REPAIR_VERSION = 5
 """The same, if only tables with local repair are concerned."""
 
 
@@ -97,8 +97,8 @@ REPAIR_VERSION = 4
 class Repair:
     """What each row that local repair publishes again must save, in NCP summed over the columns; neither: it is off.
 
-    >>> print(Repair(share=0.07), Repair(price=0.055), Repair())
-    7% 0.055 off
+    >>> print(Repair(share=0.05), Repair(price=0.055), Repair())
+    5% 0.055 off
     """
 
     price: float = 0.0
@@ -113,7 +113,7 @@ class Repair:
 
 NO_REPAIR = Repair()
 
-REPAIR = Repair(share=0.07)
+REPAIR = Repair(share=0.05)
 """Local repair by default: a share, so that it serves few and many columns and rows alike."""
 
 REPAIR_HASHED = {REPAIR: "0.055", Repair(price=0.055): "0.055, stated"}

@@ -341,7 +341,7 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "local repair of individuals, k = 3": _of(
         table(AGE, JOBS, k=3, individual="ssn", repair=Repair(0.02)), 20, 250, 80
     ),
-    "local repair of heaps": _of(table(YEARS, CITY, k=3, repair=Repair(share=0.07)), 24, 200, 200, HEAPS),
+    "local repair of heaps": _of(table(YEARS, CITY, k=3, repair=Repair(share=0.05)), 24, 200, 200, HEAPS),
     "an initial table": _of(_kept(table(AGE, BMI, CITY, k=3), NOTE, PROBLEM), 18, 150, 80, first=80),
 }
 """Short ones: a core that is not compiled runs them too."""

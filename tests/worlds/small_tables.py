@@ -236,7 +236,7 @@ MODEL_TABLES = {
     "all at once, whole": replace(asking(YEARS, CITY, l=2, beta="0.7", r="0.8"), recut=False, shrink=False),
 }
 
-PRICES = (Repair(price=0.001), Repair(share=0.07), Repair(price=0.05))
+PRICES = (Repair(price=0.001), Repair(share=0.05), Repair(price=0.05))
 
 REPAIRED_MODELS = {
     f"{name}, repair": replace(small, repair=PRICES[i % len(PRICES)])

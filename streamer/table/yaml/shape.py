@@ -52,7 +52,7 @@ def read_repair(text: object) -> Repair:
     if number is None or not 0 < number <= REPAIR_MAX or number != round(number, FRACTION_DIGITS_MAX):
         raise ValueError(
             "must be `off`, or the loss that each row published again has to save: a share of what a row loses, such"
-            f" as 7%, or a number, where 1 is the whole domain of one column; above 0, at most {REPAIR_MAX}"
+            f" as 5%, or a number, where 1 is the whole domain of one column; above 0, at most {REPAIR_MAX}"
         )
     return Repair(share=float(number / 100)) if said.endswith("%") else Repair(price=float(number))
 
@@ -240,7 +240,7 @@ class EngineSettings(_Settings):
 
     recut: whether two merged QI groups are cut in two again if they have 2k rows. shrink: whether a box becomes smaller
     when rows are deleted; if not, edges that only they held stay published. repair: the loss that local repair has to
-    save for every row that it publishes again: a share (`7%`) of what a row of the table loses, or a number, where 1 is
+    save for every row that it publishes again: a share (`5%`) of what a row of the table loses, or a number, where 1 is
     the whole domain of one column, however many columns there are; by default the share, and off for a form that
     publishes no boxes, because it has no loss.
     """
