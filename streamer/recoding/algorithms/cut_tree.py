@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
@@ -128,7 +128,7 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
     return int(m)
 
 
-@compiled
+@borrowing
 def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools) -> bool:
     """Fills in out[i]: whether the first i + 1 bundles of `along`, or the last ones, hold the model; whether any do.
 
@@ -149,7 +149,7 @@ def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools
     return some
 
 
-@compiled
+@borrowing
 def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
     """The position between two cells of attribute j that is nearest the middle, of two the lower; else the middle."""
     m = along.shape[0]
@@ -160,7 +160,7 @@ def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
     return int(m // 2)
 
 
-@compiled
+@borrowing
 def best_cut(
     task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool, scan: Scan
 ) -> tuple[int, int, bool]:
@@ -178,7 +178,7 @@ def best_cut(
     return _least_cut(task, along, lo, hi, sharpness, strict, scan)
 
 
-@compiled
+@borrowing
 def _least_cut(
     task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_, scan: Scan
 ) -> tuple[int, int, bool]:
@@ -222,7 +222,7 @@ def _least_cut(
     return int(best_j), int(best_at), bool(best_holds)
 
 
-@compiled
+@borrowing
 def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
     """Moves the lower part of a node to the left along every attribute; along (d, m); is_lower, aside: scratch."""
     d, m = along.shape
@@ -240,7 +240,8 @@ def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: In
             else:
                 aside[right] = bundle
                 right += 1
-        along[j, left:] = aside[:right]
+        for i in range(right):
+            along[j, left + i] = aside[i]
 
 
 class Growth(NamedTuple):
@@ -342,7 +343,10 @@ def _split(
     cuttable = holding and rows >= 2 * task.rows_min
     if end - begin == 2 and not cuttable:
         # every cut separates the two, and that along the first attribute in which they differ wins
-        along[0, begin:end] = along[np.argmax(lo < hi), begin:end]
+        j = 0
+        while lo[j] == hi[j]:
+            j += 1
+        along[0, begin], along[0, begin + 1] = along[j, begin], along[j, begin + 1]
         return begin, False
     counted = task.rules.distinct.shape[0] > 0
     p = 0 if rows < SMALL * task.rows_min else sharpness
@@ -372,6 +376,14 @@ def _end_with(task: Task, growth: Growth, begin: int, end: int, finest: int) -> 
 def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
     """Grows the tree of all bundles of the task, part after part from left to right; the order is a view of it."""
     _begin(task, growth)
+    m = task.bundles.begin.shape[0]
+    _grow(task, growth, sharpness)
+    return Order(growth.along[0, :m], growth.tile[:m], growth.blocks[: growth.n[1]])
+
+
+@borrowing
+def _grow(task: Task, growth: Growth, sharpness: int | np.int64) -> None:
+    """Cuts the root and all that comes of it."""
     m, finest = task.bundles.begin.shape[0], task.rows_min // FINE
     n, before = rows_in(task.bundles, growth.along[0, :m]), 0
     while growth.n[0] > 0:
@@ -390,7 +402,6 @@ def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
         else:
             _end_with(task, growth, begin, end, rows if outside else finest)
             before += rows
-    return Order(growth.along[0, :m], growth.tile[:m], growth.blocks[: growth.n[1]])
 
 
 @compiled

@@ -45,7 +45,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
@@ -71,16 +71,29 @@ from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     Groups,
     changed_slots,
+    count_group,
+    discount_group,
     groups_of,
     growth,
     join,
     laid_out,
+    leave_out,
     members_of,
     nearest_of_all,
     put,
     slots_for,
 )
-from streamer.recoding.algorithms.seeding import SWAPPED_MAX, ends_of, exchanged, ncp_without, seeded, swap, touches
+from streamer.recoding.algorithms.seeding import (
+    SWAPPED_MAX,
+    Bench,
+    bench_for,
+    ends_of,
+    exchanged,
+    ncp_without,
+    seeded,
+    swap,
+    touches,
+)
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
 
@@ -167,7 +180,7 @@ def _blocks_for(b: int, d: int) -> _Blocks:
         np.empty(d))  # fmt: skip
 
 
-@compiled
+@borrowing
 def _lay(task: Task, order: Order, line: _Blocks) -> None:
     """Fills in the blocks of an order."""
     cells, b, m = task.bundles.cells, order.blocks.shape[0], order.bundles.shape[0]
@@ -185,7 +198,7 @@ def _lay(task: Task, order: Order, line: _Blocks) -> None:
     line.begin[b], line.best[b], line.best[0] = m, np.inf, 0.0
 
 
-@compiled
+@borrowing
 def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) -> None:
     """Improves best and origin at the ends of all segments that begin with block `start`.
 
@@ -229,7 +242,7 @@ def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) ->
         clear_bundles(task, order.bundles[line.begin[start] : position])
 
 
-@compiled
+@borrowing
 def _least_along(task: Task, order: Order, line: _Blocks, limit: float) -> float:
     """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
     _lay(task, order, line)
@@ -260,7 +273,12 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
 def loss_of(task: Task, members: Ints) -> float:
     """Loss of the bundles as one group: rows times NCP."""
     d = task.bundles.cells.shape[1]
-    lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
+    return _loss_in(task, members, np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d))
+
+
+@borrowing
+def _loss_in(task: Task, members: Ints, lo: Ints, hi: Ints, term: Floats) -> float:
+    """The same; lo..hi: the box of no rows, of which it makes theirs."""
     for bundle in members:
         widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
     return rows_in(task.bundles, members) * total(term)
@@ -282,6 +300,7 @@ class _Desk(NamedTuple):
     growth: Growth
     line: _Blocks
     grown: Order  # of up to GROWN_MAX bundles
+    bench: Bench
 
 
 @compiled
@@ -292,12 +311,20 @@ def _desk_for(task: Task) -> _Desk:
     bundles = Bundles(np.empty((m, d), np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
     few = min(m, GROWN_MAX)
     grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
-    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown)
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown, bench_for(task))
 
 
 @compiled
 def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
     """The groups in some slots as a task of its own; desk.members: their bundles."""
+    m = _gather(task, groups, desk, slots)
+    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
+    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+
+
+@borrowing
+def _gather(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> int:
+    """Fills in desk.members and desk.bundles; how many these are."""
     m = 0
     for slot in slots:
         bundle = groups.first[slot]
@@ -308,8 +335,7 @@ def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
                 desk.bundles.cells[m, j] = task.bundles.cells[bundle, j]
             m += 1
             bundle = groups.next[bundle]
-    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
-    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+    return m
 
 
 @inlined
@@ -326,7 +352,7 @@ def _ncp_with(shape: Shape, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: 
     return per_row
 
 
-@compiled
+@borrowing
 def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
     """Fills in the bundles (m,) in the order in which groups grow: from the first bundle, always by the nearest one.
 
@@ -450,18 +476,18 @@ def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints
     return True
 
 
-@compiled
-def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+@borrowing
+def _relieve(
+    task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints, bench: Bench, now: Ints
+) -> bool:
     """Sends bundles of a group to their targets, or exchanges them there; whether that gained.
 
-    aside: the same task with a scratch of its own.
+    aside: the same task with a scratch of its own; now: a copy of members, as scratch.
     """
-    plain, relieved, now, at = task.rules.distinct.shape[0] == 0, False, members.copy(), 0
-    ends = np.empty((6, task.bundles.cells.shape[1]), np.int64)
+    plain, relieved, at, ends = task.rules.distinct.shape[0] == 0, False, 0, bench.ends
     ends_of(task, now, ends)
     if not plain:
-        for bundle in members:
-            add_bundle(task, bundle)
+        count_group(task, groups, slot)
     for i in range(members.shape[0]):
         bundle, goal = members[i], target[i]
         cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
@@ -472,7 +498,8 @@ def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, 
         pays = left >= task.rows_min and gain - growth(task, groups, goal, cells, rows) >= GAIN_MIN
         if pays and _may_go(task, aside, groups, left, bundle, goal):
             at -= 1
-            now = np.append(now[:at], now[at + 1 :])
+            leave_out(now, at)
+            now = now[: now.shape[0] - 1]
             put(task, groups, slot, now)
             join(task, groups, goal, bundle)
             if touches(ends, cells):
@@ -480,22 +507,33 @@ def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, 
             relieved = True
             continue
         if max(groups.rows[slot], groups.rows[goal]) <= SWAPPED_MAX and gain > rows * groups.ncp[slot] + GAIN_MIN:
-            relieved = swap(task, aside, groups, None, slot, now, at - 1, ends, goal) or relieved
+            relieved = swap(task, aside, groups, None, slot, now, at - 1, bench, goal) or relieved
     if not plain:
         clear_bundles(task, now)
     return relieved
 
 
-@compiled
+@borrowing
 def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goal: int) -> bool:
     """Whether a group, which is counted in `task`, holds without a bundle, and another one with it."""
     if task.rules.distinct.shape[0] == 0:
         return left >= task.rules.rows
     remove_bundle(task, bundle)
-    if holds(task.rules, task.scratch) and bundles_hold(aside, np.append(members_of(groups, goal), bundle)):
+    if holds(task.rules, task.scratch) and _holds_with(aside, groups, goal, bundle):
         return True
     add_bundle(task, bundle)
     return False
+
+
+@borrowing
+def _holds_with(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
+    """Whether a group with one more bundle holds; the counts are empty before and after."""
+    add_bundle(task, bundle)
+    count_group(task, groups, slot)
+    answer = holds(task.rules, task.scratch)
+    discount_group(task, groups, slot)
+    remove_bundle(task, bundle)
+    return answer
 
 
 @compiled
@@ -507,7 +545,7 @@ def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, 
     target, grown = nearest_of_all(task, groups, slot, members, FAIR, np.int64(VISITS))
     return (
         _dissolve(task, groups, slot, members, target)
-        or _relieve(task, aside, groups, slot, members, target)
+        or _relieve(task, aside, groups, slot, members, target, desk.bench, members.copy())
         or _recut_with_partners(task, groups, desk, pairs, slot, target, grown)
     )
 
