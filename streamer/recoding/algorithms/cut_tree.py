@@ -47,6 +47,8 @@ from streamer.recoding.algorithms.bundles import (
 from streamer.table.arrays import Bools, Floats, Ints
 
 EVEN_FROM, EVEN_PART, SMALL = 256, 32, 4
+KEPT_MAX = 128
+"""Most bundles of a node whose weights are kept, in case that the cut of least weight has parts that do not hold."""
 
 FINE = 16
 """A block has at most this part of the fewest rows of a group, but at least one bundle."""
@@ -59,9 +61,10 @@ each."""
 class Scan(NamedTuple):
     """Memory for the cuts of one node after the other."""
 
-    weights: Floats  # (2, m) of the parts, lower ones first
-    holding: Bools  # (2, m) the same
-    length: Ints  # (2,) how many of the weights count
+    weights: Floats  # (2, m) of the parts along one attribute, lower ones first
+    kept: Floats  # (d, 2, KEPT_MAX) the same along every attribute, in nodes of few bundles
+    holding: Bools  # (2, m) as weights
+    length: Ints  # (d, 2) how many of the weights count
     lo: Ints  # (d,) the box of a part as it grows
     hi: Ints
     term: Floats
@@ -74,8 +77,8 @@ class Scan(NamedTuple):
 def scan_for(m: int, d: int) -> Scan:
     """Memory for nodes of up to m bundles."""
     box = np.empty((2, d), np.int64)
-    return Scan(np.empty((2, m)), np.empty((2, m), np.bool_), np.empty(2, np.int64), box[0], box[1], np.zeros(d),
-        np.empty(d, np.int64), np.zeros(1, np.int64), np.empty(d, np.int64))  # fmt: skip
+    return Scan(np.empty((2, m)), np.empty((d, 2, KEPT_MAX)), np.empty((2, m), np.bool_), np.empty((d, 2), np.int64),
+        box[0], box[1], np.zeros(d), np.empty(d, np.int64), np.zeros(1, np.int64), np.empty(d, np.int64))  # fmt: skip
 
 
 @inlined
@@ -87,8 +90,10 @@ def sharpened(term: float, sharpness: int | np.int64) -> float:
 
 
 @inlined
-def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, scan: Scan) -> int:
-    """Fills in scan.weights[backwards, i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
+def _scan(
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, scan: Scan, out: Floats
+) -> int:
+    """Fills in out[i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
     """
@@ -96,7 +101,7 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
     shape, (cells, first, last), term = task.shape, task.bundles, scan.term
     growing, box_lo, box_hi = scan.growing, scan.lo, scan.hi
     m, d, n_wide = along.shape[0], lo.shape[0], scan.n_wide[0]
-    rows, per_row, out = 0, 0.0, scan.weights[backwards]
+    rows, per_row = 0, 0.0
     for at in range(n_wide):
         j = scan.wide[at]
         growing[at] = j
@@ -172,19 +177,20 @@ def best_cut(
     if strict:
         # most often the cut of least weight is such a cut: two tests instead of two at every position
         # a bare False would be a type of its own, for which all is compiled again
-        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), scan)
+        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), np.bool_(False), scan)
         if bundles_hold(task, along[best_j, :best_at]) and bundles_hold(task, along[best_j, best_at:]):
             return best_j, best_at, True
-    return _least_cut(task, along, lo, hi, sharpness, strict, scan)
+    return _least_cut(task, along, lo, hi, sharpness, strict, strict, scan)
 
 
 @borrowing
 def _least_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_, scan: Scan
-) -> tuple[int, int, bool]:
-    """The same, testing every position."""
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_,
+    again: bool | np.bool_, scan: Scan,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """The same, testing every position at which a cut could be the best; again: this node's weights may be kept."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
-    weights, holding = scan.weights, scan.holding
+    holding, length = scan.holding, scan.length
     d, m = along.shape
     rows = rows_in(task.bundles, along[0])
     per_row, widest, best_j, n_wide = 0.0, -1.0, 0, 0
@@ -201,11 +207,13 @@ def _least_cut(
     edge = m // EVEN_PART if m >= EVEN_FROM else 1
     best, best_at, best_holds = rows * per_row, _middle(task.bundles, along[best_j], best_j, edge), False
     for j in scan.wide[:n_wide]:
-        for backwards in range(2):
-            scan.length[backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, scan)
-        lower_whole, upper_whole = scan.length
+        weights = scan.kept[j] if m <= KEPT_MAX else scan.weights
+        if not again or m > KEPT_MAX:
+            for backwards in range(2):
+                length[j, backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, scan, weights[backwards])
+        lower_whole, upper_whole = length[j]
         some = False
-        if strict:
+        if strict and (not best_holds or _least_total(along[j], weights, length[j], edge) < best):
             some = _hold_so_far(task, along[j], rows, False, holding[0])
             some = some and _hold_so_far(task, along[j], rows, True, holding[1])
         below = 0
@@ -220,6 +228,16 @@ def _least_cut(
             if (both and not best_holds) or (both == best_holds and total < best):
                 best, best_j, best_at, best_holds = total, j, at, both
     return int(best_j), int(best_at), bool(best_holds)
+
+
+@inlined
+def _least_total(along: Ints, weights: Floats, length: Ints, edge: int) -> float:
+    """What the best cut of a node along one attribute weighs, or less."""
+    m, least = along.shape[0], np.inf
+    for at in range(edge, m - edge + 1):
+        lower = weights[0, at - 1] if at <= length[0] else 0.0
+        least = min(least, lower + (weights[1, m - at - 1] if m - at <= length[1] else 0.0))
+    return least
 
 
 @borrowing

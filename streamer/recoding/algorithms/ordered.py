@@ -3,10 +3,11 @@
 The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single rows,
 and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total loss, rows times
 NCP. This is done for each sharpness of SHARPNESS and, if many rows have rare leaves, for orders that take these for
-one. Each way is a *candidate*; the one of least loss wins, of equals the earlier. If the model counts sensitive values,
-groups are seeded with rare values (`seeding`) and exchange bundles; segments are the start only if the seeded groups
-lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps and those of `options.refine` improve the
-QI groups; a sweep that gains nothing is the last one.
+one. Each way is a *candidate*; the one of least loss wins, of equals the earlier. If groups have FEW_FROM rows or more,
+there are more candidates (OF_FEW), each that loses little more than the best is swept, and the best result wins. If the
+model counts sensitive values, groups are seeded with rare values (`seeding`) and exchange bundles; segments are the
+start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps and those of
+`options.refine` improve the QI groups; a sweep that gains nothing is the last one.
 
 **Rare leaves.** If hundreds of leaves are right under one node, two of them cost as much as all of them. A leaf with
 many rows is worth QI groups of its own. Rows of rare leaves share groups in any case, and cutting them by leaf prevents
@@ -65,8 +66,8 @@ from streamer.recoding.algorithms.bundles import (
     total,
     widen,
 )
-from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
-from streamer.recoding.algorithms.cut_tree import Growth, Order, grow, growth_for, order_of
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     Groups,
@@ -83,12 +84,14 @@ from streamer.recoding.algorithms.group_index import (
     put,
     slots_for,
 )
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
 from streamer.recoding.algorithms.seeding import (
     SWAPPED_MAX,
     Bench,
     bench_for,
     ends_of,
     exchanged,
+    found_in,
     ncp_without,
     seeded,
     swap,
@@ -111,6 +114,9 @@ SWEEPS, EXCHANGES = 4, 3
 FAR_MORE = (1.2, 1.1)
 """Segments are used if seeded groups lose so many times as much: before exchanges, and after. Seeded groups gain more
 by moves than segments do, so they win in the end even if they begin with a higher loss."""
+
+ROOM = 2
+"""Seeded groups may come to so many times the fewest rows: sweeps cut them where that pays."""
 
 BEGUN = 0.5
 """The share of the work that is done once the best candidate is known, about; the rest is the sweeps."""
@@ -596,15 +602,35 @@ SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness)
 OF_ROWS: tuple[Candidate, ...] = (*SEGMENTED, *(partial(without_rare_leaves, times=times) for times in RARE_LEAVES))
 """The candidates if the model counts rows and individuals alone."""
 
+OF_FEW: tuple[Candidate, ...] = (
+    *(partial(segmented, sharpness=sharpness) for sharpness in (0, 1, 3, 7)),
+    *OF_ROWS[len(SEGMENTED) :],
+)
+FEW_FROM, LITTLE_MORE = 2 * FINE, 1.1
+"""If groups have so many rows they are few, sweeps take little time, and which start is the best shows only after them:
+every one is swept that loses at most so many times what the best one does. What `bottom-up` finds is one, too."""
+
 
 def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, Ints]:
     """Groups seeded with rare values after exchanges; or the best segments after exchanges, if these lose far less."""
     loss, segment = segmented(task, SHARPNESS[0])
-    start = seeded(task, part_of(on_progress, 0.1, 0.6))
+    lost, start = _seeds(task, part_of(on_progress, 0.1, 0.6))
     found = exchanged(task, start, int(start.max()) + 1, EXCHANGES, part_of(on_progress, 0.6, 0.8))
-    if exchanged(task, start, int(start.max()) + 1, 0)[0] > FAR_MORE[0] * loss:
+    if lost > FAR_MORE[0] * loss:
         other = exchanged(task, segment, int(segment.max()) + 1, EXCHANGES, part_of(on_progress, 0.8, 1.0))
         return other if found[0] > FAR_MORE[1] * other[0] else found
+    return found
+
+
+def _seeds(task: Task, on_progress: OnProgress) -> tuple[float, Ints]:
+    """Seeded groups with room; under shares those without room, if these lose far less. Loss and groups (m,)."""
+    shares = bool((task.rules.numerator < task.rules.denominator).any())
+    start = seeded(task, part_of(on_progress, 0.0, 0.5 if shares else 1.0), ROOM)
+    found = exchanged(task, start, int(start.max()) + 1, 0)
+    if shares:
+        tight = seeded(task, part_of(on_progress, 0.5, 1.0))
+        other = exchanged(task, tight, int(tight.max()) + 1, 0)
+        return other if found[0] > FAR_MORE[0] * other[0] else found
     return found
 
 
@@ -613,36 +639,50 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     rows, task = task_of(microdata, model, options.rows_per_call)
     beginning = part_of(options.on_progress, 0.0, BEGUN)
     if set(model.subjects) <= {INDIVIDUAL}:
-        qi_group = _best_of_rows(task, beginning)
+        starts = _starts_of_rows(microdata, model, rows, task, beginning)
     else:
-        _, qi_group = exchanging(task, beginning)
-    sweeps = _refined(task, qi_group, len(rows), SWEEPS + options.refine, part_of(options.on_progress, BEGUN, 1.0))
+        starts = [exchanging(task, beginning)[1]]
+    sweeps_max, least, sweeping = SWEEPS + options.refine, np.inf, part_of(options.on_progress, BEGUN, 1.0)
+    best, sweeps = starts[0], 0
+    for i, start in enumerate(starts):
+        part = part_of(sweeping, i / len(starts), (i + 1) / len(starts))
+        loss, found, done = _refined(task, start, len(rows), sweeps_max, part)
+        if loss < least:
+            least, best, sweeps = loss, found, done
     by_row = np.empty(len(rows), dtype=np.int64)
-    by_row[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
+    by_row[rows] = np.repeat(best, task.bundles.end - task.bundles.begin)
     return local_recoding(microdata, by_row, sweeps=sweeps)
 
 
-def _best_of_rows(task: Task, on_progress: OnProgress) -> Ints:
-    """The QI groups of the candidate of least loss, (m,); of equals the first."""
-    least, qi_group = np.inf, np.zeros(len(task.bundles.begin), dtype=np.int64)
-    for done, candidate in enumerate(OF_ROWS, start=1):
-        loss, found = candidate(task)
-        if loss < least:
-            least, qi_group = loss, found
-        on_progress(done / len(OF_ROWS))
-    return qi_group
+def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, on_progress: OnProgress) -> list[Ints]:
+    """The QI groups, (m,), of the candidate of least loss, of equals the first; of few groups all those near it.
+
+    rows: the rows' numbers in the order of the bundles.
+    """
+    few = task.rows_min >= FEW_FROM
+    ways, found = OF_FEW if few else OF_ROWS, list[tuple[float, Ints]]()
+    for done, candidate in enumerate(ways, start=1):
+        found.append(candidate(task))
+        on_progress(done / len(ways))
+    if few and not model.subjects:
+        joined = BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
+        found.append(exchanged(task, joined, int(joined.max()) + 1, 0))
+    least = min(loss for loss, _ in found)
+    if not few:
+        return [next(qi_group for loss, qi_group in found if loss == least)]
+    return [qi_group for loss, qi_group in found if loss <= LITTLE_MORE * least]
 
 
-def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, on_progress: OnProgress) -> int:
-    """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
+def _refined(
+    task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, on_progress: OnProgress
+) -> tuple[float, Ints, int]:
+    """The loss and the groups of qi_group (m,) after up to sweeps_max sweeps; how many sweeps gained something."""
     used, number = np.unique(qi_group, return_inverse=True)
     n_slots = slots_for(len(used), n_rows // task.rows_min)
     groups, done = groups_of(task, laid_out(task, number, len(used), n_slots), n_slots), 0
     while done < sweeps_max and sweep(task, groups, part_of(on_progress, done / sweeps_max, (done + 1) / sweeps_max)):
         done += 1
-    for slot in np.flatnonzero(groups.rows).tolist():
-        qi_group[members_of(groups, slot)] = slot
-    return done
+    return (*found_in(groups, len(qi_group)), done)
 
 
 ORDERED = Algorithm(

@@ -6,10 +6,10 @@
    loss grows least (`assigned`).
 3. Bundles that no group takes are merged until they hold (`agglomerated`, not strict).
 
-Two groups *fit* if they can still become one that holds with no more rows than the larger of them needs anyway. So no
-share is above what it may be in the fewest rows of any group, and no distinct subject is missing for which there would
-be no room. A group that fits nowhere is left as it is. If not strict, two groups are merged if they lack fewer rows
-together than apart; if there is no such group, with the nearest of all.
+Two groups *fit* if they can still become one that holds with no more rows than the larger of them needs anyway, or than
+the fewest times the *room* that the caller gives. So no share is above what it may be in so many rows, and no distinct
+subject is missing for which there would be no room. A group that fits nowhere is left as it is. If not strict, two
+groups are merged if they lack fewer rows together than apart; if there is no such group, with the nearest of all.
 
 **Exchanges** follow in sweeps over the groups that changed, by slot. A bundle that its group can spare goes to the
 group that holds with it at the least growth, if that is less than what its own group gains. One that makes its group's
@@ -17,8 +17,8 @@ box larger and cannot go is exchanged for a bundle of the group where it would g
 most is gained and both groups hold. So a rare value that no group can spare still finds its way. Groups of more than
 SWAPPED_MAX rows exchange nothing. Every move gains at least GAIN_MIN, so that rounding is never taken for a gain.
 
-A search (`group_index` says how its bounds work) stops after VISITS_MAX nodes, or, while it has found nothing, after
-FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so that the tree stays short.
+A search (`group_index` says how its bounds work) stops after VISITS_MAX nodes or fewer, or, while it has found nothing,
+after FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so that the tree stays short.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ from streamer.recoding.algorithms.group_index import (
 )
 from streamer.table.arrays import Bools, Floats, Ints
 
-VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 48, 2_048
+VISITS_MIN, VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 512, 48, 2_048
+ROWS_COUNTED = 8_192
+"""A small group visits many nodes, because most groups near by are full if a share is hardly above the table's own. A
+large one, which takes long to count, visits fewer: about so many rows are counted for one search."""
 VAIN_MAX = 4_096
 """After so many searches in vain in a row none goes that far, until one finds something again. If a value is so rare
 that nearly all groups are full, each of them would search in vain."""
@@ -193,12 +196,13 @@ def _partner(
     shape, w = task.shape, groups.lo.shape[0] // 2
     lo, hi, term, rows = groups.lo[w + slot], groups.hi[w + slot], groups.term[w + slot], groups.rows[slot]
     stack, bounds = search
+    visits_max = max(VISITS_MIN, min(VISITS_MAX, ROWS_COUNTED // rows))
     visits, n_codes = 0, -1  # -1: this slot is not loaded
     best, least, closest, closest_rise = -1, np.inf, -1, np.inf
     depth = begin_search(stack, w, slot)
     for i in range(depth):
         bounds[i] = _bound(shape, groups, stack[i], lo, hi, term, rows, np.inf)
-    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < far) or closest < 0):
+    while depth > 0 and (visits < visits_max or (best < 0 and visits < far) or closest < 0):
         depth -= 1
         node = stack[depth]
         if bounds[depth] >= least or bounds[depth] == np.inf:
@@ -279,7 +283,7 @@ def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool
         waits[slot] = False
         if _lacking(task, groups, counts, slot) == 0:
             continue
-        far = FAR_VISITS_MAX if n[1] < VAIN_MAX else VISITS_MAX
+        far = FAR_VISITS_MAX if n[1] < VAIN_MAX else VISITS_MIN
         other = _partner(search, task, groups, counts, slot, codes, others, strict, far)
         n[1] = n[1] + 1 if other < 0 else 0
         if other < 0:
@@ -369,13 +373,14 @@ def _assign_all(search: Search, task: Task, groups: Groups, counts: SubjectCount
     return left
 
 
-def seeded(task: Task, on_progress: OnProgress = unheard) -> Ints:
-    """Each bundle's QI group, int64 (m,); all of them hold."""
+def seeded(task: Task, on_progress: OnProgress = unheard, room: int = 1) -> Ints:
+    """Each bundle's QI group, int64 (m,); all of them hold. room: they may come to so many times the fewest rows."""
     order = order_of(task, SEED_SHARPNESS).bundles
     slot = np.empty(len(order), dtype=np.int64)
     slot[order] = np.arange(len(order))
     commonness = _commonness(task)
-    qi_group = agglomerated(task, slot, len(order), commonness, True, on_progress)
+    roomy = task._replace(rows_min=room * task.rows_min)
+    qi_group = agglomerated(roomy, slot, len(order), commonness, True, on_progress)
     left, qi_group = assigned(task, qi_group, int(qi_group.max()) + 1)
     if left:
         qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(commonness), False)
@@ -600,7 +605,7 @@ def exchanged(
         parts = changed_slots(task, groups, part_of(on_progress, done / sweeps, (done + 1) / sweeps))
         if sum(_exchange_some(task, aside, groups, counts, slots) for slots in parts) == 0:
             break
-    return _found(groups, len(qi_group))
+    return found_in(groups, len(qi_group))
 
 
 @compiled
@@ -616,7 +621,7 @@ def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCount
 
 
 @compiled
-def _found(groups: Groups, m: int) -> tuple[float, Ints]:
+def found_in(groups: Groups, m: int) -> tuple[float, Ints]:
     """The loss of all groups, and every bundle's group; (m,)."""
     found, loss = np.empty(m, np.int64), 0.0
     for slot in range(groups.rows.shape[0]):
