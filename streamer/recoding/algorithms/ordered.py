@@ -614,7 +614,7 @@ every one is swept that loses at most so many times what the best one does. What
 def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, Ints]:
     """Groups seeded with rare values after exchanges; or the best segments after exchanges, if these lose far less."""
     loss, segment = segmented(task, SHARPNESS[0])
-    lost, start = _seeds(task, part_of(on_progress, 0.1, 0.6))
+    lost, start = _seeds(task, FAR_MORE[0] * loss, part_of(on_progress, 0.1, 0.6))
     found = exchanged(task, start, int(start.max()) + 1, EXCHANGES, part_of(on_progress, 0.6, 0.8))
     if lost > FAR_MORE[0] * loss:
         other = exchanged(task, segment, int(segment.max()) + 1, EXCHANGES, part_of(on_progress, 0.8, 1.0))
@@ -622,15 +622,14 @@ def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, In
     return found
 
 
-def _seeds(task: Task, on_progress: OnProgress) -> tuple[float, Ints]:
-    """Seeded groups with room; under shares those without room, if these lose far less. Loss and groups (m,)."""
-    shares = bool((task.rules.numerator < task.rules.denominator).any())
-    start = seeded(task, part_of(on_progress, 0.0, 0.5 if shares else 1.0), ROOM)
-    found = exchanged(task, start, int(start.max()) + 1, 0)
-    if shares:
-        tight = seeded(task, part_of(on_progress, 0.5, 1.0))
-        other = exchanged(task, tight, int(tight.max()) + 1, 0)
-        return other if found[0] > FAR_MORE[0] * other[0] else found
+def _seeds(task: Task, most: float, on_progress: OnProgress) -> tuple[float, Ints]:
+    """Loss and groups (m,), seeded with room; if they lose more than `most`, those without room if these lose less."""
+    found = np.inf, np.zeros(0, dtype=np.int64)
+    for begun, room in ((0.0, ROOM), (0.5, 1)):
+        start = seeded(task, part_of(on_progress, begun, begun + 0.5), room)
+        found = min(found, exchanged(task, start, int(start.max()) + 1, 0), key=lambda one: one[0])
+        if found[0] <= most:
+            break
     return found
 
 
@@ -666,11 +665,12 @@ def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, 
         on_progress(done / len(ways))
     if few and not model.subjects:
         joined = BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
-        found.append(exchanged(task, joined, int(joined.max()) + 1, 0))
+        found.append(found_in(groups_of(task, joined, int(joined.max()) + 1), len(joined)))
     least = min(loss for loss, _ in found)
     if not few:
         return [next(qi_group for loss, qi_group in found if loss == least)]
-    return [qi_group for loss, qi_group in found if loss <= LITTLE_MORE * least]
+    # ways that lose exactly the same have found the same groups: one of them is swept
+    return list({loss: qi_group for loss, qi_group in found[::-1] if loss <= LITTLE_MORE * least}.values())
 
 
 def _refined(
