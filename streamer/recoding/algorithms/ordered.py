@@ -606,9 +606,10 @@ OF_FEW: tuple[Candidate, ...] = (
     *(partial(segmented, sharpness=sharpness) for sharpness in (0, 1, 3, 7)),
     *OF_ROWS[len(SEGMENTED) :],
 )
-FEW_FROM, LITTLE_MORE = 2 * FINE, 1.1
-"""If groups have so many rows they are few, sweeps take little time, and which start is the best shows only after them:
-every one is swept that loses at most so many times what the best one does. What `bottom-up` finds is one, too."""
+FEW_FROM, FEW_GROUPS, LITTLE_MORE = 2 * FINE, 64, 1.1
+"""If groups have FEW_FROM rows they are few, sweeps take little time, and the best start shows only after them:
+every one is swept that loses at most LITTLE_MORE times what the best one does. What `bottom-up` finds is one, too. If
+the model counts values, seeds without room are a second start in tables that have room for fewer than FEW_GROUPS."""
 
 
 def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, Ints]:
@@ -641,6 +642,9 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
         starts = _starts_of_rows(microdata, model, rows, task, beginning)
     else:
         starts = [exchanging(task, beginning)[1]]
+        if len(rows) < FEW_GROUPS * task.rows_min:
+            tight = seeded(task)
+            starts.append(exchanged(task, tight, int(tight.max()) + 1, EXCHANGES)[1])
     sweeps_max, least, sweeping = SWEEPS + options.refine, np.inf, part_of(options.on_progress, BEGUN, 1.0)
     best, sweeps = starts[0], 0
     for i, start in enumerate(starts):
