@@ -6,6 +6,7 @@ they are short, and nothing is compiled while the clock runs. The bars are what 
 Information loss, and the verdicts on the default, are those of `losses`, on the tables of `kinds` and on Adult.
 
     python benchmarks/batch.py [--only NAME ...] [--tables TABLE ...] [--only-losses] [--quick] [--json] [--save]
+    python benchmarks/batch.py --by-k     the default beside the best other at k from 2 to 1,000, the worst first
     python benchmarks/batch.py --page     writes the sentences of docs/explanation/figures.md from what --save kept
 """
 
@@ -83,6 +84,7 @@ def main() -> None:
     options.add_argument("--tables", nargs="+", choices=list(WORKLOADS), metavar="TABLE")
     options.add_argument("--only-losses", action="store_true", help="no times: every table under every model")
     options.add_argument("--save", action="store_true", help="keep what was found for --page")
+    options.add_argument("--by-k", action="store_true", help="losses on the tables of shapes.py, at many k; no more")
     options.add_argument("--page", action="store_true", help="measure nothing; write the page of figures")
     options.add_argument("--peak", action="store_true", help=argparse.SUPPRESS)  # a child: one run, its memory
     chosen = options.parse_args()
@@ -92,9 +94,16 @@ def main() -> None:
     if chosen.page:
         PAGE.write_text(figures_page.written_into(PAGE.read_text("utf-8"), json.loads(SAVED.read_bytes())), "utf-8")
         return
+    console = Console(width=160, quiet=chosen.json)
+    if chosen.by_k:
+        rows_max = QUICK_SIZES[0] if chosen.quick else None
+        lost = list(losses.losses([ALGORITHMS[name] for name in chosen.only], losses.BY_K, rows_max, losses.BY_K))
+        beside = losses.beside_others(lost)
+        show(console, f"The default, {DEFAULT_ALGORITHM}, beside the best of the others", beside)
+        print(json.dumps({"benchmark": "batch", "losses": lost, "beside_others": beside}))
+        return
     if chosen.save and (chosen.quick or chosen.tables or len(chosen.only) < len(ALGORITHMS)):
         options.error("what is kept is measured in full: --save goes with --only-losses alone")
-    console = Console(width=160, quiet=chosen.json)
     tables = chosen.tables or (QUICK_TABLES if chosen.quick else list(WORKLOADS))
     algorithms = [ALGORITHMS[name] for name in chosen.only]
     found = {"benchmark": "batch", "k": K, **all_losses(console, algorithms, tables, chosen.quick)}
@@ -118,7 +127,8 @@ def all_losses(console: Console, algorithms: Sequence[Algorithm], tables: Sequen
     lost = list(losses.losses(algorithms, tables, rows_max))
     for name in tables:
         show(console, f"Information loss: {name}", [loss for loss in lost if loss["table"] == name])
-    verdicts, means = losses.judged(lost), losses.in_the_mean(lost)
+    verdicts, means, beside = losses.judged(lost), losses.in_the_mean(lost), losses.beside_others(lost)
+    show(console, f"The default, {DEFAULT_ALGORITHM}, beside the best of the others, the worst first", beside)
     show(console, f"The default, {DEFAULT_ALGORITHM}, against the best of each setting", verdicts)
     show(console, f"Loss of every algorithm over that of {DEFAULT_ALGORITHM}, in the mean of the settings", means)
     options = list(losses.with_options(algorithms, rows_max)) if "adult" in tables else []

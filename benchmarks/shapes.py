@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-import adult
-from kinds import ILLS, Drawn, bushy, drawn, flat, number, people, zipf
+from benchmarks import adult
+from benchmarks.kinds import ILLS, Drawn, bushy, drawn, flat, number, people, zipf
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.table.arrays import Floats
 from streamer.table.microdata import Microdata
@@ -176,7 +176,7 @@ def public(name: str) -> Microdata:
     with open(folder / "datasets" / name / f"{name}.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     rng = np.random.default_rng(0)
-    rng.shuffle(rows)  # type: ignore[arg-type]
+    rng.shuffle(rows)
     columns = []
     for column in rows[0]:
         if column not in ("", PUBLIC[name]):

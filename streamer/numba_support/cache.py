@@ -35,7 +35,7 @@ KEPT_IN = "compiled-"
 
 COMPILES = re.compile(
     rb"^from streamer\.numba_support\.jit"
-    rb" import [\w\s,(]*\b(compiled|inlined|part|inner|entry|switching|compile_for)\b",
+    rb" import [\w\s,(]*\b(compiled|borrowing|inlined|part|inner|entry|switching|compile_for)\b",
     re.MULTILINE,
 )
 IMPORTS = re.compile(rb"^ *from streamer\.([\w.]+) import (\([^)]*\)|[^\n]*)", re.MULTILINE)

@@ -4,8 +4,8 @@ They are for loops over rows that cannot be written as operations on whole colum
 order. No `fastmath`: sums keep their order, so two computations agree to the last bit.
 
 Machine code is kept on disk, so a machine compiles once (`streamer.numba_support.cache`). `part`, `entry` and
-`switching` import numba when machine code is first needed, `compiled` and `inlined` at once. With NUMBA_DISABLE_JIT=1
-they leave functions as they are.
+`switching` import numba when machine code is first needed, the others at once. With NUMBA_DISABLE_JIT=1 they leave
+functions as they are.
 """
 
 from __future__ import annotations
@@ -39,12 +39,18 @@ def compiled(function: F) -> F:
     return cast(F, _kept(function))
 
 
-def inlined(function: F) -> F:
-    """Compiles a function into each of its callers: for few lines in innermost loops.
+def borrowing(function: F) -> F:
+    """Compiles a function that neither allocates an array nor returns one: it borrows those of its arguments.
 
-    A call would cost more than such lines: numba counts the references to every array argument.
+    So no references are counted. In other functions every use of a field of a tuple counts one up and down, with a
+    locked instruction: in a loop that takes several times as long as the loop itself. What it calls must borrow, too.
     """
-    return cast(F, _kept(function, **({"forceinline": True} if links() else {})))
+    return cast(F, _kept(function, **({"_nrt": False} if links() else {})))
+
+
+def inlined(function: F) -> F:
+    """Compiles a borrowing function into each of its callers: for few lines in innermost loops."""
+    return cast(F, _kept(function, **({"_nrt": False, "forceinline": True} if links() else {})))
 
 
 def part(function: F) -> F:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL
@@ -181,7 +181,7 @@ def remove_bundle(task: Task, bundle: int) -> None:
         remove(task.rules, task.scratch, row)
 
 
-@compiled
+@borrowing
 def clear_bundles(task: Task, counted: Ints) -> None:
     """Empties the counts of these bundles, which are all that was counted; cheaper than removing each."""
     rules, scratch = task.rules, task.scratch
@@ -195,7 +195,7 @@ def clear_bundles(task: Task, counted: Ints) -> None:
         scratch.n_distinct[i] = 0
 
 
-@compiled
+@borrowing
 def rows_in(bundles: Bundles, chosen: Ints) -> int:
     """How many rows the chosen bundles have."""
     rows = 0
@@ -204,7 +204,7 @@ def rows_in(bundles: Bundles, chosen: Ints) -> int:
     return rows
 
 
-@compiled
+@borrowing
 def bundles_hold(task: Task, chosen: Ints) -> bool:
     """Whether the chosen bundles are together a QI group that holds; the counts are empty before and after."""
     if rows_in(task.bundles, chosen) < task.rules.rows:
@@ -218,7 +218,7 @@ def bundles_hold(task: Task, chosen: Ints) -> bool:
     return answer
 
 
-@compiled
+@borrowing
 def rows_lacking(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
     """How many more rows a group needs at least to hold: the most that one of its constraints asks for.
 

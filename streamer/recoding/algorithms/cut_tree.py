@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
@@ -47,6 +47,8 @@ from streamer.recoding.algorithms.bundles import (
 from streamer.table.arrays import Bools, Floats, Ints
 
 EVEN_FROM, EVEN_PART, SMALL = 256, 32, 4
+KEPT_MAX = 128
+"""Most bundles of a node whose weights are kept, in case that the cut of least weight has parts that do not hold."""
 
 FINE = 16
 """A block has at most this part of the fewest rows of a group, but at least one bundle."""
@@ -59,9 +61,10 @@ each."""
 class Scan(NamedTuple):
     """Memory for the cuts of one node after the other."""
 
-    weights: Floats  # (2, m) of the parts, lower ones first
-    holding: Bools  # (2, m) the same
-    length: Ints  # (2,) how many of the weights count
+    weights: Floats  # (2, m) of the parts along one attribute, lower ones first
+    kept: Floats  # (d, 2, KEPT_MAX) the same along every attribute, in nodes of few bundles
+    holding: Bools  # (2, m) as weights
+    length: Ints  # (d, 2) how many of the weights count
     lo: Ints  # (d,) the box of a part as it grows
     hi: Ints
     term: Floats
@@ -74,8 +77,8 @@ class Scan(NamedTuple):
 def scan_for(m: int, d: int) -> Scan:
     """Memory for nodes of up to m bundles."""
     box = np.empty((2, d), np.int64)
-    return Scan(np.empty((2, m)), np.empty((2, m), np.bool_), np.empty(2, np.int64), box[0], box[1], np.zeros(d),
-        np.empty(d, np.int64), np.zeros(1, np.int64), np.empty(d, np.int64))  # fmt: skip
+    return Scan(np.empty((2, m)), np.empty((d, 2, KEPT_MAX)), np.empty((2, m), np.bool_), np.empty((d, 2), np.int64),
+        box[0], box[1], np.zeros(d), np.empty(d, np.int64), np.zeros(1, np.int64), np.empty(d, np.int64))  # fmt: skip
 
 
 @inlined
@@ -87,8 +90,10 @@ def sharpened(term: float, sharpness: int | np.int64) -> float:
 
 
 @inlined
-def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, scan: Scan) -> int:
-    """Fills in scan.weights[backwards, i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
+def _scan(
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, scan: Scan, out: Floats
+) -> int:
+    """Fills in out[i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
     """
@@ -96,7 +101,7 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
     shape, (cells, first, last), term = task.shape, task.bundles, scan.term
     growing, box_lo, box_hi = scan.growing, scan.lo, scan.hi
     m, d, n_wide = along.shape[0], lo.shape[0], scan.n_wide[0]
-    rows, per_row, out = 0, 0.0, scan.weights[backwards]
+    rows, per_row = 0, 0.0
     for at in range(n_wide):
         j = scan.wide[at]
         growing[at] = j
@@ -128,7 +133,7 @@ def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64
     return int(m)
 
 
-@compiled
+@borrowing
 def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools) -> bool:
     """Fills in out[i]: whether the first i + 1 bundles of `along`, or the last ones, hold the model; whether any do.
 
@@ -149,7 +154,7 @@ def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools
     return some
 
 
-@compiled
+@borrowing
 def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
     """The position between two cells of attribute j that is nearest the middle, of two the lower; else the middle."""
     m = along.shape[0]
@@ -160,7 +165,7 @@ def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
     return int(m // 2)
 
 
-@compiled
+@borrowing
 def best_cut(
     task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool, scan: Scan
 ) -> tuple[int, int, bool]:
@@ -172,19 +177,20 @@ def best_cut(
     if strict:
         # most often the cut of least weight is such a cut: two tests instead of two at every position
         # a bare False would be a type of its own, for which all is compiled again
-        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), scan)
+        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), np.bool_(False), scan)
         if bundles_hold(task, along[best_j, :best_at]) and bundles_hold(task, along[best_j, best_at:]):
             return best_j, best_at, True
-    return _least_cut(task, along, lo, hi, sharpness, strict, scan)
+    return _least_cut(task, along, lo, hi, sharpness, strict, strict, scan)
 
 
-@compiled
+@borrowing
 def _least_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_, scan: Scan
-) -> tuple[int, int, bool]:
-    """The same, testing every position."""
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_,
+    again: bool | np.bool_, scan: Scan,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """The same, testing every position at which a cut could be the best; again: this node's weights may be kept."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
-    weights, holding = scan.weights, scan.holding
+    holding, length = scan.holding, scan.length
     d, m = along.shape
     rows = rows_in(task.bundles, along[0])
     per_row, widest, best_j, n_wide = 0.0, -1.0, 0, 0
@@ -201,11 +207,13 @@ def _least_cut(
     edge = m // EVEN_PART if m >= EVEN_FROM else 1
     best, best_at, best_holds = rows * per_row, _middle(task.bundles, along[best_j], best_j, edge), False
     for j in scan.wide[:n_wide]:
-        for backwards in range(2):
-            scan.length[backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, scan)
-        lower_whole, upper_whole = scan.length
+        weights = scan.kept[j] if m <= KEPT_MAX else scan.weights
+        if not again or m > KEPT_MAX:
+            for backwards in range(2):
+                length[j, backwards] = _scan(task, along[j], lo, hi, sharpness, backwards, scan, weights[backwards])
+        lower_whole, upper_whole = length[j]
         some = False
-        if strict:
+        if strict and (not best_holds or _least_total(along[j], weights, length[j], edge) < best):
             some = _hold_so_far(task, along[j], rows, False, holding[0])
             some = some and _hold_so_far(task, along[j], rows, True, holding[1])
         below = 0
@@ -222,7 +230,17 @@ def _least_cut(
     return int(best_j), int(best_at), bool(best_holds)
 
 
-@compiled
+@inlined
+def _least_total(along: Ints, weights: Floats, length: Ints, edge: int) -> float:
+    """What the best cut of a node along one attribute weighs, or less."""
+    m, least = along.shape[0], np.inf
+    for at in range(edge, m - edge + 1):
+        lower = weights[0, at - 1] if at <= length[0] else 0.0
+        least = min(least, lower + (weights[1, m - at - 1] if m - at <= length[1] else 0.0))
+    return least
+
+
+@borrowing
 def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
     """Moves the lower part of a node to the left along every attribute; along (d, m); is_lower, aside: scratch."""
     d, m = along.shape
@@ -240,7 +258,8 @@ def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: In
             else:
                 aside[right] = bundle
                 right += 1
-        along[j, left:] = aside[:right]
+        for i in range(right):
+            along[j, left + i] = aside[i]
 
 
 class Growth(NamedTuple):
@@ -342,7 +361,10 @@ def _split(
     cuttable = holding and rows >= 2 * task.rows_min
     if end - begin == 2 and not cuttable:
         # every cut separates the two, and that along the first attribute in which they differ wins
-        along[0, begin:end] = along[np.argmax(lo < hi), begin:end]
+        j = 0
+        while lo[j] == hi[j]:
+            j += 1
+        along[0, begin], along[0, begin + 1] = along[j, begin], along[j, begin + 1]
         return begin, False
     counted = task.rules.distinct.shape[0] > 0
     p = 0 if rows < SMALL * task.rows_min else sharpness
@@ -372,6 +394,14 @@ def _end_with(task: Task, growth: Growth, begin: int, end: int, finest: int) -> 
 def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
     """Grows the tree of all bundles of the task, part after part from left to right; the order is a view of it."""
     _begin(task, growth)
+    m = task.bundles.begin.shape[0]
+    _grow(task, growth, sharpness)
+    return Order(growth.along[0, :m], growth.tile[:m], growth.blocks[: growth.n[1]])
+
+
+@borrowing
+def _grow(task: Task, growth: Growth, sharpness: int | np.int64) -> None:
+    """Cuts the root and all that comes of it."""
     m, finest = task.bundles.begin.shape[0], task.rows_min // FINE
     n, before = rows_in(task.bundles, growth.along[0, :m]), 0
     while growth.n[0] > 0:
@@ -390,7 +420,6 @@ def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
         else:
             _end_with(task, growth, begin, end, rows if outside else finest)
             before += rows
-    return Order(growth.along[0, :m], growth.tile[:m], growth.blocks[: growth.n[1]])
 
 
 @compiled

@@ -21,10 +21,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, compiled, inlined
 from streamer.privacy.compiled import Rules
 from streamer.progress import OnProgress, pieces
-from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Shape, Task, ncp_term, total, widen
+from streamer.recoding.algorithms.bundles import (
+    EMPTY_HI,
+    EMPTY_LO,
+    Shape,
+    Task,
+    add_bundle,
+    ncp_term,
+    remove_bundle,
+    total,
+    widen,
+)
 from streamer.table.arrays import Bools, Floats, Ints
 
 GAIN_MIN = 1e-9
@@ -88,7 +98,7 @@ def count_of(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
     return counts.times[at] if counts.place[at] >= 0 else 0
 
 
-@compiled
+@borrowing
 def count_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
     """Adds a row to a slot."""
     for i in range(rules.distinct.shape[0]):
@@ -104,7 +114,7 @@ def count_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
         counts.top[slot, i] = max(counts.top[slot, i], counts.times[at])
 
 
-@compiled
+@borrowing
 def discount_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
     """Removes a row from a slot; `top` stays, and may then be too large."""
     for i in range(rules.distinct.shape[0]):
@@ -118,7 +128,7 @@ def discount_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> No
             _clear(counts, at)
 
 
-@compiled
+@borrowing
 def _clear(counts: SubjectCounts, at: int) -> None:
     """Empties an entry, and moves up those that it had displaced."""
     size = counts.place.shape[0]
@@ -134,14 +144,14 @@ def _clear(counts: SubjectCounts, at: int) -> None:
     counts.place[hole] = -1
 
 
-@compiled
+@borrowing
 def count_bundle(task: Task, counts: SubjectCounts, slot: int, bundle: int) -> None:
     """Adds the rows of a bundle to a slot."""
     for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
         count_row(task.rules, counts, slot, row)
 
 
-@compiled
+@borrowing
 def recount_bundle(task: Task, counts: SubjectCounts, bundle: int, source: int, target: int) -> None:
     """Moves the rows of a bundle from slot to slot."""
     for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
@@ -153,10 +163,15 @@ def recount_bundle(task: Task, counts: SubjectCounts, bundle: int, source: int, 
 def counts_of(task: Task, qi_group: Ints, n_slots: int) -> SubjectCounts:
     """Counts of the groups that qi_group (m,) numbers, below n_slots; negative numbers are not counted."""
     counts = counts_for(task.rules, n_slots)
+    _count_all(task, counts, qi_group)
+    return counts
+
+
+@borrowing
+def _count_all(task: Task, counts: SubjectCounts, qi_group: Ints) -> None:
     for bundle in range(qi_group.shape[0]):
         if qi_group[bundle] >= 0:
             count_bundle(task, counts, qi_group[bundle], bundle)
-    return counts
 
 
 class Groups(NamedTuple):
@@ -187,16 +202,23 @@ def groups_of(task: Task, qi_group: Ints, n_slots: int) -> Groups:
         np.zeros(n_slots), np.zeros(n_slots, np.int64), np.zeros(1, np.int64), np.ones(n_slots, np.bool_),
         np.zeros(n_slots, np.int64), np.full((2 * w, d), EMPTY_LO), np.full((2 * w, d), EMPTY_HI),
         np.zeros((2 * w, d)))  # fmt: skip
-    for bundle in range(m - 1, -1, -1):
+    _fill(task, groups, qi_group)
+    return groups
+
+
+@borrowing
+def _fill(task: Task, groups: Groups, qi_group: Ints) -> None:
+    """Puts all bundles into their slots, which are empty."""
+    w = groups.lo.shape[0] // 2
+    for bundle in range(qi_group.shape[0] - 1, -1, -1):
         _prepend(task, groups, qi_group[bundle], bundle)
-    for slot in range(n_slots - 1, -1, -1):
+    for slot in range(groups.rows.shape[0] - 1, -1, -1):
         groups.ncp[slot] = total(groups.term[w + slot])
         if groups.rows[slot] == 0:
             groups.free[groups.n_free[0]] = slot
             groups.n_free[0] += 1
     for node in range(w - 1, 0, -1):
         _join_children(groups, node)
-    return groups
 
 
 @inlined
@@ -210,7 +232,7 @@ def _prepend(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
     return widen(task.shape, cells, cells, groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
 
 
-@compiled
+@borrowing
 def _join_children(groups: Groups, node: int) -> bool:
     """Makes the box and NCP of an inner node those of its children; whether that changed them."""
     changed = False
@@ -224,7 +246,7 @@ def _join_children(groups: Groups, node: int) -> bool:
     return changed
 
 
-@compiled
+@borrowing
 def _box_changed(groups: Groups, slot: int) -> None:
     """Updates the group's NCP and the nodes above it."""
     leaf = groups.lo.shape[0] // 2 + slot
@@ -234,7 +256,7 @@ def _box_changed(groups: Groups, slot: int) -> None:
         node //= 2
 
 
-@compiled
+@borrowing
 def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
     """Makes `members`, bundles in their order, the group in a slot; none: the slot is empty."""
     leaf = groups.lo.shape[0] // 2 + slot
@@ -246,7 +268,7 @@ def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
     _box_changed(groups, slot)
 
 
-@compiled
+@borrowing
 def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
     """Puts a bundle before the others of a slot; for the slot that had it, `put` must be called with what is left."""
     groups.changed[slot] = True
@@ -254,7 +276,7 @@ def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
         _box_changed(groups, slot)
 
 
-@compiled
+@borrowing
 def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
     """Moves all bundles of a slot into another, before those there; the first then stays empty."""
     w = groups.lo.shape[0] // 2
@@ -283,17 +305,55 @@ def changed_slots(task: Task, groups: Groups, on_progress: OnProgress) -> Iterat
         yield slots[piece]
 
 
+@borrowing
+def count_group(task: Task, groups: Groups, slot: int) -> None:
+    """Counts the rows of a slot into the task's scratch."""
+    bundle = groups.first[slot]
+    while bundle >= 0:
+        add_bundle(task, bundle)
+        bundle = groups.next[bundle]
+
+
+@borrowing
+def discount_group(task: Task, groups: Groups, slot: int) -> None:
+    """Takes them back."""
+    bundle = groups.first[slot]
+    while bundle >= 0:
+        remove_bundle(task, bundle)
+        bundle = groups.next[bundle]
+
+
 @compiled
 def members_of(groups: Groups, slot: int) -> Ints:
     """The bundles of a slot, in the order of its list."""
+    members = np.empty(_n_members(groups, slot), np.int64)
+    put_members(groups, slot, members)
+    return members
+
+
+@borrowing
+def _n_members(groups: Groups, slot: int) -> int:
     n, bundle = 0, groups.first[slot]
     while bundle >= 0:
         n, bundle = n + 1, groups.next[bundle]
-    members = np.empty(n, np.int64)
-    bundle = groups.first[slot]
-    for i in range(n):
-        members[i], bundle = bundle, groups.next[bundle]
-    return members
+    return n
+
+
+@borrowing
+def put_members(groups: Groups, slot: int, members: Ints) -> int:
+    """Fills in the bundles of a slot, in the order of its list; how many."""
+    n, bundle = 0, groups.first[slot]
+    while bundle >= 0:
+        members[n] = bundle
+        n, bundle = n + 1, groups.next[bundle]
+    return n
+
+
+@borrowing
+def leave_out(members: Ints, at: int) -> None:
+    """Moves the later members up by one place; what is last is of no use then."""
+    for i in range(at, members.shape[0] - 1):
+        members[i] = members[i + 1]
 
 
 @inlined
@@ -309,7 +369,7 @@ def _joined_ncp(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells
     return per_row
 
 
-@compiled
+@borrowing
 def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
     """By how much the total loss grows when `rows` rows at `cells` join a group."""
     leaf = groups.lo.shape[0] // 2 + slot
@@ -380,6 +440,21 @@ def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, 
     return True
 
 
+class Search(NamedTuple):
+    """Memory for the nodes that a search is still to visit."""
+
+    stack: Ints  # (STACK,)
+    bounds: Floats
+
+
+STACK = 128
+
+
+@compiled
+def search_for() -> Search:
+    return Search(np.empty(STACK, np.int64), np.empty(STACK))
+
+
 @compiled
 def nearest(
     task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
@@ -389,10 +464,19 @@ def nearest(
 
     counts: only groups that then still hold are asked; None: all are. (-1, limit) if there is none.
     """
+    return nearest_by(search_for(), task, groups, counts, own, bundle, limit, visits_max)
+
+
+@borrowing
+def nearest_by(
+    search: Search, task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
+    visits_max: int | np.int64,
+) -> tuple[int, float]:  # fmt: skip
+    """The same, in memory that is there."""
     shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
     sizes, ncp = groups.rows, groups.ncp
     cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
-    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    stack, bounds = search
     w, best, visits = lo.shape[0] // 2, -1, 0
     depth = begin_search(stack, w, own)
     for i in range(depth):
@@ -469,14 +553,24 @@ def nearest_of_all(
 
     No bundle goes where the loss grows by `fair` times its part of its own group's loss.
     """
-    shape, lo, hi, term, m = task.shape, groups.lo, groups.hi, groups.term, members.shape[0]
-    target, grown, size = np.full(m, -1), np.empty(m), 0
-    for i in range(m):
+    target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
+    _nearest_of_all(search_for(), task, groups, own, members, fair, visits_max, target, grown)
+    return target, grown
+
+
+@borrowing
+def _nearest_of_all(
+    search: Search, task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int | np.int64,
+    target: Ints, grown: Floats,
+) -> None:  # fmt: skip
+    shape, lo, hi, term, size = task.shape, groups.lo, groups.hi, groups.term, 0
+    target[:] = -1
+    for i in range(members.shape[0]):
         rows = task.bundles.end[members[i]] - task.bundles.begin[members[i]]
         grown[i] = fair * rows * groups.ncp[own]
         size = max(size, rows)
     limit, w, visits, rows_min = size * fair * groups.ncp[own], lo.shape[0] // 2, 0, task.rows_min
-    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    stack, bounds = search
     depth, leaf = begin_search(stack, w, own), w + own
     for i in range(depth):
         bounds[i] = _gap(shape, lo, hi, term, stack[i], leaf, size, rows_min)
@@ -492,7 +586,6 @@ def nearest_of_all(
         left = _gap(shape, lo, hi, term, 2 * node, leaf, size, rows_min)
         right = _gap(shape, lo, hi, term, 2 * node + 1, leaf, size, rows_min)
         depth = visit_children(stack, bounds, depth, node, left, right)
-    return target, grown
 
 
 ROOM_FOR_CUTS = 0.75
@@ -508,10 +601,10 @@ def slots_for(n_groups: int, n_groups_max: int) -> int:
 def laid_out(task: Task, qi_group: Ints, n_groups: int, n_slots: int) -> Ints:
     """The groups that qi_group (m,) numbers, below n_groups, put into slots: near numbers, where boxes are near."""
     d = task.bundles.cells.shape[1]
-    lo, hi = np.full((n_groups, d), EMPTY_LO), np.full((n_groups, d), EMPTY_HI)
+    cells, lo, hi = task.bundles.cells, np.full((n_groups, d), EMPTY_LO), np.full((n_groups, d), EMPTY_HI)
     for bundle in range(qi_group.shape[0]):
         for j in range(d):
-            cell = task.bundles.cells[bundle, j]
+            cell = cells[bundle, j]
             lo[qi_group[bundle], j] = min(lo[qi_group[bundle], j], cell)
             hi[qi_group[bundle], j] = max(hi[qi_group[bundle], j], cell)
     slot, below, box, term = (

@@ -3,10 +3,11 @@
 The order is the leaves of a tree of best cuts (`cut_tree`). The tree is only an order: its cuts go down to single rows,
 and QI groups need not be nodes. Dynamic programming cuts the order into the segments of least total loss, rows times
 NCP. This is done for each sharpness of SHARPNESS and, if many rows have rare leaves, for orders that take these for
-one. Each way is a *candidate*; the one of least loss wins, of equals the earlier. If the model counts sensitive values,
-groups are seeded with rare values (`seeding`) and exchange bundles; segments are the start only if the seeded groups
-lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps and those of `options.refine` improve the
-QI groups; a sweep that gains nothing is the last one.
+one. Each way is a *candidate*; the one of least loss wins, of equals the earlier. If groups have FEW_FROM rows or more,
+there are more candidates (OF_FEW), each that loses little more than the best is swept, and the best result wins. If the
+model counts sensitive values, groups are seeded with rare values (`seeding`) and exchange bundles; segments are the
+start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps and those of
+`options.refine` improve the QI groups; a sweep that gains nothing is the last one.
 
 **Rare leaves.** If hundreds of leaves are right under one node, two of them cost as much as all of them. A leaf with
 many rows is worth QI groups of its own. Rows of rare leaves share groups in any case, and cutting them by leaf prevents
@@ -45,7 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
@@ -65,22 +66,37 @@ from streamer.recoding.algorithms.bundles import (
     total,
     widen,
 )
-from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
-from streamer.recoding.algorithms.cut_tree import Growth, Order, grow, growth_for, order_of
+from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
+from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     Groups,
     changed_slots,
+    count_group,
+    discount_group,
     groups_of,
     growth,
     join,
     laid_out,
+    leave_out,
     members_of,
     nearest_of_all,
     put,
     slots_for,
 )
-from streamer.recoding.algorithms.seeding import SWAPPED_MAX, ends_of, exchanged, ncp_without, seeded, swap, touches
+from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
+from streamer.recoding.algorithms.seeding import (
+    SWAPPED_MAX,
+    Bench,
+    bench_for,
+    ends_of,
+    exchanged,
+    found_in,
+    ncp_without,
+    seeded,
+    swap,
+    touches,
+)
 from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.microdata import INDIVIDUAL, Microdata
 
@@ -98,6 +114,9 @@ SWEEPS, EXCHANGES = 4, 3
 FAR_MORE = (1.2, 1.1)
 """Segments are used if seeded groups lose so many times as much: before exchanges, and after. Seeded groups gain more
 by moves than segments do, so they win in the end even if they begin with a higher loss."""
+
+ROOM = 2
+"""Seeded groups may come to so many times the fewest rows: sweeps cut them where that pays."""
 
 BEGUN = 0.5
 """The share of the work that is done once the best candidate is known, about; the rest is the sweeps."""
@@ -167,7 +186,7 @@ def _blocks_for(b: int, d: int) -> _Blocks:
         np.empty(d))  # fmt: skip
 
 
-@compiled
+@borrowing
 def _lay(task: Task, order: Order, line: _Blocks) -> None:
     """Fills in the blocks of an order."""
     cells, b, m = task.bundles.cells, order.blocks.shape[0], order.bundles.shape[0]
@@ -185,7 +204,7 @@ def _lay(task: Task, order: Order, line: _Blocks) -> None:
     line.begin[b], line.best[b], line.best[0] = m, np.inf, 0.0
 
 
-@compiled
+@borrowing
 def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) -> None:
     """Improves best and origin at the ends of all segments that begin with block `start`.
 
@@ -229,7 +248,7 @@ def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) ->
         clear_bundles(task, order.bundles[line.begin[start] : position])
 
 
-@compiled
+@borrowing
 def _least_along(task: Task, order: Order, line: _Blocks, limit: float) -> float:
     """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
     _lay(task, order, line)
@@ -260,7 +279,12 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
 def loss_of(task: Task, members: Ints) -> float:
     """Loss of the bundles as one group: rows times NCP."""
     d = task.bundles.cells.shape[1]
-    lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
+    return _loss_in(task, members, np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d))
+
+
+@borrowing
+def _loss_in(task: Task, members: Ints, lo: Ints, hi: Ints, term: Floats) -> float:
+    """The same; lo..hi: the box of no rows, of which it makes theirs."""
     for bundle in members:
         widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
     return rows_in(task.bundles, members) * total(term)
@@ -282,6 +306,7 @@ class _Desk(NamedTuple):
     growth: Growth
     line: _Blocks
     grown: Order  # of up to GROWN_MAX bundles
+    bench: Bench
 
 
 @compiled
@@ -292,12 +317,20 @@ def _desk_for(task: Task) -> _Desk:
     bundles = Bundles(np.empty((m, d), np.int64), np.empty(m, np.int64), np.empty(m, np.int64))
     few = min(m, GROWN_MAX)
     grown = Order(np.empty(few, np.int64), np.zeros(few, np.int64), np.arange(few))
-    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown)
+    return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown, bench_for(task))
 
 
 @compiled
 def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
     """The groups in some slots as a task of its own; desk.members: their bundles."""
+    m = _gather(task, groups, desk, slots)
+    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
+    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+
+
+@borrowing
+def _gather(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> int:
+    """Fills in desk.members and desk.bundles; how many these are."""
     m = 0
     for slot in slots:
         bundle = groups.first[slot]
@@ -308,8 +341,7 @@ def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
                 desk.bundles.cells[m, j] = task.bundles.cells[bundle, j]
             m += 1
             bundle = groups.next[bundle]
-    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
-    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
+    return m
 
 
 @inlined
@@ -326,7 +358,7 @@ def _ncp_with(shape: Shape, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: 
     return per_row
 
 
-@compiled
+@borrowing
 def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
     """Fills in the bundles (m,) in the order in which groups grow: from the first bundle, always by the nearest one.
 
@@ -450,18 +482,18 @@ def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints
     return True
 
 
-@compiled
-def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
+@borrowing
+def _relieve(
+    task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints, bench: Bench, now: Ints
+) -> bool:
     """Sends bundles of a group to their targets, or exchanges them there; whether that gained.
 
-    aside: the same task with a scratch of its own.
+    aside: the same task with a scratch of its own; now: a copy of members, as scratch.
     """
-    plain, relieved, now, at = task.rules.distinct.shape[0] == 0, False, members.copy(), 0
-    ends = np.empty((6, task.bundles.cells.shape[1]), np.int64)
+    plain, relieved, at, ends = task.rules.distinct.shape[0] == 0, False, 0, bench.ends
     ends_of(task, now, ends)
     if not plain:
-        for bundle in members:
-            add_bundle(task, bundle)
+        count_group(task, groups, slot)
     for i in range(members.shape[0]):
         bundle, goal = members[i], target[i]
         cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
@@ -472,7 +504,8 @@ def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, 
         pays = left >= task.rows_min and gain - growth(task, groups, goal, cells, rows) >= GAIN_MIN
         if pays and _may_go(task, aside, groups, left, bundle, goal):
             at -= 1
-            now = np.append(now[:at], now[at + 1 :])
+            leave_out(now, at)
+            now = now[: now.shape[0] - 1]
             put(task, groups, slot, now)
             join(task, groups, goal, bundle)
             if touches(ends, cells):
@@ -480,22 +513,33 @@ def _relieve(task: Task, aside: Task, groups: Groups, slot: int, members: Ints, 
             relieved = True
             continue
         if max(groups.rows[slot], groups.rows[goal]) <= SWAPPED_MAX and gain > rows * groups.ncp[slot] + GAIN_MIN:
-            relieved = swap(task, aside, groups, None, slot, now, at - 1, ends, goal) or relieved
+            relieved = swap(task, aside, groups, None, slot, now, at - 1, bench, goal) or relieved
     if not plain:
         clear_bundles(task, now)
     return relieved
 
 
-@compiled
+@borrowing
 def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goal: int) -> bool:
     """Whether a group, which is counted in `task`, holds without a bundle, and another one with it."""
     if task.rules.distinct.shape[0] == 0:
         return left >= task.rules.rows
     remove_bundle(task, bundle)
-    if holds(task.rules, task.scratch) and bundles_hold(aside, np.append(members_of(groups, goal), bundle)):
+    if holds(task.rules, task.scratch) and _holds_with(aside, groups, goal, bundle):
         return True
     add_bundle(task, bundle)
     return False
+
+
+@borrowing
+def _holds_with(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
+    """Whether a group with one more bundle holds; the counts are empty before and after."""
+    add_bundle(task, bundle)
+    count_group(task, groups, slot)
+    answer = holds(task.rules, task.scratch)
+    discount_group(task, groups, slot)
+    remove_bundle(task, bundle)
+    return answer
 
 
 @compiled
@@ -507,7 +551,7 @@ def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, 
     target, grown = nearest_of_all(task, groups, slot, members, FAIR, np.int64(VISITS))
     return (
         _dissolve(task, groups, slot, members, target)
-        or _relieve(task, aside, groups, slot, members, target)
+        or _relieve(task, aside, groups, slot, members, target, desk.bench, members.copy())
         or _recut_with_partners(task, groups, desk, pairs, slot, target, grown)
     )
 
@@ -558,15 +602,35 @@ SEGMENTED: tuple[Candidate, ...] = tuple(partial(segmented, sharpness=sharpness)
 OF_ROWS: tuple[Candidate, ...] = (*SEGMENTED, *(partial(without_rare_leaves, times=times) for times in RARE_LEAVES))
 """The candidates if the model counts rows and individuals alone."""
 
+OF_FEW: tuple[Candidate, ...] = (
+    *(partial(segmented, sharpness=sharpness) for sharpness in (0, 1, 3, 7)),
+    *OF_ROWS[len(SEGMENTED) :],
+)
+FEW_FROM, FEW_GROUPS, LITTLE_MORE = 2 * FINE, 64, 1.1
+"""If groups have FEW_FROM rows they are few, sweeps take little time, and the best start shows only after them:
+every one is swept that loses at most LITTLE_MORE times what the best one does. What `bottom-up` finds is one, too. If
+the model counts values, seeds without room are a second start in tables that have room for fewer than FEW_GROUPS."""
+
 
 def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, Ints]:
     """Groups seeded with rare values after exchanges; or the best segments after exchanges, if these lose far less."""
     loss, segment = segmented(task, SHARPNESS[0])
-    start = seeded(task, part_of(on_progress, 0.1, 0.6))
+    lost, start = _seeds(task, FAR_MORE[0] * loss, part_of(on_progress, 0.1, 0.6))
     found = exchanged(task, start, int(start.max()) + 1, EXCHANGES, part_of(on_progress, 0.6, 0.8))
-    if exchanged(task, start, int(start.max()) + 1, 0)[0] > FAR_MORE[0] * loss:
+    if lost > FAR_MORE[0] * loss:
         other = exchanged(task, segment, int(segment.max()) + 1, EXCHANGES, part_of(on_progress, 0.8, 1.0))
         return other if found[0] > FAR_MORE[1] * other[0] else found
+    return found
+
+
+def _seeds(task: Task, most: float, on_progress: OnProgress) -> tuple[float, Ints]:
+    """Loss and groups (m,), seeded with room; if they lose more than `most`, those without room if these lose less."""
+    found = np.inf, np.zeros(0, dtype=np.int64)
+    for begun, room in ((0.0, ROOM), (0.5, 1)):
+        start = seeded(task, part_of(on_progress, begun, begun + 0.5), room)
+        found = min(found, exchanged(task, start, int(start.max()) + 1, 0), key=lambda one: one[0])
+        if found[0] <= most:
+            break
     return found
 
 
@@ -575,36 +639,54 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
     rows, task = task_of(microdata, model, options.rows_per_call)
     beginning = part_of(options.on_progress, 0.0, BEGUN)
     if set(model.subjects) <= {INDIVIDUAL}:
-        qi_group = _best_of_rows(task, beginning)
+        starts = _starts_of_rows(microdata, model, rows, task, beginning)
     else:
-        _, qi_group = exchanging(task, beginning)
-    sweeps = _refined(task, qi_group, len(rows), SWEEPS + options.refine, part_of(options.on_progress, BEGUN, 1.0))
+        starts = [exchanging(task, beginning)[1]]
+        if len(rows) < FEW_GROUPS * task.rows_min:
+            tight = seeded(task)
+            starts.append(exchanged(task, tight, int(tight.max()) + 1, EXCHANGES)[1])
+    sweeps_max, least, sweeping = SWEEPS + options.refine, np.inf, part_of(options.on_progress, BEGUN, 1.0)
+    best, sweeps = starts[0], 0
+    for i, start in enumerate(starts):
+        part = part_of(sweeping, i / len(starts), (i + 1) / len(starts))
+        loss, found, done = _refined(task, start, len(rows), sweeps_max, part)
+        if loss < least:
+            least, best, sweeps = loss, found, done
     by_row = np.empty(len(rows), dtype=np.int64)
-    by_row[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
+    by_row[rows] = np.repeat(best, task.bundles.end - task.bundles.begin)
     return local_recoding(microdata, by_row, sweeps=sweeps)
 
 
-def _best_of_rows(task: Task, on_progress: OnProgress) -> Ints:
-    """The QI groups of the candidate of least loss, (m,); of equals the first."""
-    least, qi_group = np.inf, np.zeros(len(task.bundles.begin), dtype=np.int64)
-    for done, candidate in enumerate(OF_ROWS, start=1):
-        loss, found = candidate(task)
-        if loss < least:
-            least, qi_group = loss, found
-        on_progress(done / len(OF_ROWS))
-    return qi_group
+def _starts_of_rows(microdata: Microdata, model: Model, rows: Ints, task: Task, on_progress: OnProgress) -> list[Ints]:
+    """The QI groups, (m,), of the candidate of least loss, of equals the first; of few groups all those near it.
+
+    rows: the rows' numbers in the order of the bundles.
+    """
+    few = task.rows_min >= FEW_FROM
+    ways, found = OF_FEW if few else OF_ROWS, list[tuple[float, Ints]]()
+    for done, candidate in enumerate(ways, start=1):
+        found.append(candidate(task))
+        on_progress(done / len(ways))
+    if few and not model.subjects:
+        joined = BOTTOM_UP.run(microdata, model, PLAIN).qi_group[rows[task.bundles.begin]]
+        found.append(found_in(groups_of(task, joined, int(joined.max()) + 1), len(joined)))
+    least = min(loss for loss, _ in found)
+    if not few:
+        return [next(qi_group for loss, qi_group in found if loss == least)]
+    # ways that lose exactly the same have found the same groups: one of them is swept
+    return list({loss: qi_group for loss, qi_group in found[::-1] if loss <= LITTLE_MORE * least}.values())
 
 
-def _refined(task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, on_progress: OnProgress) -> int:
-    """Improves qi_group (m,), by bundle, in up to sweeps_max sweeps; how many sweeps gained something."""
+def _refined(
+    task: Task, qi_group: Ints, n_rows: int, sweeps_max: int, on_progress: OnProgress
+) -> tuple[float, Ints, int]:
+    """The loss and the groups of qi_group (m,) after up to sweeps_max sweeps; how many sweeps gained something."""
     used, number = np.unique(qi_group, return_inverse=True)
     n_slots = slots_for(len(used), n_rows // task.rows_min)
     groups, done = groups_of(task, laid_out(task, number, len(used), n_slots), n_slots), 0
     while done < sweeps_max and sweep(task, groups, part_of(on_progress, done / sweeps_max, (done + 1) / sweeps_max)):
         done += 1
-    for slot in np.flatnonzero(groups.rows).tolist():
-        qi_group[members_of(groups, slot)] = slot
-    return done
+    return (*found_in(groups, len(qi_group)), done)
 
 
 ORDERED = Algorithm(

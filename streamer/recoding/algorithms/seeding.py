@@ -6,10 +6,10 @@
    loss grows least (`assigned`).
 3. Bundles that no group takes are merged until they hold (`agglomerated`, not strict).
 
-Two groups *fit* if they can still become one that holds with no more rows than the larger of them needs anyway. So no
-share is above what it may be in the fewest rows of any group, and no distinct subject is missing for which there would
-be no room. A group that fits nowhere is left as it is. If not strict, two groups are merged if they lack fewer rows
-together than apart; if there is no such group, with the nearest of all.
+Two groups *fit* if they can still become one that holds with no more rows than the larger of them needs anyway, or than
+the fewest times the *room* that the caller gives. So no share is above what it may be in so many rows, and no distinct
+subject is missing for which there would be no room. A group that fits nowhere is left as it is. If not strict, two
+groups are merged if they lack fewer rows together than apart; if there is no such group, with the nearest of all.
 
 **Exchanges** follow in sweeps over the groups that changed, by slot. A bundle that its group can spare goes to the
 group that holds with it at the least growth, if that is less than what its own group gains. One that makes its group's
@@ -17,8 +17,8 @@ box larger and cannot go is exchanged for a bundle of the group where it would g
 most is gained and both groups hold. So a rare value that no group can spare still finds its way. Groups of more than
 SWAPPED_MAX rows exchange nothing. Every move gains at least GAIN_MIN, so that rounding is never taken for a gain.
 
-A search (`group_index` says how its bounds work) stops after VISITS_MAX nodes, or, while it has found nothing, after
-FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so that the tree stays short.
+A search (`group_index` says how its bounds work) stops after VISITS_MAX nodes or fewer, or, while it has found nothing,
+after FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so that the tree stays short.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.numba_support.jit import borrowing, compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import Shape, Task, add_bundle, ncp_term, remove_bundle, rows_lacking
@@ -37,24 +37,33 @@ from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
     NEAREST_VISITS,
     Groups,
+    Search,
     SubjectCounts,
     begin_search,
     changed_slots,
     count_bundle,
+    count_group,
     count_of,
     counts_of,
+    discount_group,
     groups_of,
     join,
+    leave_out,
     members_of,
-    nearest,
+    nearest_by,
     put,
+    put_members,
     recount_bundle,
+    search_for,
     unite,
     visit_children,
 )
 from streamer.table.arrays import Bools, Floats, Ints
 
-VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 48, 2_048
+VISITS_MIN, VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 512, 48, 2_048
+ROWS_COUNTED = 8_192
+"""A small group visits many nodes, because most groups near by are full if a share is hardly above the table's own. A
+large one, which takes long to count, visits fewer: about so many rows are counted for one search."""
 VAIN_MAX = 4_096
 """After so many searches in vain in a row none goes that far, until one finds something again. If a value is so rare
 that nearly all groups are full, each of them would search in vain."""
@@ -94,7 +103,7 @@ def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Fl
     return least
 
 
-@compiled
+@borrowing
 def _rise(shape: Shape, groups: Groups, one: int, other: int) -> float:
     """By how much the total loss rises when the groups of two slots become one."""
     w = groups.lo.shape[0] // 2
@@ -118,7 +127,7 @@ def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> in
     return rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
 
 
-@compiled
+@borrowing
 def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
     """Counts a slot's rows into the task's scratch; codes (2, .): its subjects and codes, each once; how many."""
     n, bundle = 0, groups.first[slot]
@@ -136,13 +145,13 @@ def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
     return n
 
 
-@compiled
+@borrowing
 def _unload(task: Task, codes: Ints, n: int) -> None:
     for at in range(n):
         task.scratch.counts[codes[0, at], codes[1, at]] = 0
 
 
-@compiled
+@borrowing
 def _fit(
     task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
 ) -> bool:
@@ -175,23 +184,25 @@ def _fit(
     return True
 
 
-@compiled
+@borrowing
 def _partner(
-    task: Task, groups: Groups, counts: SubjectCounts, slot: int, codes: Ints, others: Ints, strict: bool, far: int
-) -> int:
+    search: Search, task: Task, groups: Groups, counts: SubjectCounts, slot: int, codes: Ints, others: Ints,
+    strict: bool, far: int,
+) -> int:  # fmt: skip
     """The slot of least rise of those that may be merged with this one; if there is none and not strict, of all.
 
     codes, others (2, .): scratch; far: the most nodes to visit while nothing is found.
     """
     shape, w = task.shape, groups.lo.shape[0] // 2
     lo, hi, term, rows = groups.lo[w + slot], groups.hi[w + slot], groups.term[w + slot], groups.rows[slot]
-    stack, bounds = np.empty(128, np.int64), np.empty(128)
+    stack, bounds = search
+    visits_max = max(VISITS_MIN, min(VISITS_MAX, ROWS_COUNTED // rows))
     visits, n_codes = 0, -1  # -1: this slot is not loaded
     best, least, closest, closest_rise = -1, np.inf, -1, np.inf
     depth = begin_search(stack, w, slot)
     for i in range(depth):
         bounds[i] = _bound(shape, groups, stack[i], lo, hi, term, rows, np.inf)
-    while depth > 0 and (visits < VISITS_MAX or (best < 0 and visits < far) or closest < 0):
+    while depth > 0 and (visits < visits_max or (best < 0 and visits < far) or closest < 0):
         depth -= 1
         node = stack[depth]
         if bounds[depth] >= least or bounds[depth] == np.inf:
@@ -261,7 +272,7 @@ def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool
     """Merges slots, turn after turn, until all hold or many slots are empty; whether turns are left to take."""
     groups, counts, rank, waits, into, n = merging
     n_slots, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
-    codes, others = np.empty((2, size), np.int64), np.empty((2, size), np.int64)
+    codes, others, search = np.empty((2, size), np.int64), np.empty((2, size), np.int64), search_for()
     waiting = [(rank[slot], groups.rows[slot], slot) for slot in range(n_slots) if waits[slot]]
     heapify(waiting)
     while len(waiting) > 0 and n[0] > n_slots * FULL and turns > 0:
@@ -272,22 +283,30 @@ def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool
         waits[slot] = False
         if _lacking(task, groups, counts, slot) == 0:
             continue
-        far = FAR_VISITS_MAX if n[1] < VAIN_MAX else VISITS_MAX
-        other = _partner(task, groups, counts, slot, codes, others, strict, far)
+        far = FAR_VISITS_MAX if n[1] < VAIN_MAX else VISITS_MIN
+        other = _partner(search, task, groups, counts, slot, codes, others, strict, far)
         n[1] = n[1] + 1 if other < 0 else 0
         if other < 0:
             continue
         gone, stays = (slot, other) if rows <= groups.rows[other] else (other, slot)
-        for bundle in members_of(groups, gone):
-            recount_bundle(task, counts, bundle, gone, stays)
-        counts.top[gone] = 0
-        unite(task, groups, gone, stays)
+        _unite(task, groups, counts, gone, stays)
         into[gone] = stays
         n[0] -= 1
         rank[stays] = min(rank[stays], rank[gone])
         waits[gone], waits[stays] = False, True
         heappush(waiting, (rank[stays], groups.rows[stays], stays))
     return len(waiting) > 0
+
+
+@borrowing
+def _unite(task: Task, groups: Groups, counts: SubjectCounts, gone: int, stays: int) -> None:
+    """Moves all bundles of a slot into another; the first then stays empty."""
+    bundle = groups.first[gone]
+    while bundle >= 0:
+        recount_bundle(task, counts, bundle, gone, stays)
+        bundle = groups.next[bundle]
+    counts.top[gone] = 0
+    unite(task, groups, gone, stays)
 
 
 @compiled
@@ -332,14 +351,19 @@ def _assign(task: Task, found: Ints, n_kept: int) -> int:
     aside = n_kept  # a slot for the bundles without a group, which is emptied at once
     groups, counts = groups_of(task, np.where(found < 0, aside, found), n_kept + 1), counts_of(task, found, n_kept + 1)
     put(task, groups, aside, np.empty(0, np.int64))
+    return _assign_all(search_for(), task, groups, counts, found, aside)
+
+
+@borrowing
+def _assign_all(search: Search, task: Task, groups: Groups, counts: SubjectCounts, found: Ints, aside: int) -> int:
     # bare numbers would be types of their own, for each of which all is compiled again
     near, far, left = np.int64(NEAREST_VISITS), np.int64(FAR_VISITS_MAX), 0
     for bundle in range(found.shape[0]):
         if found[bundle] >= 0:
             continue
-        slot, _ = nearest(task, groups, counts, aside, bundle, np.inf, near)
+        slot, _ = nearest_by(search, task, groups, counts, aside, bundle, np.inf, near)
         if slot < 0:
-            slot, _ = nearest(task, groups, counts, aside, bundle, np.inf, far)
+            slot, _ = nearest_by(search, task, groups, counts, aside, bundle, np.inf, far)
         if slot < 0:
             left += 1
             continue
@@ -349,13 +373,14 @@ def _assign(task: Task, found: Ints, n_kept: int) -> int:
     return left
 
 
-def seeded(task: Task, on_progress: OnProgress = unheard) -> Ints:
-    """Each bundle's QI group, int64 (m,); all of them hold."""
+def seeded(task: Task, on_progress: OnProgress = unheard, room: int = 1) -> Ints:
+    """Each bundle's QI group, int64 (m,); all of them hold. room: they may come to so many times the fewest rows."""
     order = order_of(task, SEED_SHARPNESS).bundles
     slot = np.empty(len(order), dtype=np.int64)
     slot[order] = np.arange(len(order))
     commonness = _commonness(task)
-    qi_group = agglomerated(task, slot, len(order), commonness, True, on_progress)
+    roomy = task._replace(rows_min=room * task.rows_min)
+    qi_group = agglomerated(roomy, slot, len(order), commonness, True, on_progress)
     left, qi_group = assigned(task, qi_group, int(qi_group.max()) + 1)
     if left:
         qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(commonness), False)
@@ -370,7 +395,7 @@ def _commonness(task: Task) -> Floats:
     return np.minimum.reduceat(common, task.bundles.begin)
 
 
-@compiled
+@borrowing
 def ends_of(task: Task, members: Ints, ends: Ints) -> None:
     """Fills in ends (6, d): the lowest cells, how many bundles have them, and the next ones; then of the highest."""
     d = ends.shape[1]
@@ -427,20 +452,56 @@ def touches(ends: Ints, cells: Ints) -> bool:
     return at
 
 
+class Bench(NamedTuple):
+    """Memory to exchange bundles."""
+
+    ends: Ints  # (6, d) of the group that gives
+    their_ends: Ints  # of the other one
+    theirs: Ints  # (SWAPPED_MAX,) its bundles
+    search: Search
+
+
 @compiled
+def bench_for(task: Task) -> Bench:
+    d = task.bundles.cells.shape[1]
+    return Bench(np.empty((6, d), np.int64), np.empty((6, d), np.int64), np.empty(SWAPPED_MAX, np.int64), search_for())
+
+
+@borrowing
 def swap(
     task: Task, aside: Task, groups: Groups, counts: SubjectCounts | None, slot: int, members: Ints, at: int,
-    ends: Ints, other: int,
+    bench: Bench, other: int,
 ) -> bool:  # fmt: skip
     """Exchanges a bundle of a group, which is counted in `task`, for one of another group; whether that gained.
 
-    aside: the same task with a scratch of its own, in which the other group is counted.
+    aside: the same task with a scratch of its own, in which the other group is counted. Neither group has more than
+    SWAPPED_MAX rows; bench.ends: those of the first.
     """
-    shape, bundles = task.shape, task.bundles
     bundle = members[at]
+    theirs = bench.theirs[: put_members(groups, other, bench.theirs)]
+    best = _best_swap(task, aside, groups, slot, members, at, bench, other, theirs)
+    if best < 0:
+        return False
+    their = theirs[best]
+    remove_bundle(task, bundle)
+    add_bundle(task, their)
+    if counts is not None:
+        recount_bundle(task, counts, bundle, slot, other)
+        recount_bundle(task, counts, their, other, slot)
+    members[at], theirs[best] = their, bundle
+    put(task, groups, other, theirs)
+    put(task, groups, slot, members)
+    ends_of(task, members, bench.ends)
+    return True
+
+
+@borrowing
+def _best_swap(
+    task: Task, aside: Task, groups: Groups, slot: int, members: Ints, at: int, bench: Bench, other: int, theirs: Ints
+) -> int:
+    """Which of the other group's bundles `theirs` is the one to take, or -1."""
+    shape, bundles, bundle, ends, their_ends = task.shape, task.bundles, members[at], bench.ends, bench.their_ends
     cells, rows = bundles.cells[bundle], bundles.end[bundle] - bundles.begin[bundle]
-    theirs = members_of(groups, other)
-    their_ends = np.empty_like(ends)
     ends_of(task, theirs, their_ends)
     n_here = groups.rows[slot] - rows
     before = groups.rows[slot] * groups.ncp[slot] + groups.rows[other] * groups.ncp[other]
@@ -463,44 +524,38 @@ def swap(
             continue
         if not loaded:
             loaded = True
-            for one in theirs:
-                add_bundle(aside, one)
-        remove_bundle(task, bundle)
-        add_bundle(task, their)
-        remove_bundle(aside, their)
-        add_bundle(aside, bundle)
-        if holds(task.rules, task.scratch) and holds(task.rules, aside.scratch):
+            count_group(aside, groups, other)
+        if _both_hold(task, aside, bundle, their):
             best, least = i, after
-        remove_bundle(task, their)
-        add_bundle(task, bundle)
-        remove_bundle(aside, bundle)
-        add_bundle(aside, their)
     if loaded:
-        for one in theirs:
-            remove_bundle(aside, one)
-    if best < 0:
-        return False
-    their = theirs[best]
+        discount_group(aside, groups, other)
+    return best
+
+
+@borrowing
+def _both_hold(task: Task, aside: Task, bundle: int, their: int) -> bool:
+    """Whether two groups, counted in `task` and `aside`, hold once a bundle of each is in the other."""
     remove_bundle(task, bundle)
     add_bundle(task, their)
-    if counts is not None:
-        recount_bundle(task, counts, bundle, slot, other)
-        recount_bundle(task, counts, their, other, slot)
-    members[at], theirs[best] = their, bundle
-    put(task, groups, other, theirs)
-    put(task, groups, slot, members)
-    ends_of(task, members, ends)
-    return True
+    answer = holds(task.rules, task.scratch)
+    if answer:
+        remove_bundle(aside, their)
+        add_bundle(aside, bundle)
+        answer = holds(aside.rules, aside.scratch)
+        remove_bundle(aside, bundle)
+        add_bundle(aside, their)
+    remove_bundle(task, their)
+    add_bundle(task, bundle)
+    return answer
 
 
-@compiled
-def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
-    """Moves or exchanges bundles of a group; how many."""
-    bundles = task.bundles
-    members = members_of(groups, slot)
-    ends = np.empty((6, bundles.cells.shape[1]), np.int64)
-    for bundle in members:
-        add_bundle(task, bundle)
+@borrowing
+def _relieve(
+    task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int, members: Ints, bench: Bench
+) -> int:
+    """Moves or exchanges bundles of a group; how many. members: its bundles, as scratch."""
+    bundles, ends, search = task.bundles, bench.ends, bench.search
+    count_group(task, groups, slot)
     ends_of(task, members, ends)
     moved, at = 0, 0
     while at < members.shape[0]:
@@ -515,11 +570,14 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slo
             continue
         remove_bundle(task, bundle)
         if left == 0 or holds(task.rules, task.scratch):
-            other, _ = nearest(task, groups, counts, slot, bundle, gain - GAIN_MIN, np.int64(EXCHANGE_VISITS))
+            other, _ = nearest_by(
+                search, task, groups, counts, slot, bundle, gain - GAIN_MIN, np.int64(EXCHANGE_VISITS)
+            )
             if other >= 0:
                 recount_bundle(task, counts, bundle, slot, other)
-                members = np.append(members[: at - 1], members[at:])
                 at -= 1
+                leave_out(members, at)
+                members = members[: members.shape[0] - 1]
                 touched = touches(ends, cells)
                 put(task, groups, slot, members)
                 join(task, groups, other, bundle)
@@ -529,9 +587,9 @@ def _relieve(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slo
                 continue
         add_bundle(task, bundle)
         if groups.rows[slot] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[slot] + GAIN_MIN:
-            other, _ = nearest(task, groups, None, slot, bundle, gain, np.int64(NEAREST_VISITS))
+            other, _ = nearest_by(search, task, groups, None, slot, bundle, gain, np.int64(NEAREST_VISITS))
             if other >= 0 and groups.rows[other] <= SWAPPED_MAX:
-                moved += swap(task, aside, groups, counts, slot, members, at - 1, ends, other)
+                moved += swap(task, aside, groups, counts, slot, members, at - 1, bench, other)
     for bundle in members:
         remove_bundle(task, bundle)
     return moved
@@ -547,23 +605,23 @@ def exchanged(
         parts = changed_slots(task, groups, part_of(on_progress, done / sweeps, (done + 1) / sweeps))
         if sum(_exchange_some(task, aside, groups, counts, slots) for slots in parts) == 0:
             break
-    return _found(groups, len(qi_group))
+    return found_in(groups, len(qi_group))
 
 
 @compiled
 def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slots: Ints) -> int:
     """Moves or exchanges bundles of the groups in some slots; how many."""
-    moved = 0
+    moved, bench = 0, bench_for(task)
     for at in slots:
         slot = int(at)
         groups.changed[slot] = False
         if groups.rows[slot] * groups.ncp[slot] > GAIN_MIN:
-            moved += _relieve(task, aside, groups, counts, slot)
+            moved += _relieve(task, aside, groups, counts, slot, members_of(groups, slot), bench)
     return moved
 
 
 @compiled
-def _found(groups: Groups, m: int) -> tuple[float, Ints]:
+def found_in(groups: Groups, m: int) -> tuple[float, Ints]:
     """The loss of all groups, and every bundle's group; (m,)."""
     found, loss = np.empty(m, np.int64), 0.0
     for slot in range(groups.rows.shape[0]):

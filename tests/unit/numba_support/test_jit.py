@@ -11,10 +11,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import numba
+import numpy as np
 import pytest
 
 from streamer.numba_support.cache import PACKAGE, folder
-from streamer.numba_support.jit import compiled
+from streamer.numba_support.jit import borrowing, compiled, links
 from worlds.compiling import said
 
 STAND_IN = '''
@@ -243,6 +244,21 @@ def test_other_peoples_compiled_functions_are_kept_where_they_were() -> None:
     assert twice(21) == 42
     assert before == numba.config.CACHE_DIR
     assert Path(folder()).is_dir()
+
+
+def test_a_function_that_borrows_may_read_its_arrays_and_may_not_make_one() -> None:
+    @borrowing
+    def sum_of(figures: np.ndarray) -> int:
+        return int(figures[0] + figures[1])
+
+    @borrowing
+    def length_of_new(n: int) -> int:
+        return np.empty(n).shape[0]
+
+    assert sum_of(np.array([20, 22])) == 42
+    if links():
+        with pytest.raises(numba.errors.NumbaError, match="NRT required"):
+            length_of_new(3)
 
 
 @pytest.mark.parametrize(
