@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from operator import itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -210,6 +210,6 @@ def _check_decimal(text: str) -> None:
     raise LawViolated("the alpha of an epoch is not a decimal")
 
 
-def written_epoch(records: Iterable[Add | Live | Retire], end: EpochEnd) -> list[Written]:
-    """The records of an epoch as bytes, in the order in which they are published."""
-    return [*sorted(map(encode, records), key=itemgetter(0)), encode(end)]
+def ordered_epoch(records: Iterable[Add | Live | Retire], end: EpochEnd) -> list[SealedRecord]:
+    """The records of an epoch in the order in which they are published."""
+    return [*sorted(records, key=attrgetter("cohort")), end]
