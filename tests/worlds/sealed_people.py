@@ -47,6 +47,11 @@ def sealed_table(
     return Table("people", ("id",), tuple(attributes), kept, k, individual, live=False, sealed=rules)
 
 
+def numbers_of(table: Table) -> list[NumericAttribute]:
+    """The attributes of such a table."""
+    return [attribute for attribute in table.attributes if isinstance(attribute, NumericAttribute)]
+
+
 class Event(NamedTuple):
     """What happens to a person; None: stays as it is. An insertion has all, a deletion nothing."""
 
@@ -148,13 +153,16 @@ class Weights(NamedTuple):
     both: int = 1
 
 
+USUAL = Weights()
+
+
 def stream(
     rng: Random,
     table: Table,
     epochs: int,
     events: int,
     values: Sequence[str],
-    weights: Weights = Weights(),
+    weights: Weights = USUAL,
     cells: int = 100,
 ) -> list[list[Event]]:
     """Random events; a person that changes its values really has other ones, and individuals have several rows."""
@@ -162,7 +170,7 @@ def stream(
     made, result = 0, list[list[Event]]()
 
     def codes() -> tuple[int, ...]:
-        return tuple(rng.randrange(min(cells, attribute.n_cells)) for attribute in table.attributes)
+        return tuple(rng.randrange(min(cells, attribute.n_cells)) for attribute in numbers_of(table))
 
     def drawn(but: tuple[str, ...] | None = None) -> tuple[str, ...]:
         while (found := tuple(rng.choice(values) for _ in table.kept)) == but:
