@@ -30,13 +30,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 
 import msgspec
 import numpy as np
 
-from streamer.errors import LawViolated
+from streamer.errors import ConfigError, LawViolated
 from streamer.incremental.engine.rows import SourceKeys
 from streamer.incremental.events.changes import RowChange
 from streamer.incremental.sealed.formation import Formation, boxes_of
@@ -66,6 +66,9 @@ Draw = Callable[[int, int], int]
 SPARE_PLACES = 1_024
 """Places of the pool that those who left may keep until it is closed up, beside as many as rows wait."""
 
+EMPTY_EPOCHS_MAX = 1_000_000
+"""The most epochs without a row change that may follow one another: beyond, some message has a wrong time."""
+
 NOWHERE = -1
 """Of a person: there is none with this index. In a place of the pool: who was there has left."""
 
@@ -74,6 +77,8 @@ class SealedState(Unshown, frozen=True, array_like=True):
     """All that a publisher keeps, as it is stored; numbers are int32, little-endian."""
 
     epoch: int
+    seconds: int
+    changes: int
     cohort_ids: bytes
     cohorts: bytes  # of each: rows, people left, whether it is retired, whether anybody left in this epoch
     source_keys: list[str]  # those of the pool first, in the order in which they came
@@ -200,7 +205,8 @@ class Sealed:
         if table.sealed is None:
             raise LawViolated(f"{table.name} publishes no sealed changelog")
         self.rules: SealedRules = table.sealed
-        self.epoch = 0  # the last one that is over
+        self.epoch = self.seconds = 0  # the last one that is over, and its time
+        self.changes = 0  # of rows, since then
         self._table, self._shard, self._form, self._draw = table, shard, form, draw
         self._per_cell = table.space.codes_per_cell.tolist()
         self._persons = SourceKeys()
@@ -222,9 +228,52 @@ class Sealed:
 
     # -- row changes ----------------------------------------------------------------------------------------------
 
+    def begin(self, table: Iterable[RowChange], seconds: int) -> list[SealedRecord]:
+        """Takes the rows that are there at first; they are epoch 1. seconds: the time, since 1970."""
+        for change in table:
+            self.apply(change)
+        return self.end_epoch(self._full(seconds))
+
+    def take(self, changes: Iterable[RowChange]) -> Iterator[list[SealedRecord]]:
+        """Takes row changes in their sequence, and ends the epochs that are over by their number or by their time.
+
+        Raises ConfigError if time counts and a message says none.
+        """
+        for change in changes:
+            seconds = change.at // 1_000
+            if self.rules.epoch.seconds is not None:
+                yield from self._over_before(seconds, self.rules.epoch.seconds)
+            self.apply(change)
+            if self.changes == self.rules.epoch.events:
+                yield self.end_epoch(max(self.seconds, seconds))
+
+    def _over_before(self, seconds: int, length: int) -> Iterator[list[SealedRecord]]:
+        """Ends the epochs of this length that are over at a time."""
+        if not seconds:
+            raise ConfigError(
+                "publish.sealed.epoch counts time, but a message says none: give it one"
+                ' ({"key": ..., "value": ..., "timestamp": milliseconds since 1970}), or count row changes, such as'
+                " `epoch: 1000 events`"
+            )
+        if not self.epoch and not self.seconds:
+            self.seconds = self._full(seconds)
+        if (seconds - self.seconds) // length > EMPTY_EPOCHS_MAX:
+            raise ConfigError(
+                f"publish.sealed.epoch: more than {EMPTY_EPOCHS_MAX:,} epochs lie between two messages: are their times"
+                " milliseconds since 1970? Else take a longer epoch"
+            )
+        while seconds >= self.seconds + length:
+            yield self.end_epoch(self.seconds + length)
+
+    def _full(self, seconds: int) -> int:
+        """When the epoch began that a time is in."""
+        length = self.rules.epoch.seconds or 1
+        return seconds // length * length
+
     def apply(self, change: RowChange) -> None:
         """Takes one change of a row. Raises LawViolated if it does not fit the rows that are there."""
         person, row = self._persons.get(change.source_key), change.row
+        self.changes += 1
         if (person is None) != (change.before is None):
             raise LawViolated("a sealed changelog was told of a change of a row that cannot be")
         if person is None:
@@ -277,7 +326,7 @@ class Sealed:
 
     def end_epoch(self, seconds: int) -> list[SealedRecord]:
         """Ends an epoch, at a time in seconds since 1970: its records in the order in which they are published."""
-        self.epoch, self._drawn = self.epoch + 1, 0
+        self.epoch, self.seconds, self.changes, self._drawn = self.epoch + 1, seconds, 0, 0
         records = [*self._departures(), *self._formed()]
         kinds = Counter(map(type, records))
         end = EpochEnd(
@@ -369,6 +418,8 @@ class Sealed:
         numbers[sorted(cohorts.touched), 3] = 1
         state = SealedState(
             epoch=self.epoch,
+            seconds=self.seconds,
+            changes=self.changes,
             cohort_ids=cohorts.ids(),
             cohorts=numbers.tobytes(),
             source_keys=self._persons.texts[persons].tolist(),
@@ -384,7 +435,7 @@ class Sealed:
     def of_bytes(cls, table: Table, shard: int, form: Formation, draw: Draw, kept: bytes) -> Sealed:
         """The publisher whose `to_bytes` these are."""
         sealed, state = cls(table, shard, form, draw), msgspec.msgpack.decode(kept, type=SealedState)
-        sealed.epoch = state.epoch
+        sealed.epoch, sealed.seconds, sealed.changes = state.epoch, state.seconds, state.changes
         sealed._cohorts.restore(state.cohort_ids, _numbers(state.cohorts).reshape(-1, 4))
         persons = [sealed._named(source_key) for source_key in state.source_keys]
         cells = _numbers(state.cells).reshape(-1, table.space.d).tolist()
