@@ -49,7 +49,7 @@ class WorkerSettings:
         servers_of(self.kafka)
         if self.table.sealed is not None:
             raise ConfigError(
-                "publish.sealed: is not served by workers yet, and `streamer replay` alone writes it; publish live alone"
+                "publish.sealed: is not served by workers yet; `streamer replay` alone writes it, so publish live alone"
             )
 
     @cached_property

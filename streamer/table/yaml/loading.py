@@ -144,11 +144,7 @@ def with_variables(raw: object, environment: Mapping[str, str]) -> object:
     return changed
 
 
-NOT_BUILT: dict[str, str] = {}
-"""Settings that are known, but have no effect in this version."""
-
-_NOTHING = "nothing is published by default: write `publish: {live: {form: rows}}`"
-_PUBLISH_HINT = f"is missing; {_NOTHING}"
+_PUBLISH_HINT = f"is missing; {shape.NOTHING_PUBLISHED}"
 _OF_LIVE = ("publish", "publish.live.form")
 _ROLES = "quasi-identifier, sensitive or keep"
 _IN_OUR_WORDS = {
@@ -187,24 +183,10 @@ def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
     """The settings that the content of a table.yaml has, or None; and its faults."""
     if not isinstance(raw, Mapping):
         return None, ["the file: must be a mapping that starts with `table: <name>`"]
-    known, faults = _without_unbuilt(raw)
     try:
-        return TableSettings.model_validate(known), faults
+        return TableSettings.model_validate(raw), []
     except ValidationError as error:
-        return None, faults + [_sentence(fault) for fault in error.errors()]
-
-
-def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The content without the settings that are not built, and a fault for each of these."""
-    known = {name: dict(value) if isinstance(value, Mapping) else value for name, value in raw.items()}
-    faults = []
-    for place, what in NOT_BUILT.items():
-        section, _, name = place.rpartition(".")
-        holder = known.get(section) if section else known
-        if isinstance(holder, dict) and name in holder:
-            del holder[name]
-            faults.append(f"{place}: {what} is not built yet; remove this setting")
-    return known, faults
+        return None, [_sentence(fault) for fault in error.errors()]
 
 
 def _sentence(fault: Any) -> str:
@@ -298,8 +280,6 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
             kept.append(_kept(place, name, column, folder, faults))
     faults += columns.faults_of_texts(settings, [column for column in (*attributes, *kept) if column is not None])
     faults += _name_faults(settings) + _privacy_faults(settings, kept)
-    if settings.publish.live is None and settings.publish.sealed is None:
-        faults.append(f"publish: names neither live nor sealed; {_NOTHING}")
     if not attributes:
         faults.append("columns: at least one must be a quasi-identifier")
     if faults:

@@ -12,7 +12,17 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, InstanceOf, StringConstraints, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    InstanceOf,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from streamer.table.calendar import Span, read_span
 from streamer.table.scalars import CLOCKS, read_decimal
@@ -21,6 +31,8 @@ from streamer.table.yaml import K_MAX, K_MIN
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
 """The most digits of a number before and after the point: sums and multiples of such numbers stay exact."""
+
+NOTHING_PUBLISHED = "nothing is published by default: write `publish: {live: {form: rows}}`"
 
 REPAIR_MAX = 100
 NEVER = "never"
@@ -305,6 +317,12 @@ class PublishSettings(_Settings):
 
     live: LiveSettings | None = None
     sealed: SealedSettings | None = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> PublishSettings:
+        if self.live is None and self.sealed is None:
+            raise ValueError(f"names neither live nor sealed; {NOTHING_PUBLISHED}")
+        return self
 
     @property
     def form(self) -> str:
