@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from math import exp, floor, lgamma, log, log1p
+from math import ceil, exp, floor, lgamma, log, log1p
 
 from streamer.errors import ConfigError
 from streamer.table.row import Values
@@ -34,7 +34,7 @@ def check_alpha(table: Table, rows: Sequence[Values]) -> list[str]:
             raise ConfigError(
                 f"publish.sealed.alpha: {alpha} is below the share of the most frequent value of {name}, which"
                 f" {100 * largest:.1f} % of the initial table have: nothing can hide that; set alpha to"
-                f" {_above(largest)} or more, or give {name} values that are less frequent"
+                f" {Decimal(ceil(100 * largest)) / 100} or more, or give {name} values that are less frequent"
             )
         if alpha < 2 * largest:
             share = withheld_share(table.k, alpha, (n / len(rows) for n in counts.values()))
@@ -44,11 +44,6 @@ def check_alpha(table: Table, rows: Sequence[Values]) -> list[str]:
                 " values; a larger alpha or k withholds fewer"
             )
     return warnings
-
-
-def _above(share: Decimal) -> Decimal:
-    """The next hundredth."""
-    return Decimal(-int(-share * 100 // 1)) / 100
 
 
 def withheld_share(n: int, alpha: Decimal, shares: Iterable[float]) -> float:
