@@ -217,6 +217,11 @@ class Sealed:
         self._drawn = 0  # in this epoch
 
     @property
+    def n_rows(self) -> int:
+        """Rows that are there: in the pool, in cohorts, and in retired ones."""
+        return len(self._persons)
+
+    @property
     def n_waiting(self) -> int:
         """Rows in the pool."""
         return self._pool.n
