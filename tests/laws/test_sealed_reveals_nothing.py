@@ -253,7 +253,7 @@ def worlds_of(epochs: Stream, prior: dict[str, int]) -> Iterator[tuple[Stream, t
 
 
 def worst_posterior(
-    table: Table, epochs: Stream, prior: dict[str, int], publisher: Publisher = plain
+    table: Table, epochs: Stream, prior: dict[str, int], publisher: Publisher = plain, form: Formation | None = None
 ) -> tuple[Fraction, int]:
     """The highest likelihood of a published value, of anyone, in any log that may be; and how many logs may be.
 
@@ -269,7 +269,7 @@ def worst_posterior(
     for worlds in seen.values():
         here = with_values(epochs, {at: (value,) for at, value in zip(sets, worlds[0][0], strict=True)})
         total = sum((likely for _, likely in worlds), Fraction(0))
-        for cohort in cohorts_of(table, here):
+        for cohort in cohorts_of(table, here, form):
             for at in cohort:
                 chances: Counter[str] = Counter()
                 for values, likely in worlds:
@@ -291,6 +291,7 @@ TINY = {
     "half left": sealed_table(2, "0.5", theta="0.5"),
     "k = 3": sealed_table(3, "0.67"),
     "waits": sealed_table(2, "0.5", tau="0.03", delta=2),
+    "people with several rows": sealed_table(2, "0.5", individual="ssn"),
 }
 
 
@@ -306,6 +307,20 @@ def check_worlds(n: int, seed: object, values: int) -> None:
 
 def test_in_all_worlds_of_tiny_streams_no_published_value_is_likelier_than_alpha() -> None:
     check_worlds(12, "gate", 5)
+
+
+@pytest.mark.night
+def test_in_all_worlds_the_default_way_of_forming_cohorts_says_no_more() -> None:
+    table = TINY["flush all"]
+    form = cohort_formation(table)
+
+    def publisher(table: Table, _: Formation, draw: Draw) -> Sealed:
+        return Sealed(table, 0, form, draw)
+
+    for seed in range(5):
+        epochs = tiny(Random(seed), table, 6)
+        worst, _ = worst_posterior(table, epochs, PRIORS["two"], publisher, form)
+        assert Fraction(1, 4) <= worst <= Fraction(1, 2)
 
 
 @pytest.mark.night

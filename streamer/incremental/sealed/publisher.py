@@ -9,7 +9,7 @@ The rules of this file
   - R2, formation: at the end of an epoch the pool is put into cohorts by the cells of its quasi-identifiers alone. A
     cohort that is wider than tau waits for others, until one of its rows has waited delta epochs.
   - R3, seal: a cohort shows its values if no sensitive value has a larger share than alpha and each sensitive column
-    has l distinct ones; else it shows its box alone. Nobody returns to the pool.
+    has l distinct ones, and all of them fit into a message; else it shows its box alone. Nobody returns to the pool.
   - R4, departure: a row that is deleted, or gets other values, leaves. In the pool this leaves no trace; in a cohort it
     lowers the number of those who are left, and the published row stays, a *ghost*.
   - R5: a published row whose quasi-identifiers change stays as it is. A row in the pool changes there.
