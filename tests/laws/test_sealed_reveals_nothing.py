@@ -7,6 +7,7 @@ more likely than alpha. And a publisher that breaks one rule is noticed by one o
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from streamer.incremental.sealed.records import (
     SensitiveTexts,
     Written,
     box_json,
+    decode,
     sensitive_texts,
 )
 from streamer.table.arrays import Ints
@@ -46,6 +48,7 @@ from worlds.sealed_people import (
     People,
     Weights,
     as_log,
+    events_of,
     number,
     sealed_table,
     stream,
@@ -218,6 +221,21 @@ def test_every_cohort_says_of_its_people_what_was_true_when_it_was_sealed_and_of
 
 
 @pytest.mark.parametrize("name", TABLES)
+def test_a_log_holds_no_name_no_individual_and_no_time_of_an_event(name: str) -> None:
+    epochs = stream(Random(1), TABLES[name], 6, 14, "abc", cells=30)
+    names = {one.name for events in epochs for one in events} | {one.individual for events in epochs for one in events}
+    words = {
+        word for written in log_of(TABLES[name], epochs) for text in written for word in re.findall(rb"[a-z0-9]+", text)
+    }
+    assert words.isdisjoint({text.encode() for text in names if text})
+    box = {column for a in TABLES[name].attributes for column in (f"{a.name}_lo", f"{a.name}_hi")}
+    for key, value in log_of(TABLES[name], epochs):
+        record = decode(key, value)
+        if isinstance(record, Add):
+            assert {*msgspec.json.decode(record.box)} == box
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_who_is_there_waits_or_was_published_and_who_is_gone_is_not_kept(name: str) -> None:
     table = TABLES[name]
     for seed in range(5):
@@ -261,7 +279,10 @@ def worst_posterior(
     from the events.
     """
     seen: dict[tuple[Written, ...], list[tuple[tuple[str, ...], Fraction]]] = defaultdict(list)
+    known = kinds_of(epochs)
     for world, values, likely in worlds_of(epochs, prior):
+        if kinds_of(world) != known:
+            continue
         seen[tuple(log_of(table, world, publisher))].append((values, likely))
     all_events = [one for events in epochs for one in events]
     sets = [at for at, one in enumerate(all_events) if one.values is not None]
@@ -284,6 +305,18 @@ def tiny(rng: Random, table: Table, values: int) -> Stream:
         epochs = stream(rng, table, 3, 4, "abc", Weights(4, 2, 1, 0, 0), cells=6)
         if 4 <= sum(one.values is not None for events in epochs for one in events) <= values:
             return epochs
+
+
+def test_of_somebody_who_is_known_to_have_got_another_value_no_value_is_likelier_than_the_bound_of_such_pairs() -> None:
+    """alpha / (1 - alpha + alpha^2): at 1/2 it is 2/3, and it is reached."""
+    lines = [
+        ["p1 10 a; p2 11 b", "p1 = =c; p3 12 a"],
+        ["p1 10 a; p2 11 b", "p3 12 a; p1 = =b; p4 40 c; p5 41 a"],
+        ["p1 10 a; p2 11 b; p3 12 c", "p3 = =a; p4 40 c"],
+        ["p1 10 a; p2 11 b", "p1 -; p2 = =c; p3 12 a"],
+    ]
+    found = [worst_posterior(sealed_table(), [*map(events_of, one)], PRIORS["even"])[0] for one in lines]
+    assert max(found) == Fraction(2, 3)
 
 
 TINY = {

@@ -72,6 +72,11 @@ def event(text: str) -> Event:
     return Event(kind, name, (int(age),) if age else None, (value,) if value else None)
 
 
+def events_of(line: str) -> list[Event]:
+    """`p3 30 flu; p3 -`."""
+    return [event(text) for text in line.split(";") if text.strip()]
+
+
 class People:
     """The rows that are there; says what an event does to them."""
 

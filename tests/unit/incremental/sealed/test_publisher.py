@@ -26,7 +26,7 @@ from worlds.sealed_people import (
     People,
     as_log,
     ended,
-    event,
+    events_of,
     number,
     publisher,
     sealed_table,
@@ -67,7 +67,7 @@ SCENARIOS: dict[str, tuple[list[str], list[list[str]]]] = {
 
 
 def epochs_of(lines: list[str]) -> list[list[Event]]:
-    return [[event(text) for text in line.split(";") if text.strip()] for line in lines]
+    return [*map(events_of, lines)]
 
 
 def in_words(sealed: Sealed, lines: list[str]) -> list[list[str]]:
