@@ -140,7 +140,8 @@ class ReplayReport:
     warnings: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None and value != ()}
+        facts = {name: value for name, value in asdict(self).items() if value is not None}
+        return facts if self.warnings else {name: value for name, value in facts.items() if name != "warnings"}
 
 
 class FilesOutlet:
