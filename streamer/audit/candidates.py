@@ -37,7 +37,7 @@ class Equation:
 
     __slots__ = ("cause", "is_over", "is_waiting", "minus", "plus", "surplus")
 
-    def __init__(self, plus: Iterable[Number], minus: Iterable[Number], surplus: Mapping[Number, int], cause: object):
+    def __init__(self, plus: Iterable[Number], minus: Iterable[Number], surplus: Mapping[Number, int], cause: int):
         self.plus, self.minus = set(plus), set(minus)
         self.surplus = {value: count for value, count in surplus.items() if count}
         self.cause = cause
@@ -63,7 +63,7 @@ class Candidates:
 
     def __init__(self) -> None:
         self.pinned: dict[Number, Number] = {}
-        self.cause_of: dict[Number, object] = {}
+        self.cause_of: dict[Number, int] = {}
         self._may_be: dict[Number, frozenset[Number]] = {}
         self._equations: dict[Number, deque[Equation]] = {}
         self._differs: dict[Number, list[Number]] = {}
@@ -74,8 +74,17 @@ class Candidates:
         value = self.pinned.get(episode)
         return self._may_be.get(episode) if value is None else (value,)
 
+    @property
+    def n_known(self) -> int:
+        """How many episodes any set has named."""
+        return len(self._may_be)
+
+    def __iter__(self) -> Iterator[tuple[Number, Collection[Number]]]:
+        """These episodes, and what each may be."""
+        return iter(self._may_be.items())
+
     def add(
-        self, plus: Iterable[Number], minus: Iterable[Number], surplus: Mapping[Number, int], cause: object = None
+        self, plus: Iterable[Number], minus: Iterable[Number], surplus: Mapping[Number, int], cause: int = 0
     ) -> None:
         """Adds an equation; `conclude` says what follows. cause: what it is called if it pins an episode."""
         equation = Equation(plus, minus, surplus, cause)
@@ -88,11 +97,11 @@ class Candidates:
                 kept.append(equation)
         self._wait(equation)
 
-    def add_set(self, episodes: Iterable[Number], counts: Mapping[Number, int], cause: object = None) -> None:
+    def add_set(self, episodes: Iterable[Number], counts: Mapping[Number, int], cause: int = 0) -> None:
         """Adds the fact that these episodes have this multiset."""
         self.add(episodes, (), counts, cause)
 
-    def differ(self, one: Number, other: Number, cause: object = None) -> None:
+    def differ(self, one: Number, other: Number, cause: int = 0) -> None:
         """Adds the fact that two episodes have different values."""
         for mine, its in ((one, other), (other, one)):
             self._differs.setdefault(mine, []).append(its)
@@ -106,11 +115,6 @@ class Candidates:
             equation.is_waiting = False
             if not equation.is_over:
                 self._ask(equation)
-
-    def forget(self, episode: Number) -> None:
-        """Drops the equations of an episode, which stays as it is: for histories that are longer than memory."""
-        self._equations.pop(episode, None)
-        self._differs.pop(episode, None)
 
     def _wait(self, equation: Equation) -> None:
         if not (equation.is_waiting or equation.is_over):
@@ -189,7 +193,7 @@ class Candidates:
             elif count == least:
                 self._settle(equation.minus, equation.plus, value, equation.cause)
 
-    def _settle(self, having: Iterable[Number], lacking: Iterable[Number], value: Number, cause: object) -> None:
+    def _settle(self, having: Iterable[Number], lacking: Iterable[Number], value: Number, cause: int) -> None:
         """Gives a value to all of one side that may have it, and takes it from the other side."""
         for episode in list(having):
             if episode not in self._may_be or value in self._may_be[episode]:
@@ -207,14 +211,14 @@ class Candidates:
 
     # -- one episode ------------------------------------------------------------------------------------------------
 
-    def _exclude(self, episode: Number, value: Number, cause: object) -> None:
+    def _exclude(self, episode: Number, value: Number, cause: int) -> None:
         if self.pinned.get(episode) == value:
             raise Impossible("facts contradict each other: a row cannot have the only value that is left")
         may_be = self._may_be.get(episode)
         if may_be is not None and value in may_be and episode not in self.pinned:
             self._narrow(episode, may_be - {value}, cause)
 
-    def _narrow(self, episode: Number, left: frozenset[Number], cause: object) -> None:
+    def _narrow(self, episode: Number, left: frozenset[Number], cause: int) -> None:
         if not left:
             raise Impossible("facts contradict each other: no value is left for a row")
         self._may_be[episode] = left
@@ -224,7 +228,7 @@ class Candidates:
         for equation in self._live_equations(episode):
             self._wait(equation)
 
-    def _pin(self, episode: Number, value: Number, cause: object) -> None:
+    def _pin(self, episode: Number, value: Number, cause: int) -> None:
         known = self.pinned.get(episode)
         if known is not None:
             if known != value:

@@ -46,7 +46,7 @@ class ReleaseFacts:
 
     replaced: episode that began when a value changed -> the one that ended. returned: episode of a row that came back
     with the value it had -> the one before, if the adversary may know that. moved: episodes whose quasi-identifiers
-    changed. several: whether more than one change is in the release.
+    changed.
     """
 
     groups: Mapping[int, GroupFact | None]
@@ -55,8 +55,12 @@ class ReleaseFacts:
     replaced: Mapping[Number, Number] = field(default_factory=dict)
     returned: Mapping[Number, Number] = field(default_factory=dict)
     moved: Collection[Number] = ()
-    several: bool = False
     rebuilt: bool = False
+
+    @property
+    def several(self) -> bool:
+        """Whether it holds more than one change of a row."""
+        return len(self.came) + len(self.went) - len(self.replaced) + len(self.moved) > 1
 
 
 class History:
@@ -79,7 +83,7 @@ class History:
         """Adds the facts of a release and concludes. Raises Impossible if they contradict what was known."""
         new = {number: group for number, group in release.groups.items() if group is not None}
         old = {number: self._groups[number] for number in release.groups if number in self._groups}
-        for number, group in new.items():
+        for group in new.values():
             self.facts.append(group)
             sources = self._sources(group)
             cause = self._cause_of_move(release, group.members, sources) if len(group.counts) > 1 else 0
@@ -178,9 +182,7 @@ class History:
             return 11 if one else 12
         return 3 if changed else 12 if came and went else 1 if came else 2
 
-    def _cause_of_move(
-        self, release: ReleaseFacts, members: Collection[Number], olds: Sequence[GroupFact]
-    ) -> int:
+    def _cause_of_move(self, release: ReleaseFacts, members: Collection[Number], olds: Sequence[GroupFact]) -> int:
         """The attack if rows only changed groups."""
         if release.rebuilt:
             return 6
@@ -191,9 +193,7 @@ class History:
         return 5 if len(olds) > 1 else 4
 
 
-def _exchanges(
-    before: Mapping[int, set[int]], after: Mapping[int, set[int]]
-) -> Iterator[tuple[set[int], set[int]]]:
+def _exchanges(before: Mapping[int, set[int]], after: Mapping[int, set[int]]) -> Iterator[tuple[set[int], set[int]]]:
     """The old and new groups that exchange rows, directly or by others."""
     seen: set[int] = set()
     for first in before:

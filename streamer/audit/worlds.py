@@ -1,7 +1,7 @@
 """Exact posteriors: every possible world counts once, and none is written down.
 
-An *episode* is a time in which one row has one sensitive value. A *world* gives each episode a value. A fact says that a
-set of episodes has a multiset of values (`SetFact`), or that two episodes have the same value or different ones
+An *episode* is a time in which one row has one sensitive value. A *world* gives each episode a value. A fact says that
+a set of episodes has a multiset of values (`SetFact`), or that two episodes have the same value or different ones
 (`PairFact`). All worlds in which every fact holds are equally likely.
 
 Worlds are counted, not listed: episode by episode, of all that was decided before only what a fact still needs is kept.
@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from streamer.errors import LawViolated, UsageError
 
-Episode: TypeAlias = Hashable
-Value: TypeAlias = Hashable
+Episode: TypeAlias = Any  # hashable, and so is a value
+Value: TypeAlias = Any
 Posterior: TypeAlias = Mapping[Value, Fraction]
 
 
@@ -77,9 +77,7 @@ def posteriors(
     return found
 
 
-def connected(
-    sets: Collection[SetFact], pairs: Collection[PairFact]
-) -> Iterable[tuple[list[SetFact], list[PairFact]]]:
+def connected(sets: Collection[SetFact], pairs: Collection[PairFact]) -> Iterable[tuple[list[SetFact], list[PairFact]]]:
     """The facts in parts that share no episode; pairs with an episode that no set names say nothing."""
     parent: dict[Episode, Episode] = {}
 

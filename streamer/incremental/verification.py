@@ -94,13 +94,16 @@ class EngineBehind:
         self._next: Message | None = next(self._messages, None)
 
     def up_to(self, through: int | None) -> Iterator[tuple[int, Change]]:
-        """Applies the messages before an offset, None: all; yields offset and change of each that is no dead letter."""
+        """Applies the messages before an offset, None: all; yields offset and change of each before it is applied.
+
+        What cannot be decoded is left out. What is refused is yielded and then changes nothing.
+        """
         while self._next is not None and (through is None or self._next.offset < through):
             message, self._next = self._next, next(self._messages, None)
-            with suppress(EventRefused):  # a dead letter: nothing has changed
+            with suppress(EventRefused):  # a dead letter: nothing changes
                 change = self._decoder.decode(message.key, message.value)
-                self.engine.apply(change)
                 yield message.offset, change
+                self.engine.apply(change)
 
     def require_shard(self, shard: int, option: str) -> None:
         """Raises UsageError for a record of another shard than that of the events."""
