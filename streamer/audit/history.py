@@ -83,15 +83,17 @@ class History:
         """Adds the facts of a release and concludes. Raises Impossible if they contradict what was known."""
         new = {number: group for number, group in release.groups.items() if group is not None}
         old = {number: self._groups[number] for number in release.groups if number in self._groups}
-        for group in new.values():
-            self.facts.append(group)
-            sources = self._sources(group)
-            cause = self._cause_of_move(release, group.members, sources) if len(group.counts) > 1 else 0
-            self.candidates.add_set(group.members, group.counts, cause)
-            for source in sources:
+        sources = {number: self._sources(group) for number, group in new.items()}
+        for number, group in new.items():
+            for source in sources[number]:
                 self._differ(release, [source], [group])
         for olds, news in self._unions(old, new):
             self._differ(release, olds, news)
+        self.candidates.conclude()  # what a difference tells is its doing, not that of a group that has it, too
+        for number, group in new.items():
+            self.facts.append(group)
+            cause = self._cause_of_move(release, group.members, sources[number]) if len(group.counts) > 1 else 0
+            self.candidates.add_set(group.members, group.counts, cause)
         for one, other in release.replaced.items():
             self.pairs.append((one, other))
             self.candidates.differ(one, other, 3)

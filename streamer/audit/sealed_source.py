@@ -60,7 +60,7 @@ class SealedAudit:
         self.history = History()
         self.episodes = Episodes(table)
         self.laws = SealedLaws(table)
-        self.withheld = self.waiting_max = 0
+        self.withheld = self.waited_max = 0
         self._table, self._persistent = table, persistent
         self._source = Source(table, engine, messages)
         self._rows: dict[str, RowNow] = {}
@@ -97,6 +97,11 @@ class SealedAudit:
     def found(self, token: Callable[[str], str], raw: bool = False) -> Found:
         """What the adversary knows at the end (`Episodes.found`)."""
         return self.episodes.found(self.history, token, raw)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait in the pool."""
+        return len(self._waiting)
 
     @property
     def delay(self) -> float:
@@ -176,8 +181,8 @@ class SealedAudit:
         empty = next((name for name, left in self._left.items() if left == 0), None)
         if empty is not None:
             raise violation("left", f"{where}, cohort {empty}", "nobody is left, and it is not retired")
-        waited = [self._epoch - since for _, since in self._waiting.values()]
-        self.waiting_max = max([self.waiting_max, *waited])
+        waited = [self._epoch - since + 1 for _, since in self._waiting.values()]
+        self.waited_max = max([self.waited_max, *waited])
         self.history.add(ReleaseFacts(facts, self._came, self._went, self._replaced, self._returned))
         self.history.forget(self._went)
         self._begin_epoch()

@@ -195,7 +195,8 @@ def _audited(
         raise UsageError("a live log gives nothing away that its bytes alone show: name its events by --source")
     if kind == SEALED:
         audit, found = _sealed(log, schema, asked, progress)
-        facts |= {"sealed": sealed_facts(audit.laws), "alpha": str(audit.laws.alpha)}
+        waits = {"waiting": audit.waiting, "most_epochs_waited": audit.waited_max}
+        facts |= {"sealed": sealed_facts(audit.laws) | waits, "alpha": audit.laws.alpha}
     else:
         found = _live(log, schema, asked, progress)[1]
     facts |= found.as_dict()
