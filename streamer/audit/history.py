@@ -34,10 +34,11 @@ ATTACKS = {
 
 
 class GroupFact(NamedTuple):
-    """The episodes of a QI group and how often it has each value."""
+    """The episodes of a QI group and how often it has each value; merged: they came from several groups."""
 
     members: frozenset[Number]
     counts: Mapping[Number, int]
+    merged: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class History:
         new = {number: group for number, group in release.groups.items() if group is not None}
         old = {number: self._groups[number] for number in release.groups if number in self._groups}
         sources = {number: self._sources(group) for number, group in new.items()}
+        new = {number: group._replace(merged=len(sources[number]) > 1) for number, group in new.items()}
         for number, group in new.items():
             for source in sources[number]:
                 self._differ(release, [source], [group])
@@ -159,7 +161,7 @@ class History:
             surplus.subtract(group.counts)
         if not (plus or minus):
             return
-        cause = self._cause(release, olds, plus, minus)
+        cause = self._cause(release, olds, plus, minus, before & now)
         self.candidates.add(plus, minus, surplus, cause)
         gone = {value: count for value, count in surplus.items() if count > 0}
         if sum(gone.values()) == len(plus) and plus and before & now:
@@ -170,12 +172,17 @@ class History:
     # -- the names of attacks ---------------------------------------------------------------------------------------
 
     def _cause(
-        self, release: ReleaseFacts, olds: Sequence[GroupFact], plus: frozenset[Number], minus: frozenset[Number]
+        self,
+        release: ReleaseFacts,
+        olds: Sequence[GroupFact],
+        plus: frozenset[Number],
+        minus: frozenset[Number],
+        shared: frozenset[Number],
     ) -> int:
         """The attack that a difference is; plus: who was there before alone, minus: who is there now alone."""
         came, went = minus.intersection(release.came), plus.intersection(release.went)
-        if release.rebuilt or not (came or went):
-            return self._cause_of_move(release, plus | minus, olds)
+        if release.rebuilt or not (came or went) or self._have_waited(shared):
+            return self._cause_of_move(release, plus | minus | shared, olds)
         if len(went) > 1 and len(olds) > 1:
             return 15
         changed = len(came) == len(went) == 1 and release.replaced.get(next(iter(came))) in went
@@ -190,9 +197,13 @@ class History:
             return 6
         if any(episode in release.moved for episode in members):
             return 7
-        if any(episode in self._last and episode not in self._placed for episode in members):
+        if self._have_waited(members):
             return 13
-        return 5 if len(olds) > 1 else 4
+        return 5 if len(olds) > 1 or any(group.merged for group in olds) else 4
+
+    def _have_waited(self, episodes: Collection[Number]) -> bool:
+        """Whether some were published before, and not in the release before this one."""
+        return any(episode in self._last and episode not in self._placed for episode in episodes)
 
 
 def _exchanges(before: Mapping[int, set[int]], after: Mapping[int, set[int]]) -> Iterator[tuple[set[int], set[int]]]:

@@ -53,7 +53,8 @@ RECODING = tuple(
     f"streamer.recoding.{room}" for room in ("algorithms", "metrics", "publication", "report", "costs", "frame")
 )
 
-# Where the wings meet, then the audit of what both publish, then the commands and the agents, which know nothing of each other.
+# Where the wings meet, then the audit of what is published, then the commands and the agents, which know nothing of
+# each other.
 MEETING = ("streamer.compiling", "streamer.grouping", "streamer.worker")
 ABOVE = (*MEETING, "streamer.audit", "streamer.cli", "agents")
 

@@ -63,7 +63,9 @@ class SmallPublisher:
 
     def _apply(self, op: str, key: str, years: int | None, problem: str | None) -> None:
         columns: dict[str, Any] = {name: v for name, v in (("years", years), ("problem", problem)) if v is not None}
-        message = {"op": op, "row": {"id": key, **columns}} if op == "insert" else {"op": op, "key": key, "row": columns}
+        message = (
+            {"op": op, "row": {"id": key, **columns}} if op == "insert" else {"op": op, "key": key, "row": columns}
+        )
         self.messages.append(Message(len(self.messages), None, json.dumps(message).encode()))
         before = self._rows.get(key)
         if op == "delete" or (before and problem not in (None, before[1])):
@@ -125,7 +127,9 @@ class SmallPublisher:
         }  # fmt: skip
         for record in [*sorted(records, key=lambda record: record["cohort"]), end]:
             key = record.get("cohort", "epoch-0")
-            members = {"record": record["record"], "cohort": key, "epoch": epoch, **record} if key != "epoch-0" else record
+            members = (
+                {"record": record["record"], "cohort": key, "epoch": epoch, **record} if key != "epoch-0" else record
+            )
             value = json.dumps(members, separators=(",", ":")).encode()
             self.lines.append(SealedLine(0, key, value, int(time.timestamp()) * 1000))
 

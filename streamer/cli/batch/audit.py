@@ -209,7 +209,7 @@ def _audited(
 def _verdict(facts: dict[str, Any], found: Found) -> str:
     known = f"{found.pinned:,} of {plural(found.episodes, 'published value')} can be known for certain"
     if not facts["ok"]:
-        bound = "none may be" if found.pinned or not facts["bound"] else f"{facts['bound']:g} is allowed"
+        bound = "none may be" if facts["kind"] == SEALED and found.pinned else f"{facts['bound']:g} is allowed"
         return f"{known}, and the best guess is right with a chance of {found.worst:.3g}: {bound}."
     return f"{known}; the best guess is right with a chance of {found.worst:.3g} at worst, {found.mean:.3g} on average."
 

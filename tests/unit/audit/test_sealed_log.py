@@ -22,7 +22,9 @@ Lines = list[SealedLine]
 def log() -> Lines:
     """Epoch 1 adds two cohorts (records 0, 1), 2 says that one has lost a row (3), 3 retires it (5), 4 adds one (7)."""
     publisher = SmallPublisher()
-    people = [("insert", f"p{i}", year, value) for i, (year, value) in enumerate(zip([1, 2, 7, 8], "abac", strict=True))]
+    people = [
+        ("insert", f"p{i}", year, value) for i, (year, value) in enumerate(zip([1, 2, 7, 8], "abac", strict=True))
+    ]
     publisher.epoch(*people)
     publisher.epoch(("delete", "p0", None, None))
     publisher.epoch(("delete", "p1", None, None))
@@ -107,10 +109,15 @@ FORGERIES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "a row id in a cohort": (lambda log: changed(log, 0, offset=812), "'records'.* record 0 "),
     "a record of another version": (lambda log: changed(log, 3, record="LEFT"), "'records'.* record 3 "),
     "members in another order": (
-        lambda log: with_another(log, 3, value=(log[3].value or b"").replace(b'"epoch":2,"live":1', b'"live":1,"epoch":2')),
+        lambda log: with_another(
+            log, 3, value=(log[3].value or b"").replace(b'"epoch":2,"live":1', b'"live":1,"epoch":2')
+        ),
         "'records'.* record 3 ",
     ),
-    "spaces": (lambda log: with_another(log, 3, value=(log[3].value or b"").replace(b",", b", ")), "'records'.* record 3 "),
+    "spaces": (
+        lambda log: with_another(log, 3, value=(log[3].value or b"").replace(b",", b", ")),
+        "'records'.* record 3 ",
+    ),
     "a tombstone": (lambda log: with_another(log, 0, value=None), "'records'.* record 0 "),
     "a QI group in a key": (lambda log: with_another(log, 0, key='{"qi_group":"0-17"}'), "'records'.* record 0 "),
     "the key of another cohort": (lambda log: with_another(log, 0, key="0" * 32), "'records'.* record 0 "),
@@ -118,7 +125,10 @@ FORGERIES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "an epoch before the one before": (
         lambda log: [
             *log[:4],
-            *(line._replace(timestamp=log[2].timestamp - 60_000) for line in changed(log, 4, time="2026-11-26T10:09:00Z")[4:5]),
+            *(
+                line._replace(timestamp=log[2].timestamp - 60_000)
+                for line in changed(log, 4, time="2026-11-26T10:09:00Z")[4:5]
+            ),
             *log[5:],
         ],
         "'moment'.* record 3 ",
