@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from streamer.audit.candidates import Candidates
-from streamer.audit.history import ATTACKS, History
+from streamer.audit.history import ATTACKS, ReleaseHistory
 from streamer.audit.worlds import PairFact, SetFact, TooManyWorlds, connected, posteriors
 from streamer.table.row import Values
 from streamer.table.schema import Table
@@ -51,7 +51,7 @@ class Example(NamedTuple):
 
     row: str
     attack: str
-    release: int
+    release: int | None  # None: by what comes after the last one
     value: str | None = None
 
 
@@ -61,8 +61,8 @@ class Found:
 
     worst, mean: the chance that the adversary's best guess about an episode is right. For `exact` episodes it is the
     exact posterior, for the others a lower bound. linked_rows: of those published at the end, how many can be one
-    person's only. bars: episodes by that chance, from 0 to 1. timeline: per release the published episodes so far, and
-    how many of them were pinned by then.
+    person's only. bars: episodes by that chance, from 0 to 1. timeline: of each release its number, the published
+    episodes so far, and how many of them were pinned by then.
     """
 
     episodes: int
@@ -76,7 +76,7 @@ class Found:
     linked_rows: int
     published_rows: int
     bars: Sequence[int]
-    timeline: Sequence[tuple[int, int]]
+    timeline: Sequence[tuple[int, int, int]]
     examples: Sequence[Example] = field(default=(), repr=False)
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Episodes:
         self.values = array("q")
         self.source_keys: list[str] = []
         self.happened = bytearray()
-        self.timeline: list[tuple[int, int]] = []
+        self.timeline: list[tuple[int, int, int]] = []
 
     def value_number(self, values: Values) -> int:
         """The number of a row's sensitive values; values: of all kept columns."""
@@ -120,12 +120,12 @@ class Episodes:
         """Something has happened to an episode."""
         self.happened[episode] |= what
 
-    def note_release(self, history: History) -> None:
+    def note_release(self, number: int, history: ReleaseHistory) -> None:
         """A release is over."""
         candidates = history.candidates
-        self.timeline.append((candidates.n_known, len(candidates.pinned)))
+        self.timeline.append((number, candidates.n_known, len(candidates.pinned)))
 
-    def found(self, history: History, token: Callable[[str], str], raw: bool = False) -> Found:
+    def found(self, history: ReleaseHistory, token: Callable[[str], str], raw: bool = False) -> Found:
         """What the adversary knows at the end. token: what a report calls a row, by its source key; raw: show values.
 
         An episode is pinned if one of its sensitive columns can have one value alone.
@@ -174,12 +174,13 @@ class Episodes:
             by_attack.setdefault(_attack(candidates, episode), []).append((order, episode))
         each = max(1, EXAMPLES_MAX // max(1, len(by_attack)))
         texts = list(self._numbers)
-        pinned_by_then = [pinned for _, pinned in self.timeline]
+        pinned_by_then = [pinned for _, _, pinned in self.timeline]
         for attack, pins in by_attack.items():
             for order, episode in pins[:each]:
                 row = self.source_keys[episode]
                 value = b", ".join(texts[candidates.pinned[episode]]).decode() if raw else None
-                yield Example(row if raw else token(row), attack, bisect_left(pinned_by_then, order), value)
+                release = self.timeline[bisect_left(pinned_by_then, order)][0] if order <= pinned_by_then[-1] else None
+                yield Example(row if raw else token(row), attack, release, value)
 
 
 KINDS = {
@@ -191,7 +192,7 @@ KINDS = {
 }
 
 
-def exact_guesses(history: History, columns: Sequence[Sequence[bytes]]) -> dict[int, float]:
+def exact_guesses(history: ReleaseHistory, columns: Sequence[Sequence[bytes]]) -> dict[int, float]:
     """The largest posterior of each episode that is not pinned, if it can be counted.
 
     columns: of every sensitive column its value in each numbered combination; a guess is about one column.
@@ -215,7 +216,7 @@ def exact_guesses(history: History, columns: Sequence[Sequence[bytes]]) -> dict[
     return guesses
 
 
-def _left_over(history: History) -> tuple[list[SetFact], list[PairFact]]:
+def _left_over(history: ReleaseHistory) -> tuple[list[SetFact], list[PairFact]]:
     """The facts without the episodes that are pinned."""
     pinned = history.candidates.pinned
     sets: dict[frozenset[int], SetFact] = {}
@@ -229,7 +230,7 @@ def _left_over(history: History) -> tuple[list[SetFact], list[PairFact]]:
     return list(sets.values()), pairs
 
 
-def linked_rows(history: History) -> tuple[int, int]:
+def linked_rows(history: ReleaseHistory) -> tuple[int, int]:
     """How many published rows can be one person's only, and how many there are: by the values that only one has."""
     linked = rows = 0
     for group in history.groups.values():

@@ -64,7 +64,7 @@ class ReleaseFacts:
         return len(self.came) + len(self.went) - len(self.replaced) + len(self.moved) > 1
 
 
-class History:
+class ReleaseHistory:
     """Gives every fact of a history to the adversary. `facts`: of all groups, in order."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from streamer.audit.found import Episodes, Found, Happened
-from streamer.audit.history import GroupFact, History, ReleaseFacts
-from streamer.audit.source import RowsChanged, Source
+from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
+from streamer.audit.source import RowsChanged, SourceReplay
 from streamer.errors import UsageError
 from streamer.incremental.checks.as_published import QIGroupId, group_name
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, release_name, violation
@@ -40,12 +40,12 @@ class LiveAudit:
     """
 
     def __init__(self, table: Table, engine: Engine, messages: Iterable[Message], persistent: bool = False) -> None:
-        self.history = History()
+        self.history = ReleaseHistory()
         self.episodes = Episodes(table)
         self.records = 0
         self._table, self._persistent = table, persistent
         self._laws = ChangelogLaws(table)
-        self._source = Source(table, engine, messages)
+        self._source = SourceReplay(table, engine, messages)
         self._places: dict[str, Place] = {}
         self._members: dict[int, set[int]] = {}
         self._last_episode: dict[str, int] = {}
@@ -76,7 +76,7 @@ class LiveAudit:
             self._source.replay(release.through, self._absorb)
             self._conclude(touched, release_name(release), rebuilt=release.is_whole)
             self._note_delays(release.through)
-            self.episodes.note_release(self.history)
+            self.episodes.note_release(release.number, self.history)
             yield self.records
         self._source.replay(None, self._absorb)
         self._conclude(set(), "the end of the events", rebuilt=False)

@@ -11,7 +11,7 @@ from typing import Any
 from streamer.audit.found import BARS, Found
 from streamer.recoding.report.page import Provenance, course, histogram, percent, rendered
 
-POINTS_MAX = 600
+LINE_POINTS_MAX = 600
 """Of a line in a picture."""
 
 HOW: Mapping[str, str] = {
@@ -50,8 +50,8 @@ def audit_page(facts: Mapping[str, Any], found: Found | None, provenance: Proven
 
 
 def _pictures(found: Found) -> list[dict[str, str]]:
-    step = -(-len(found.timeline) // POINTS_MAX) or 1
-    shares = [pinned / max(1, published) for published, pinned in found.timeline[::step]]
+    step = -(-len(found.timeline) // LINE_POINTS_MAX) or 1
+    shares = [pinned / max(1, published) for _, published, pinned in found.timeline[::step]]
     edges = [i / BARS for i in range(BARS + 1)]
     label = "release" if step == 1 else f"release, in steps of {step}"
     return [

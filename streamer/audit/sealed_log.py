@@ -159,7 +159,7 @@ def _named(partition: int, offset: int) -> Iterator[None]:
         raise sealed_violation(broken.law, partition, offset, str(broken)) from None
 
 
-class _Shard:
+class _ShardSeen:
     """How far one partition has been read."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class SealedLaws:
 
     def __init__(self, table: Table | None = None) -> None:
         self._table = table
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, _ShardSeen] = {}
         self._columns: tuple[str, ...] | None = None if table is None else all_box_columns(table)
         self._box = None if table is None else BoxReader(table)
         self._values = None if table is None else ValuesReader(table)
@@ -202,7 +202,7 @@ class SealedLaws:
     def follow(self, lines: Iterable[SealedLine]) -> Iterator[EpochRecords]:
         """Checks the records; yields each epoch when it is over. Raises LawViolated at the first bad record."""
         for line in lines:
-            shard = self._shards.setdefault(line.partition, _Shard())
+            shard = self._shards.setdefault(line.partition, _ShardSeen())
             offset, shard.offset = shard.offset, shard.offset + 1
             self.records += 1
             with _named(line.partition, offset):
@@ -240,7 +240,7 @@ class SealedLaws:
 
     # -- one epoch --------------------------------------------------------------------------------------------------
 
-    def _end_epoch(self, partition: int, shard: _Shard, end: EpochSeen) -> EpochRecords:
+    def _end_epoch(self, partition: int, shard: _ShardSeen, end: EpochSeen) -> EpochRecords:
         """Checks all records of an epoch, which EPOCH has ended."""
         before = ""
         found = EpochRecords(partition, end, {}, [], {}, len(shard.open))
@@ -261,7 +261,7 @@ class SealedLaws:
         self._take_over(shard, found)
         return found
 
-    def _check_frame(self, shard: _Shard, line: SealedLine, seen: Seen, end: EpochSeen, before: str) -> None:
+    def _check_frame(self, shard: _ShardSeen, line: SealedLine, seen: Seen, end: EpochSeen, before: str) -> None:
         """What holds for records of all kinds."""
         if seen.epoch != shard.epoch + 1:
             raise _Broken("epochs", f"it says epoch {seen.epoch}, and the epoch after {shard.epoch} is expected")
@@ -270,7 +270,7 @@ class SealedLaws:
         if not isinstance(seen, EpochSeen) and line.key <= before:
             raise _Broken("order", "its id is not above that of the record before it")
 
-    def _check_cohort(self, shard: _Shard, seen: LiveSeen | RetireSeen, found: EpochRecords) -> None:
+    def _check_cohort(self, shard: _ShardSeen, seen: LiveSeen | RetireSeen, found: EpochRecords) -> None:
         cohort = shard.cohorts.get(seen.cohort)
         if cohort is None:
             was = "was retired before" if seen.cohort in self.ids else "is added in no earlier epoch of its shard"
@@ -282,7 +282,7 @@ class SealedLaws:
             raise _Broken("live", f"{seen.live} are left, after {cohort.left} of {cohort.n}")
         found.lives[seen.cohort] = seen.live
 
-    def _check_end(self, shard: _Shard, end: EpochSeen, found: EpochRecords) -> None:
+    def _check_end(self, shard: _ShardSeen, end: EpochSeen, found: EpochRecords) -> None:
         if shard.settings is not None and end.settings != shard.settings:
             raise _Broken("settings", "k, alpha or l differ from those of the epoch before")
         if self._table is not None and end.k != self._table.k:
@@ -295,7 +295,7 @@ class SealedLaws:
                 "epochs", f"it counts {(end.adds, end.retires, end.lives)} ADD, RETIRE, LIVE: there are {counts}"
             )
 
-    def _take_over(self, shard: _Shard, found: EpochRecords) -> None:
+    def _take_over(self, shard: _ShardSeen, found: EpochRecords) -> None:
         shard.cohorts |= found.adds
         self.ids |= dict.fromkeys(found.adds, found.end.epoch)
         for name, left in found.lives.items():

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from streamer.audit.found import Episodes, Found, Happened
-from streamer.audit.history import GroupFact, History, ReleaseFacts
+from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
 from streamer.audit.sealed_log import CohortSeen, EpochRecords, SealedLaws, SealedLine
-from streamer.audit.source import RowsChanged, Source
+from streamer.audit.source import RowsChanged, SourceReplay
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
 from streamer.incremental.engine.engine import Engine
@@ -57,12 +57,12 @@ class SealedAudit:
     """
 
     def __init__(self, table: Table, engine: Engine, messages: Iterable[Message], persistent: bool = False) -> None:
-        self.history = History()
+        self.history = ReleaseHistory()
         self.episodes = Episodes(table)
         self.laws = SealedLaws(table)
         self.withheld = self.waited_max = 0
         self._table, self._persistent = table, persistent
-        self._source = Source(table, engine, messages)
+        self._source = SourceReplay(table, engine, messages)
         self._rows: dict[str, RowNow] = {}
         self._last_episode: dict[str, int] = {}
         self._left: dict[str, int] = {}  # cohort -> members that are there with the value it has
@@ -89,7 +89,7 @@ class SealedAudit:
             self._epoch = epoch.end.epoch
             self._source.replay(known.through, self._absorb)
             self._conclude(epoch, known)
-            self.episodes.note_release(self.history)
+            self.episodes.note_release(epoch.end.epoch, self.history)
             yield self.laws.records
         if next(members, None) is not None:
             raise UsageError("there are members of an epoch that the log does not have: its end was cut off")

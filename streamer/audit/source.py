@@ -13,10 +13,10 @@ from streamer.incremental.verification import EngineBehind
 from streamer.table.schema import Table
 
 RowsChanged = Iterable[tuple[str, Record | None]]
-"""Source keys of rows that changed, and how the rows are now; None: gone. No row is in it for two changes."""
+"""SourceReplay keys of rows that changed, and how the rows are now; None: gone. No row is in it for two changes."""
 
 
-class Source:
+class SourceReplay:
     """Replays events and hands the rows over that they changed.
 
     written: source key -> offset of the last message about the row alone.

@@ -73,7 +73,7 @@ def posteriors(
     """
     found: dict[Episode, Posterior] = {}
     for some_sets, some_pairs in connected(sets, pairs):
-        found |= _Part(some_sets, some_pairs, states_max).posteriors()
+        found |= _ConnectedFacts(some_sets, some_pairs, states_max).posteriors()
     return found
 
 
@@ -103,7 +103,7 @@ def connected(sets: Collection[SetFact], pairs: Collection[PairFact]) -> Iterabl
     return parts.values()
 
 
-class _Part:
+class _ConnectedFacts:
     """Connected facts, counted along an order of their episodes."""
 
     def __init__(self, sets: Sequence[SetFact], pairs: Sequence[PairFact], states_max: int) -> None:
@@ -182,7 +182,7 @@ class _Part:
                 mine for pair in self._pairs for mine, other in ((pair.one, pair.other), (pair.other, pair.one))
                 if place[other] > i
             }  # fmt: skip
-            step = _Step(
+            step = _EpisodeStep(
                 [open_now.index(number) for number in self._of[episode]],
                 [self._keys[number] for number in open_now],
                 tuple(tuple(self._sets[n].counts[key] for key in self._keys[n]) for n in opening),
@@ -201,7 +201,7 @@ class _Part:
         return steps, layers
 
 
-class _Step(NamedTuple):
+class _EpisodeStep(NamedTuple):
     """Gives one episode each value that it may have. A state is what the open sets lack, then the held values."""
 
     mine: Sequence[int]  # the open sets that hold the episode

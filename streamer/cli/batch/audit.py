@@ -49,7 +49,7 @@ NAIVE_BATCH = 1_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditOptions:
     """What was asked for, beside the log and the table."""
 
     source: str | None
@@ -66,7 +66,6 @@ class Asked:
     epilog=examples(
         "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
         "streamer audit sealed.jsonl",
-        "streamer audit --table mine sealed.jsonl --source events.jsonl --members members.jsonl",
         "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
     ),
 )
@@ -124,9 +123,9 @@ def command(
     their sensitive values who knows all else about them. Values are in no output without --raw.
 
     Ends with 1 if a law or the bound is broken: a value of a sealed log is known for certain, or a guess is right more
-    often than --bound allows. Topics are not read: `subscribe --live` writes a file of one.
+    often than --bound allows. Topics are not read, and a live shard does not show its secret: replay its events.
     """
-    asked = Asked(source, initial, secret, members, persistent, raw, bound)
+    asked = AuditOptions(source, initial, secret, members, persistent, raw, bound)
     if source is None and (compare or initial or members):
         raise UsageError("--compare, --initial and --members need --source")
     if (log is None) != compare:
@@ -139,15 +138,16 @@ def command(
         if table is None:
             raise UsageError("--html needs --table")
         require_writable([page], force, [*files_of(table), *(Path(name) for name in (log, source, initial) if name)])
-    with stages(as_json) as progress:
-        if log is None:
-            facts = {"table": _required(schema).name, "ways": list(_compared(_required(schema), asked, progress))}
-            _print_compared(facts, as_json)
-            return
-        with atomic_writers([] if page is None else [page], text=True) as opened:
-            facts, found = _audited(log, kind or kind_of(log), schema, asked, progress)
-            for file in opened:
-                file.write(audit_report(facts, found, str(table), log))
+    if log is None:
+        schema = _required(schema)
+        with stages(as_json) as progress:
+            ways = list(_compared(schema, asked, progress))
+        _print_compared({"table": schema.name, "ways": ways}, as_json)
+        return
+    with stages(as_json) as progress, atomic_writers([] if page is None else [page], text=True) as opened:
+        facts, found = _audited(log, kind or kind_of(log), schema, asked, progress)
+        for file in opened:
+            file.write(audit_report(facts, found, str(table), log))
     _print(facts, found, as_json)
     if not facts["ok"]:
         ctx.exit(EXIT_LAW)
@@ -178,7 +178,7 @@ def kind_of(log: Path) -> str:
 
 
 def _audited(
-    log: Path, kind: str, schema: Table | None, asked: Asked, progress: Stages
+    log: Path, kind: str, schema: Table | None, asked: AuditOptions, progress: Stages
 ) -> tuple[dict[str, Any], Found | None]:
     """Facts for people and programs, and what was found out, if there is a source."""
     facts: dict[str, Any] = {"table": schema.name if schema else "", "kind": kind, "log": log.name}
@@ -214,7 +214,7 @@ def _verdict(facts: dict[str, Any], found: Found) -> str:
     return f"{known}; the best guess is right with a chance of {found.worst:.3g} at worst, {found.mean:.3g} on average."
 
 
-def _live(log: Path, schema: Table, asked: Asked, progress: Stages) -> tuple[LiveAudit, Found]:
+def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[LiveAudit, Found]:
     secret = _secret(asked.secret or log.with_name(replay.NAME))
     warm_in_background(schema)
     engine = start_engine(schema, asked.initial, secret, progress)
@@ -235,7 +235,7 @@ def _secret(path: Path) -> bytes:
     return secret
 
 
-def _sealed(log: Path, schema: Table, asked: Asked, progress: Stages) -> tuple[SealedAudit, Found]:
+def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[SealedAudit, Found]:
     if asked.members is None:
         raise UsageError("a sealed log is compared with its source by the private record of its cohorts: --members")
     engine = Engine(schema, gathers=True)
@@ -264,7 +264,7 @@ def _token(secret: bytes) -> Callable[[str], str]:
 # -- ways to publish --------------------------------------------------------------------------------------------------
 
 
-def _compared(schema: Table, asked: Asked, progress: Stages) -> Iterator[dict[str, Any]]:
+def _compared(schema: Table, asked: AuditOptions, progress: Stages) -> Iterator[dict[str, Any]]:
     """The same events published at once and in batches, each replayed and audited."""
     require_sensitive(schema)
     source = str(asked.source)
@@ -325,5 +325,6 @@ def _print(facts: dict[str, Any], found: Found | None, as_json: bool) -> None:
         say_facts(lines)
         for one in found.examples:
             value = "" if one.value is None else f", {one.value}"
-            say(f"row {one.row}{value}: known from release {one.release} on by {one.attack}")
+            since = "after the last release" if one.release is None else f"from release {one.release} on"
+            say(f"row {one.row}{value}: known {since} by {one.attack}")
     say(facts["verdict"])

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from streamer.audit.candidates import Candidates
-from streamer.audit.history import History
+from streamer.audit.history import ReleaseHistory
 from streamer.audit.worlds import Impossible, PairFact, SetFact, posteriors
 from worlds.random_histories import RandomHistory
 
@@ -66,7 +66,7 @@ def outcome(seed: int) -> tuple[int, int]:
 
     What is left of each episode's values must hold its true one and every one that has a chance.
     """
-    drawn, history = RandomHistory(seed), History()
+    drawn, history = RandomHistory(seed), ReleaseHistory()
     for release in drawn.releases():
         history.add(release)
     sets = [SetFact(group.members, group.counts) for group in history.facts]

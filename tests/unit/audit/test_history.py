@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from streamer.audit.history import ATTACKS, GroupFact, History, ReleaseFacts
+from streamer.audit.history import ATTACKS, GroupFact, ReleaseFacts, ReleaseHistory
 
 
 def release(
@@ -55,7 +55,7 @@ def test_every_attack_has_a_history() -> None:
 @pytest.mark.parametrize("attack", HISTORIES, ids=ATTACKS.values())
 def test_an_attack_pins_whom_it_must_and_is_named(attack: int) -> None:
     releases, pinned = HISTORIES[attack]
-    history = History()
+    history = ReleaseHistory()
     for one in releases[:-1]:
         history.add(one)
     known_before = set(history.candidates.pinned)
@@ -67,14 +67,14 @@ def test_an_attack_pins_whom_it_must_and_is_named(attack: int) -> None:
 
 
 def test_ghosts_of_sealed_cohorts_pin_nobody() -> None:
-    history = History()
+    history = ReleaseHistory()
     history.add(release("1:xyz=abc", "xyz"))
     history.add(release("2:nmo=abd", "nmo", "x"))
     assert history.candidates.pinned == {}
 
 
 def test_groups_that_are_alike_may_be_cut_anew_without_telling_anything() -> None:
-    history = History()
+    history = ReleaseHistory()
     history.add(release("1:uvx=abc 2:wyz=abc", "uvxwyz"))
     history.add(release("1:uyx=abc 2:wvz=abc"))
     assert history.candidates.pinned == {}
