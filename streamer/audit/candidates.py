@@ -16,7 +16,7 @@ Time is in proportion to the equations' sizes and to how often one of their epis
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from streamer.audit.worlds import Impossible
@@ -244,7 +244,10 @@ class Candidates:
         for other in self._differs.pop(episode, ()):
             self._exclude(other, value, cause)
 
-    def _live_equations(self, episode: Number) -> Iterator[Equation]:
-        for equation in list(self._equations.get(episode, ())):
-            if not equation.is_over and (episode in equation.plus or episode in equation.minus):
-                yield equation
+    def _live_equations(self, episode: Number) -> Sequence[Equation]:
+        """Those that still name an episode; drops the others."""
+        kept = self._equations.get(episode, ())
+        live = [one for one in kept if not one.is_over and (episode in one.plus or episode in one.minus)]
+        if len(live) < len(kept):
+            self._equations[episode] = deque(live, EQUATIONS_MAX)
+        return live

@@ -32,6 +32,9 @@ ATTACKS = {
 }
 """What tells a value, by number: a release that shows one value for a whole group, or a difference of releases."""
 
+FACTS_MIN = 10_000
+"""So many facts are kept before any are dropped."""
+
 
 class GroupFact(NamedTuple):
     """The episodes of a QI group and how often it has each value; merged: they came from several groups."""
@@ -65,11 +68,16 @@ class ReleaseFacts:
 
 
 class ReleaseHistory:
-    """Gives every fact of a history to the adversary. `facts`: of all groups, in order."""
+    """Gives every fact of a history to the adversary.
+
+    facts: of all groups, in order; at times those are dropped of which everything is known, so memory is in proportion
+    to what is not known yet.
+    """
 
     def __init__(self) -> None:
         self.candidates = Candidates()
         self.facts: list[GroupFact] = []
+        self._facts_max = FACTS_MIN
         self.pairs: list[tuple[Number, Number]] = []  # episodes with different values
         self._groups: dict[int, GroupFact] = {}
         self._last: dict[Number, GroupFact] = {}
@@ -103,6 +111,10 @@ class ReleaseHistory:
             self.candidates.add([one], [other], {}, 14)
         self._take_over(old, new)
         self.candidates.conclude()
+        if len(self.facts) > self._facts_max:
+            pinned = self.candidates.pinned.keys()
+            self.facts = [group for group in self.facts if not group.members <= pinned]
+            self._facts_max = 2 * len(self.facts) + FACTS_MIN
 
     def _take_over(self, old: Mapping[int, GroupFact], new: Mapping[int, GroupFact]) -> None:
         for number, group in old.items():
