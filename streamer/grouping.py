@@ -6,15 +6,19 @@ imported when they are called, so that commands that need none do not wait for t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
+from streamer.incremental.sealed.formation import Formation, loss_of, median_cuts
 from streamer.incremental.shard.rebuild import FULL_DOMAIN, spared
 from streamer.privacy.models import model_of
 from streamer.progress import OnProgress, unheard
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
-from streamer.table.schema import Table
+from streamer.table.schema import Diversity, Table
 
 
 def first_groups(table: Table, rows: EncodedRows, seed: int, on_progress: OnProgress = unheard) -> list[Ints]:
@@ -47,3 +51,19 @@ def regrouped_region(table: Table, rows: EncodedRows, standing: Ints, algorithm:
     """`groups_by` for a region that is rebuilt; unchanged groups stay if they may. standing: of `Region`."""
     groups = groups_by(table, rows, algorithm, seed)
     return groups if algorithm in FULL_DOMAIN else spared(table, rows, standing, groups)
+
+
+def cohort_formation(table: Table) -> Formation:
+    """Cohorts of a sealed changelog: those of the default algorithm, or of median cuts if these lose no more.
+
+    The algorithm gets the table without any column but quasi-identifiers, and cells as codes.
+    """
+    bare = replace(table, kept=(), individual=None, diversity=Diversity())
+    by_medians = median_cuts(table.space, table.k)
+
+    def form(cells: Ints, seed: int) -> Sequence[Ints]:
+        rows = EncodedRows([""] * len(cells), cells * table.space.codes_per_cell, [()] * len(cells), [], [])
+        ways = by_medians(cells, seed), groups_by(bare, rows, "ordered", seed)
+        return min(ways, key=lambda cohorts: loss_of(table.space, cells, cohorts))
+
+    return form

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 from pydantic.fields import FieldInfo
 
-from streamer.table.yaml.loading import NOT_BUILT
 from streamer.table.yaml.shape import TableSettings
 
 HEAD = """\
@@ -32,9 +31,6 @@ Section = tuple[str, type[BaseModel]]
 def page() -> str:
     """The whole page."""
     parts = [HEAD, *(_section(place, model) for place, model in _sections("", TableSettings))]
-    if NOT_BUILT:
-        listed = "\n".join(f"* `{place}`: {what}" for place, what in NOT_BUILT.items())
-        parts.append(f"## Not built\n\nKnown by name, and refused:\n\n{listed}\n")
     return "\n".join(parts)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -23,13 +24,15 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _as_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_as_time = msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=0, le=10**15)])
 
 
 def read_messages(path: str | Path) -> Iterator[Message]:
     """The messages of a JSONL file ("-": stdin), one per non-empty line; offsets count them from 0.
 
     A line is the value of a message without a key, or `{"key": ..., "value": ...}` with exactly these two members (a
-    value of null is a tombstone). Raises ConfigError for a file that cannot be read.
+    value of null is a tombstone), or with a third one, `timestamp`, in milliseconds since 1970. Raises ConfigError for
+    a file that cannot be read.
     """
     with open_bytes(path) as file:
         yield from _messages(file)
@@ -59,20 +62,22 @@ def _is_object(line: bytes) -> bool:
 def _messages(lines: Iterable[bytes]) -> Iterator[Message]:
     filled = (line.removeprefix(BYTE_ORDER_MARK).strip() for line in lines)
     for offset, line in enumerate(line for line in filled if line):
-        yield Message(offset, *_key_and_value(line))
+        yield Message(offset, *_read_line(line))
 
 
-def _key_and_value(line: bytes) -> tuple[bytes | None, bytes | None]:
+def _read_line(line: bytes) -> tuple[bytes | None, bytes | None, int]:
+    """Key, value and timestamp."""
     if b'"key"' not in line or b'"value"' not in line:
-        return None, line
+        return None, line, 0
     try:
         members = _as_object.decode(line)
-    except msgspec.DecodeError:
-        return None, line
+        timestamp = _as_time.decode(members.pop("timestamp", b"0"))
+    except msgspec.MsgspecError:
+        return None, line, 0
     if members.keys() != {"key", "value"}:
-        return None, line
+        return None, line, 0
     key, value = (None if bytes(text) == b"null" else bytes(text) for text in (members["key"], members["value"]))
-    return key, value
+    return key, value, timestamp
 
 
 def count_lines(path: str | Path) -> int:

@@ -4,10 +4,14 @@ There is one shard, number 0. Offsets are the numbers of the non-empty lines, fr
 its QI groups come from a column `qi_group` (numbered by first appearance), or the caller makes them. The directory
 holds what a broker would hold:
 
-* `live.jsonl` (one object per record, in order) and `dead-letters.jsonl`;
-* `table.csv`, the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`;
+* `live.jsonl` and `sealed.jsonl` (one object per record, in order), whichever the table publishes, and
+  `dead-letters.jsonl`;
+* beside `live.jsonl`, `table.csv`: the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`;
 * two private files: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, the secret of the
-  shard's tie-breaks.
+  shard's tie-breaks, from which the ids of cohorts are drawn, too.
+
+An epoch of the sealed changelog ends by the number of row changes or by the messages' times, never by a clock. What the
+file does not complete is not published. An initial table is epoch 1.
 
 All files appear together if all went well, or none does. A directory that has a secret keeps it: the same events give
 the same files again.
@@ -19,8 +23,9 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from io import TextIOWrapper
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from secrets import token_bytes
 from time import perf_counter
@@ -32,15 +37,21 @@ import pandas as pd
 from streamer.errors import ConfigError
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
+from streamer.incremental.events.changes import RowChange
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.frames import frame_names
 from streamer.incremental.release.records import Outgoing
+from streamer.incremental.sealed.alpha import check_alpha
+from streamer.incremental.sealed.formation import Formation, median_cuts
+from streamer.incremental.sealed.publisher import Sealed, drawn_by
+from streamer.incremental.sealed.records import Add, SealedRecord, encode
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position, PublishedRecord
 from streamer.incremental.shard.ready import Assigned, FirstRows, Messages
 from streamer.incremental.shard.steps import StepReport
+from streamer.incremental.store.base import Commit
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.arrays import Ints
@@ -83,10 +94,17 @@ def read_secret(path: Path) -> bytes | None:
     return secret
 
 
+def secret_of_seed(number: int) -> bytes:
+    """The secret that a number stands for: no secret, but the same wherever a replay is repeated."""
+    return blake2b(b"%d" % number, digest_size=SECRET_BYTES, person=b"replay").digest()
+
+
 TABLE_FILE = "table.csv"
 
-FILES = (NAME, "live.jsonl", "dead-letters.jsonl", TABLE_FILE, "index.csv")
-"""In the order in which they appear: there is never a changelog without its secret."""
+LIVE_FILE, SEALED_FILE, LETTERS_FILE, INDEX_FILE = "live.jsonl", "sealed.jsonl", "dead-letters.jsonl", "index.csv"
+
+FILES = (NAME, LIVE_FILE, LETTERS_FILE, TABLE_FILE, INDEX_FILE)
+"""Of a table with `live` alone, in the order in which they appear: there is never a changelog without its secret."""
 
 WHOLE_FILE = InputState(topic_ids={}, shards=1, earliest=0, end=sys.maxsize)
 
@@ -115,19 +133,27 @@ class ReplayReport:
     releases: int
     published: int
     seconds: float
+    sealed_epochs: int | None = None  # None, and so are the next ones: there is no sealed changelog
+    sealed_cohorts: int | None = None  # at the end
+    sealed_withheld: int | None = None  # cohorts that were published without their values
+    sealed_waiting: int | None = None  # rows in no cohort, at the end
+    warnings: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None and value != ()}
 
 
 class FilesOutlet:
     """An outlet that writes lines. A directory has no other writer and no open transaction."""
 
-    def __init__(self, shard: int, live: IO[bytes], letters: IO[bytes], fold: Fold) -> None:
+    def __init__(
+        self, shard: int, live: IO[bytes] | None, letters: IO[bytes], fold: Fold, sealed: IO[bytes] | None = None
+    ) -> None:
         self._shard = shard
         self._live = live
         self._letters = letters
         self._fold = fold
+        self._sealed = sealed
 
     def fence(self) -> None:
         pass
@@ -146,11 +172,21 @@ class FilesOutlet:
         for record in records:
             value = record.value or b"null"
             if record.topic in OUTPUTS:
+                if self._live is None:
+                    continue
                 self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
                 self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
             else:
                 self._letters.write(value + b"\n")
         self._fold.finish(self._shard)
+
+    def publish_sealed(self, records: Sequence[SealedRecord], seconds: int) -> None:
+        """Writes the records of an epoch."""
+        if self._sealed is not None:
+            for record in records:
+                key, value = encode(record)
+                line = b'{"partition":%d,"key":"%b","value":%b,"timestamp":%d}\n'
+                self._sealed.write(line % (self._shard, key, value, 1_000 * seconds))
 
 
 class NoOutlet:
@@ -170,6 +206,51 @@ class NoOutlet:
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         pass
+
+    def publish_sealed(self, records: Sequence[SealedRecord], seconds: int) -> None:
+        pass
+
+
+class TellingStore(MemoryStore):
+    """A store that hands on what commits did row by row."""
+
+    def __init__(self, table: Table, shard: int) -> None:
+        super().__init__(MemoryServer(), table.name, shard)
+        self.row_changes: list[RowChange] = []
+
+    def commit(self, fence: str, before: int, commit: Commit) -> None:
+        super().commit(fence, before, commit)
+        self.row_changes += commit.row_changes
+
+
+class SealedCourse:
+    """The sealed changelog of a replay: its publisher, and what it has published."""
+
+    def __init__(self, table: Table, form: Formation, secret: bytes, outlet: FilesOutlet | NoOutlet) -> None:
+        self._table, self._outlet = table, outlet
+        self._sealed = Sealed(table, 0, form, drawn_by(secret))
+        self._withheld = 0
+        self.warnings: Sequence[str] = ()
+
+    def begin(self, rows: EncodedRows, seconds: int) -> None:
+        """Publishes an initial table. Raises ConfigError if alpha cannot hold on it."""
+        self.warnings = check_alpha(self._table, rows.values)
+        keyed = zip(rows.source_keys, rows.rows(), strict=True)
+        self._publish(self._sealed.begin((RowChange(key, None, row) for key, row in keyed), seconds))
+
+    def take(self, changes: Iterable[RowChange]) -> None:
+        for records in self._sealed.take(changes):
+            self._publish(records)
+
+    def _publish(self, records: Sequence[SealedRecord]) -> None:
+        self._withheld += sum(isinstance(one, Add) and one.sensitive is None for one in records)
+        self._outlet.publish_sealed(records, self._sealed.seconds)
+
+    def counts(self) -> dict[str, Any]:
+        """Of the report."""
+        sealed = self._sealed
+        told = sealed.epoch, sealed.n_cohorts, self._withheld, sealed.n_waiting
+        return dict(zip(("sealed_epochs", "sealed_cohorts", "sealed_withheld", "sealed_waiting"), told, strict=True))
 
 
 def encode_initial(
@@ -199,21 +280,34 @@ class Replay:
         outlet: FilesOutlet | NoOutlet,
         batch_events: int | None = None,
         secret: bytes | None = None,
+        form: Formation | None = None,
     ) -> None:
         self.table = table
         self._outlet = outlet
         self._batch_events = batch_events or table.limits.batch_events_max
         self.machine = Machine(table, 0, secret or token_bytes(SECRET_BYTES))
-        self._servers = Servers(MemoryStore(MemoryServer(), table.name, 0), outlet, WHOLE_FILE)
+        self._store = TellingStore(table, 0)
+        self._servers = Servers(self._store, outlet, WHOLE_FILE)
         drive(self.machine, Assigned(), self._servers)
         self._total = StepReport()
         self._first_releases = 0
+        self._sealed: SealedCourse | None = None
+        if table.sealed is not None:
+            form = form or median_cuts(table.space, table.k)
+            self._sealed = SealedCourse(table, form, self.machine.meta.secret, outlet)
 
     def load_initial(
-        self, initial: Callable[[], pd.DataFrame], first_groups: FirstGroups, next_part: NextPart = lambda _: None
+        self,
+        initial: Callable[[], pd.DataFrame],
+        first_groups: FirstGroups,
+        next_part: NextPart = lambda _: None,
+        seconds: int = 0,
     ) -> None:
-        """Publishes an initial table as release 0."""
+        """Publishes an initial table as release 0, and as epoch 1 at a time in seconds since 1970."""
         first = FirstRows(*encode_initial(self.table, initial(), first_groups, self.machine.meta.secret))
+        if self._sealed is not None:
+            next_part("seal")
+            self._sealed.begin(first.rows, seconds)
         next_part("load")
         self._drive(first)
         self._first_releases = int(self._total.published > 0)  # release 0; without it, the first one has number 1
@@ -221,6 +315,9 @@ class Replay:
     def _drive(self, event: FirstRows | Messages) -> None:
         report = drive(self.machine, event, self._servers).report
         self._total.add(report or StepReport())
+        changes, self._store.row_changes = self._store.row_changes, []
+        if self._sealed is not None:
+            self._sealed.take(changes)
 
     def run(self, messages: Iterable[Message]) -> Iterator[int]:
         """Applies the messages batch by batch; yields the size of each batch."""
@@ -242,6 +339,8 @@ class Replay:
             releases=self._first_releases + self.machine.meta.release,
             published=total.published,
             seconds=round(seconds, 3),
+            **(self._sealed.counts() if self._sealed else {}),
+            warnings=self._sealed.warnings if self._sealed else (),
         )
 
     def index_table(self) -> Iterator[tuple[str, str]]:
@@ -258,31 +357,38 @@ def replay_files(
     batch_events: int | None,
     directory: Path | None,
     next_part: NextPart = lambda _: None,
+    *,
+    form: Formation | None = None,
+    secret: bytes | None = None,
 ) -> Iterator[int | ReplayReport]:
     """Replays messages into `directory`, or only counts; yields the size of every batch and, last, the report.
 
     initial: reads the initial table, and keeps no reference to it. next_part: called when the table is loaded, and when
-    the files are written. Raises ConfigError if the directory or a file in it cannot be made, or its secret is not one.
+    the files are written. form: how cohorts are formed; None: by median cuts. secret: instead of the directory's.
+    Raises ConfigError if the directory or a file in it cannot be made, or its secret is not one.
     """
     if directory is None:
-        yield (yield from _steps(Replay(table, NoOutlet(), batch_events), messages, initial, first_groups, next_part))
+        replay = Replay(table, NoOutlet(), batch_events, secret, form)
+        yield (yield from _steps(replay, messages, initial, first_groups, next_part))
         return
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be created: {error.strerror}") from None
-    fold = Fold(table)
-    with atomic_writers(list(replayed_files(table, directory))) as (secret, live, letters, *rows, index):
-        for_owner_alone(secret)
-        known = read_secret(directory / NAME)
-        replay = Replay(table, FilesOutlet(0, live, letters, fold), batch_events, known)
-        secret.write(secret_text(replay.machine.meta.secret))
+    fold, paths = Fold(table), list(replayed_files(table, directory))
+    with atomic_writers(paths) as opened:
+        files = {path.name: file for path, file in zip(paths, opened, strict=True)}
+        for_owner_alone(files[NAME])
+        known = secret or read_secret(directory / NAME)
+        outlet = FilesOutlet(0, files.get(LIVE_FILE), files[LETTERS_FILE], fold, files.get(SEALED_FILE))
+        replay = Replay(table, outlet, batch_events, known, form)
+        files[NAME].write(secret_text(replay.machine.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups, next_part)
         next_part("write")
-        for file, frame in zip(rows, fold.to_frames().values(), strict=True):
-            with _as_text(file) as text:
+        for path, frame in zip(_table_files(table, directory), fold.to_frames().values(), strict=table.live):
+            with _as_text(files[path.name]) as text:
                 write_rows(frame, text)
-        with _as_text(index) as text:
+        with _as_text(files[INDEX_FILE]) as text:
             write_index(replay.index_table(), text)
     yield report
 
@@ -290,8 +396,16 @@ def replay_files(
 def replayed_files(table: Table, directory: Path) -> Iterator[Path]:
     """The files that a replay writes into a folder."""
     for name in FILES:
-        tables = frame_names(table) if name == TABLE_FILE else (name,)
-        yield from table_files(directory / name, tables)
+        if name == TABLE_FILE:
+            yield from _table_files(table, directory)
+        elif table.live or name != LIVE_FILE:
+            yield directory / name
+        if name == LIVE_FILE and table.sealed is not None:
+            yield directory / SEALED_FILE
+
+
+def _table_files(table: Table, directory: Path) -> list[Path]:
+    return table_files(directory / TABLE_FILE, frame_names(table)) if table.live else []
 
 
 def _steps(
@@ -302,9 +416,11 @@ def _steps(
     next_part: NextPart,
 ) -> Generator[int, None, ReplayReport]:
     """The whole replay; yields the size of every batch."""
-    started = perf_counter()
+    started, messages = perf_counter(), iter(messages)
     if initial is not None:
-        replay.load_initial(initial, first_groups, next_part)
+        first = list(islice(messages, 1)) if replay.table.sealed else []  # its time is that of the initial table
+        replay.load_initial(initial, first_groups, next_part, first[0].timestamp // 1_000 if first else 0)
+        messages = chain(first, messages)
     yield from replay.run(messages)
     return replay.report(perf_counter() - started)
 

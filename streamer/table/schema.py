@@ -192,6 +192,33 @@ class RebuildRules:
 
 
 @dataclass(frozen=True)
+class EpochLength:
+    """When an epoch of a sealed changelog ends: by the clock, or after so many row changes of a shard."""
+
+    seconds: int | None = None
+    events: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.events} events" if self.seconds is None else f"{self.seconds}s"
+
+
+@dataclass(frozen=True)
+class SealedRules:
+    """How people are published in sealed cohorts (`streamer.incremental.sealed`)."""
+
+    epoch: EpochLength
+    alpha: Decimal = Decimal("0.5")  # the largest share of one sensitive value in a cohort that shows its values
+    l: int = 1  # noqa: E741 - the least number of distinct values of each sensitive column in such a cohort
+    theta: Decimal = Decimal(0)  # the share of its people, or fewer, with which a cohort is retired; 0: nobody is left
+    tau: Decimal | None = None  # the largest loss of a cohort that is formed before its people have waited `delta`
+    delta: int = 1  # the epochs that a row waits at most, if enough others do
+    counters: bool = True  # whether it is published how many of a cohort's people are left
+
+    def __str__(self) -> str:
+        return " ".join(f"{name} {value}" for name, value in vars(self).items())
+
+
+@dataclass(frozen=True)
 class Table:
     """A table about people: its source key, whom k counts, its columns by role, and how it is kept anonymous."""
 
@@ -214,6 +241,8 @@ class Table:
     rebuilding: RebuildRules = RebuildRules()
     form: str = ROWS
     format: str = JSON
+    live: bool = True  # whether the changelog of the table is published
+    sealed: SealedRules | None = None  # how the sealed changelog is, if one is published
 
     @cached_property
     def space(self) -> Space:
@@ -245,9 +274,14 @@ class Table:
             "engine": [f"recut {self.recut} shrink {self.shrink} repair {self._repair_text}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
             "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],
-            "publish": [f"form {self.form} format {self.format}"],
+            "publish": [f"form {self.form} format {self.format}", *self._sealed_texts()],
         }
         return fingerprint_of(engine, parts)
+
+    def _sealed_texts(self) -> Iterator[str]:
+        """Nothing for a table without: its fingerprint is as it was before there were any."""
+        if self.sealed is not None:
+            yield f"live {self.live} sealed {self.sealed}"
 
     @property
     def _repair_text(self) -> str:

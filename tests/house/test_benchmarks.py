@@ -56,6 +56,17 @@ def test_locate_tells_the_cost_at_every_size_and_its_growth() -> None:
 
 
 @pytest.mark.night
+@pytest.mark.usefixtures("adult")
+def test_sealed_tells_what_each_setting_costs_beside_live() -> None:
+    found = figures("sealed")
+    at_once, waiting = found["results"]
+    assert at_once["over_live"] == pytest.approx(at_once["loss"] / at_once["loss_of_live"], abs=0.01)
+    assert at_once["loss_of_newcomers"] > at_once["loss"] > waiting["loss"] > 0
+    assert 0 < at_once["withheld"] < 1
+    assert waiting["waiting"] > at_once["waiting"]
+
+
+@pytest.mark.night
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.usefixtures("adult")
 def test_scale_tells_every_part_and_what_it_made_smaller(servers: Servers) -> None:

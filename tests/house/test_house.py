@@ -43,8 +43,8 @@ INCREMENTAL = (
     *(
         f"streamer.incremental.{room}"
         for room in (
-            "topics", "remedies", "connect", "release", "events", "formats", "core", "engine", "estimate", "checks",
-            "store", "shard", "message_files", "verification", "replay",
+            "topics", "remedies", "connect", "release", "events", "formats", "core", "engine", "sealed", "estimate",
+            "checks", "store", "shard", "message_files", "verification", "replay",
         )
     ),
     "streamer.kafka", "streamer.status", "streamer.reader",

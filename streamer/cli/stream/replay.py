@@ -12,11 +12,11 @@ import pandas as pd
 from streamer.cli.support.options import examples, json_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
-from streamer.cli.support.tables import named, say_facts
+from streamer.cli.support.tables import named, say, say_facts
 from streamer.compiling import warm_in_background
-from streamer.grouping import first_groups
+from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.message_files import count_lines, read_messages
-from streamer.incremental.replay import NAME, ReplayReport, replay_files, replayed_files
+from streamer.incremental.replay import NAME, ReplayReport, replay_files, replayed_files, secret_of_seed
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.files import read_rows
@@ -31,17 +31,31 @@ from streamer.table.yaml.loading import load_table
 @click.argument("events", metavar="EVENTS.jsonl")
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; published as release 0.")
 @click.option("--batch", type=click.IntRange(min=1), help="Events per release [default: limits.batch_events_max].")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Fixes all chance: the same events and N give the same files anywhere [default: the secret of DIR].",
+)
 @click.option("--out", metavar="DIR", type=OutputPath(folder=True), help="Where to write the changelog and the table.")
 @force_option
 @json_option
 def command(
-    table: str, events: str, initial: str | None, batch: int | None, out: Path | None, force: bool, as_json: bool
+    table: str,
+    events: str,
+    initial: str | None,
+    batch: int | None,
+    seed: int | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
 
     DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
-    refused and why. Two files are private: DIR/index.csv has the QI group of each source row, DIR/secret.txt the secret
-    that breaks ties; another replay into the same DIR uses it again, and `verify --events` needs it.
+    refused and why. If table.yaml has `publish: {sealed: ...}`, DIR/sealed.jsonl holds the sealed changelog. Two files
+    are private: DIR/index.csv has the QI group of each source row, DIR/secret.txt the secret that breaks ties; another
+    replay into the same DIR uses it again, and `verify --events` needs it.
 
     `rebuild` in table.yaml is ignored.
     """
@@ -55,13 +69,18 @@ def command(
         total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
         with progress.stage("replay"):
             rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
-            steps = replay_files(schema, read_messages(events), rows, groups, batch, out, progress.next)
+            form, secret = cohort_formation(schema), None if seed is None else secret_of_seed(seed)
+            given = schema, read_messages(events), rows, groups, batch, out
+            steps = replay_files(*given, progress.next, form=form, secret=secret)
             report = _followed(steps, total, progress)
     if as_json:
         click.echo(msgspec.json.encode(report.as_dict()))
         return
+    for warning in report.warnings:
+        say(warning, err=True)
     unlisted = ", ".join(f"{column} {count:,}" for column, count in report.unlisted.items()) or 0
-    facts = named(report.as_dict() | {"unlisted": unlisted})
+    counts = {name: fact for name, fact in report.as_dict().items() if name != "warnings"}
+    facts = named(counts | {"unlisted": unlisted})
     say_facts(facts | ({} if out is None else {"written to": out}))
 
 

@@ -434,6 +434,8 @@ class Engine:
         self._queue = OperationQueue(self.rows, self._core, secret)
         self._statement_ids, self._known_statements = deque[str](), set[str]()
         self._new_statements: list[str] = []
+        self._row_changes: list[changes.RowChange] | None = None if table.sealed is None else []
+        self.at = 0  # the time of the message whose change is applied next, as in `RowChange`
         self._values_bytes_max = values_bytes_max(table)
         self._rows_published_max = 0
         self._rows_min = model_of(table).rows_min
@@ -560,6 +562,7 @@ class Engine:
         if source_key in self.rows.index_of:
             raise EventRefused("key-exists", "there is a row with this key already")
         self._check_size(row.values)
+        self._tell(source_key, None, row)
         self._queue.add(layout.INSERT, self.rows.add(source_key, row), row)
         self._queue.end()
 
@@ -675,6 +678,8 @@ class Engine:
     def _take_out(self, indexes: Sequence[int]) -> None:
         """Deletes rows, then recomputes boxes and repairs (Song et al. 2009, algorithm DEL)."""
         for index in indexes:
+            if self._row_changes is not None:
+                self._tell(self.rows.source_keys[index], self.rows.row(index).values, None)
             self._queue.add(layout.TAKE, index)
             self.rows.remove(index)
         self._queue.end()
@@ -682,10 +687,17 @@ class Engine:
     def _rewrite(self, changed: Sequence[tuple[int, Row]]) -> None:
         """Gives rows new contents and moves those that left their box (Song et al. 2009, algorithm MOD)."""
         for index, row in changed:
-            if row != self.rows.row(index):
+            before = self.rows.row(index)
+            if row != before:
+                self._tell(self.rows.source_keys[index], before.values, row)
                 self.rows.give(index, row)
                 self._queue.add(layout.REWRITE, index, row)
         self._queue.end()
+
+    def _tell(self, source_key: str, before: Values | None, row: Row | None) -> None:
+        """Notes what happens to a row, for who publishes a sealed changelog: one by one, not netted."""
+        if self._row_changes is not None:
+            self._row_changes.append(changes.RowChange(source_key, before, row, self.at))
 
     # -- regions --------------------------------------------------------------------------------------------------
 
@@ -748,5 +760,7 @@ class Engine:
             seen = self._lossy_join_cells.completed(drained.published, drained.qi_groups, self.rows.cells_of_keys)
             drained = replace(drained, published=seen)
         self.rows.take_back()
+        if self._row_changes is not None:
+            drained, self._row_changes = replace(drained, row_changes=self._row_changes), []
         self._new_statements, self._rows_published_max = [], 0
         return drained

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -14,6 +14,7 @@ from streamer.incremental.core.layout import NONE
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.rows import Rows
 from streamer.incremental.engine.stored_state import HOW, How, QIGroupState, RecordColumns, SimilarityList
+from streamer.incremental.events.changes import RowChange
 from streamer.incremental.release.records import PublishedGroup
 from streamer.table.arrays import Ints, row_numbers
 from streamer.table.row import Values
@@ -105,6 +106,7 @@ class Drained:
     qi_group_next: int
     merges: int
     splits: int
+    row_changes: Sequence[RowChange] = field(default=(), repr=False)  # if the table publishes a sealed changelog
 
 
 def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:

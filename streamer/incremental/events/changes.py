@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamer.table.arrays import Bools
-from streamer.table.row import Row, RowsView, Unshown
+from streamer.table.row import Row, RowsView, Unshown, Values
 
 
 class RowCondition(Protocol):
@@ -107,6 +107,15 @@ class Nothing:
 Statement = DeleteWhere | ModifyWhere | Truncate
 
 Change = Insert | Delete | Modify | Upsert | Remove | Statement | Nothing
+
+
+class RowChange(Unshown, frozen=True):
+    """What a change did to one row, in the sequence in which it was done; some changes do nothing, some many."""
+
+    source_key: str
+    before: Values | None  # its published values before; None: it is new
+    row: Row | None  # as it is now; None: it is gone
+    at: int = 0  # the time of the message, in milliseconds since 1970; 0 if it says none
 
 
 @dataclass(frozen=True, slots=True)

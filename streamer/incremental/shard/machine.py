@@ -406,6 +406,7 @@ class Machine:
                 with unforeseen():
                     engine.run()
             with unforeseen(message.offset):
+                engine.at = message.timestamp
                 outcome = engine.apply(change)
         except EventRefused as refusal:
             tally.counts += changes.DEAD

@@ -176,7 +176,8 @@ def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Chang
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
     kept = drained.records, drained.qi_groups, drained.similarity
-    return Commit(following, *kept, statement_ids, outbox, origins=origins_of(drained, following.commit))
+    origins = origins_of(drained, following.commit)
+    return Commit(following, *kept, statement_ids, outbox, origins=origins, row_changes=drained.row_changes)
 
 
 def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:

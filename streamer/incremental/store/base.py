@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.engine.replacing import Region, Replaced
 from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList, StoredTable
-from streamer.incremental.events.changes import NO_MESSAGES, Counts
+from streamer.incremental.events.changes import NO_MESSAGES, Counts, RowChange
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.topics import JOINED, OUTPUTS
@@ -220,6 +220,7 @@ class Commit:
     outbox: Sequence[OutboxEntry] = ()
     replaces: bool = False  # of what was kept before only the statement ids stay
     origins: Mapping[int, Origin | None] = field(default_factory=dict)
+    row_changes: Sequence[RowChange] = ()  # not kept: for who publishes a sealed changelog
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
 from streamer.table.schema import (
     GROUPS,
+    JSON,
     LOSSY_JOIN,
     NO_REPAIR,
     REPAIR,
@@ -41,6 +42,7 @@ from streamer.table.schema import (
     Limits,
     RebuildRules,
     Repair,
+    SealedRules,
     Table,
 )
 from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, columns, shape
@@ -142,10 +144,8 @@ def with_variables(raw: object, environment: Mapping[str, str]) -> object:
     return changed
 
 
-NOT_BUILT = {"publish.sealed": "the sealed form"}
-"""Settings that are known, but have no effect in this version."""
-
-_PUBLISH_HINT = "is missing; nothing is published by default: write `publish: {live: {form: rows}}`"
+_PUBLISH_HINT = f"is missing; {shape.NOTHING_PUBLISHED}"
+_OF_LIVE = ("publish", "publish.live.form")
 _ROLES = "quasi-identifier, sensitive or keep"
 _IN_OUR_WORDS = {
     "value_error": "{error}",
@@ -153,6 +153,7 @@ _IN_OUR_WORDS = {
     "greater_than": "must be above {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
     "bool_parsing": "must be true or false",
     "int_parsing": "must be a whole number",
     "float_parsing": "must be a number",
@@ -169,6 +170,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "privacy": PrivacySettings,
     "engine": shape.EngineSettings,
     "live": shape.LiveSettings,
+    "sealed": shape.SealedSettings,
     "publish": shape.PublishSettings,
     "input": shape.InputSettings,
     "limits": shape.LimitsSettings,
@@ -181,24 +183,10 @@ def read_settings(raw: object) -> tuple[TableSettings | None, list[str]]:
     """The settings that the content of a table.yaml has, or None; and its faults."""
     if not isinstance(raw, Mapping):
         return None, ["the file: must be a mapping that starts with `table: <name>`"]
-    known, faults = _without_unbuilt(raw)
     try:
-        return TableSettings.model_validate(known), faults
+        return TableSettings.model_validate(raw), []
     except ValidationError as error:
-        return None, faults + [_sentence(fault) for fault in error.errors()]
-
-
-def _without_unbuilt(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The content without the settings that are not built, and a fault for each of these."""
-    known = {name: dict(value) if isinstance(value, Mapping) else value for name, value in raw.items()}
-    faults = []
-    for place, what in NOT_BUILT.items():
-        section, _, name = place.rpartition(".")
-        holder = known.get(section) if section else known
-        if isinstance(holder, dict) and name in holder:
-            del holder[name]
-            faults.append(f"{place}: {what} is not built yet; remove this setting")
-    return known, faults
+        return None, [_sentence(fault) for fault in error.errors()]
 
 
 def _sentence(fault: Any) -> str:
@@ -209,7 +197,7 @@ def _sentence(fault: Any) -> str:
         del where[2]  # the tag of the column's settings
     place, kind, context = ".".join(where), fault["type"], fault.get("ctx", {})
     if kind == "missing":
-        return f"{place}: {_PUBLISH_HINT if where[0] == 'publish' else 'is missing'}"
+        return f"{place}: {_PUBLISH_HINT if place in _OF_LIVE else 'is missing'}"
     if kind == "extra_forbidden":
         return f"{place}: is not a setting; there are {', '.join(_MODELS[parent].model_fields)}"
     if kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -314,8 +302,10 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         limits=Limits(**settings.limits.model_dump()),
         diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
         rebuilding=RebuildRules(**settings.rebuild.model_dump()),
-        form=settings.publish.live.form,
-        format=settings.publish.live.format,
+        form=settings.publish.form,
+        format=settings.publish.live.format if settings.publish.live else JSON,
+        live=settings.publish.live is not None,
+        sealed=_sealed(settings),
     )
     faults += no_schema(table)
     if faults:
@@ -328,10 +318,41 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
     return table
 
 
+SEALED_DELTA = 4
+"""The epochs that a row waits at most, if `tau` lets rows wait at all."""
+
+
+def _sealed(settings: TableSettings) -> SealedRules | None:
+    said = settings.publish.sealed
+    if said is None:
+        return None
+    delta = said.delta or (SealedRules.delta if said.tau is None else SEALED_DELTA)
+    return SealedRules(**said.model_dump(exclude={"epoch", "delta"}), epoch=said.epoch, delta=delta)
+
+
+def _sealed_faults(settings: TableSettings, sensitive: list[KeptColumn]) -> Iterator[str]:
+    """Settings of a sealed changelog that have no effect, or with which no cohort would ever show a value."""
+    said, place = settings.publish.sealed, "publish.sealed"
+    if said is None:
+        return
+    if said.delta is not None and said.tau is None:
+        yield f"{place}.delta: has no effect without {place}.tau; set that, or remove this"
+    if said.l > 1 and not sensitive:
+        yield f"{place}.l: needs sensitive values, but no column has `role: sensitive`"
+    rows = 2 * settings.privacy.k - 1
+    if sensitive and said.alpha * rows < 1:
+        yield f"{place}.alpha: one of {rows} rows has a larger share, so no cohort would show any; raise it, or k"
+    if said.l > rows:
+        yield f"{place}.l: a cohort has about k to {rows} rows, so none would show its values; lower it, or raise k"
+    for column in sensitive:
+        if column.hierarchy is not None and said.l > column.hierarchy.n_leaves + 1:
+            yield f"{place}.l: {column.name} has {column.hierarchy.n_leaves} values, so no cohort would show them"
+
+
 def _repair(settings: TableSettings) -> Repair:
     if settings.engine.repair is not None:
         return settings.engine.repair
-    return NO_REPAIR if settings.publish.live.form == LOSSY_JOIN else REPAIR
+    return NO_REPAIR if settings.publish.form == LOSSY_JOIN else REPAIR
 
 
 def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> list[str]:
@@ -339,7 +360,7 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
     privacy = settings.privacy
     sensitive = [column for column in kept if column is not None and column.sensitive]
     faults = []
-    if settings.publish.live.form == LOSSY_JOIN and privacy.l is None and privacy.beta in (None, 1):
+    if settings.publish.form == LOSSY_JOIN and privacy.l is None and privacy.beta in (None, 1):
         faults.append(
             "publish.live.form: lossy-join publishes exact quasi-identifiers, so people are protected only if the"
             " sensitive values of a QI group differ: set privacy.l, or privacy.beta below 1"
@@ -358,6 +379,7 @@ def _privacy_faults(settings: TableSettings, kept: list[KeptColumn | None]) -> l
             faults.append(f"privacy.level: the hierarchy of {column.name} ends at level {top}")
     for column in sensitive:
         faults += _unreachable(privacy, column)
+    faults += _sealed_faults(settings, sensitive)
     for name, asked in (("level", "r"), ("null_counts", "l")):
         if name in privacy.model_fields_set and getattr(privacy, asked) is None:
             faults.append(f"privacy.{name}: has no effect without privacy.{asked}; set that, or remove this")
@@ -385,7 +407,7 @@ def _name_faults(settings: TableSettings) -> list[str]:
             f"columns.{n}: is {what}, which is never published; remove it" for n in names if n in settings.columns
         ]
     publisher = {QI_GROUP: "the number of the QI group"} | dict.fromkeys(
-        _OF_THE_FORM.get(settings.publish.live.form, ()), f"publish.live.form: {settings.publish.live.form}"
+        _OF_THE_FORM.get(settings.publish.form, ()), f"publish.live.form: {settings.publish.form}"
     )
     for name, column in settings.columns.items():
         for published in _published(name, column):

@@ -12,20 +12,35 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, InstanceOf, StringConstraints, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    InstanceOf,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from streamer.table.calendar import Span, read_span
 from streamer.table.scalars import CLOCKS, read_decimal
-from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, Limits, RebuildRules, Repair
+from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, ROWS, EpochLength, Limits, RebuildRules, Repair, SealedRules
 from streamer.table.yaml import K_MAX, K_MIN
 
 WHOLE_DIGITS_MAX, FRACTION_DIGITS_MAX = 18, 9
 """The most digits of a number before and after the point: sums and multiples of such numbers stay exact."""
 
+NOTHING_PUBLISHED = "nothing is published by default: write `publish: {live: {form: rows}}`"
+
 REPAIR_MAX = 100
 NEVER = "never"
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 DURATION_LEAST, DURATION_MOST = 60, 3_650 * 86_400
+EPOCH_MOST = (366 * 86_400, 100_000_000)
+"""The longest epoch, in seconds and in row changes."""
+
 WORDS_MAX = 100
 """The most words that are nulls."""
 
@@ -70,6 +85,18 @@ def _duration(text: object) -> int | None:
     return seconds
 
 
+def read_epoch(text: object) -> EpochLength:
+    """The length of an epoch: a duration such as 30s, 10m or 1h, or a number of row changes, such as 1000 events."""
+    found = re.fullmatch(r"([0-9]{1,9}) ?(s|m|min|h|d|events)", text) if isinstance(text, str) else None
+    if found is None:
+        raise ValueError("must be a duration such as 10m or 1h, or a number of row changes, such as 1000 events")
+    number, unit = int(found[1]), found[2].removesuffix("in")
+    length = number if unit == "events" else number * UNIT_SECONDS[unit]
+    if not 1 <= length <= EPOCH_MOST[unit == "events"]:
+        raise ValueError("must be at least 1 s and at most 366 d, or at least 1 and at most 100,000,000 events")
+    return EpochLength(events=length) if unit == "events" else EpochLength(seconds=length)
+
+
 def _drift(text: object) -> Decimal | None:
     """How much more may be lost than by a fresh table, as a factor; None for `never`."""
     if text == NEVER:
@@ -99,6 +126,7 @@ REBUILD_ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 LevelUnit = Literal["minute", "hour", "day", "month", "quarter", "year", "decade", "century", "millennium"]
 Duration = Annotated[int | None, BeforeValidator(_duration)]
 Drift = Annotated[Decimal | None, BeforeValidator(_drift)]
+Epoch = Annotated[InstanceOf[EpochLength], BeforeValidator(read_epoch)]
 Length = Annotated[InstanceOf[Span], BeforeValidator(_span)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 Names = Annotated[tuple[Name, ...], BeforeValidator(_listed), Field(min_length=1)]
@@ -261,13 +289,45 @@ class LiveSettings(_Settings):
     format: Literal["json", "connect-json", "avro"] = "json"
 
 
-class PublishSettings(_Settings):
-    """What is published; nothing is by default.
+class SealedSettings(_Settings):
+    """The sealed changelog, for readers who must not learn from the changes: people are published once, in cohorts.
 
-    live: the changelog of the table.
+    epoch: how long newcomers are gathered before cohorts are formed of them. alpha: the largest share of one value of a
+    sensitive column in a cohort that shows its values; any other shows its box alone. l: the least number of distinct
+    values of each sensitive column in a cohort that shows them. theta: a cohort is retired when no larger share of its
+    people is left; 0: when nobody is left. tau: the largest information loss with which a cohort is formed at once; the
+    people of a wider one wait for others, so that it becomes narrower. delta: the epochs that a row waits at most.
+    counters: whether it is published how many of a cohort's people are left.
     """
 
-    live: LiveSettings
+    epoch: Epoch
+    alpha: Number = Field(default=SealedRules.alpha, gt=0, le=1)
+    l: int = Field(default=SealedRules.l, ge=1, le=1_000_000)  # noqa: E741 - the field writes it so
+    theta: Number = Field(default=SealedRules.theta, ge=0, lt=1)
+    tau: Number | None = Field(default=None, gt=0, lt=1)
+    delta: int | None = Field(default=None, ge=1, le=1_000_000)
+    counters: bool = SealedRules.counters
+
+
+class PublishSettings(_Settings):
+    """What is published; nothing is by default, and at least one of these has to be named.
+
+    live: the changelog of the table, current to the last change. sealed: a changelog that only `replay` writes so far.
+    """
+
+    live: LiveSettings | None = None
+    sealed: SealedSettings | None = None
+
+    @model_validator(mode="after")
+    def _names_something(self) -> PublishSettings:
+        if self.live is None and self.sealed is None:
+            raise ValueError(f"names neither live nor sealed; {NOTHING_PUBLISHED}")
+        return self
+
+    @property
+    def form(self) -> str:
+        """Of what `live` publishes; a table without it is kept as if it published rows."""
+        return self.live.form if self.live else ROWS
 
 
 class InputSettings(_Settings):

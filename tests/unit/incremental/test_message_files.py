@@ -46,6 +46,17 @@ def test_a_line_of_exactly_key_and_value_is_unwrapped_and_any_other_passed_on(
     assert list(read_messages(saved(line + b"\n"))) == [Message(0, key, value)]
 
 
+def test_a_line_of_key_value_and_timestamp_says_when_the_message_was_sent(saved: Callable[[str | bytes], Path]) -> None:
+    (message,) = read_messages(saved('{"key": 7, "value": null, "timestamp": 1795694400000}\n'))
+    assert message == Message(0, b"7", None, 1_795_694_400_000)
+
+
+@pytest.mark.parametrize("time", ['"noon"', "1.5", "-1", "null", "99999999999999999999"])
+def test_a_line_with_a_time_that_is_none_is_passed_on(saved: Callable[[str | bytes], Path], time: str) -> None:
+    line = f'{{"key": 7, "value": null, "timestamp": {time}}}'
+    assert list(read_messages(saved(line + "\n"))) == [Message(0, None, line.encode())]
+
+
 def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"a":1}\n{"b":2}')))
     assert [message.value for message in read_messages("-")] == [b'{"a":1}', b'{"b":2}']

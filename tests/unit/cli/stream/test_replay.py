@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from streamer.cli.stream.produce import Router
-from streamer.incremental.replay import FILES
+from streamer.incremental.replay import FILES, SEALED_FILE
 from streamer.table.files import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.calls import answer, streamer
@@ -40,6 +40,42 @@ def replay(*arguments: str | Path, text: str | None = None) -> Result:
 
 def replayed(*arguments: str | Path) -> dict[str, Any]:
     return answer("replay", "--table", PATIENTS, *arguments)
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    """The patients' table, with a sealed changelog beside live."""
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    path = tmp_path / "table.yaml"
+    path.write_text(text.replace("{form: rows}", "{form: rows}\n  sealed: {epoch: 10 events}"))
+    return path
+
+
+def test_a_sealed_changelog_stands_beside_live_and_is_counted(sealed: Path, tmp_path: Path) -> None:
+    arguments = ("replay", "--table", sealed, SOME_EVENTS, "--initial", ROWS)
+    report = answer(*arguments, "--out", tmp_path / "out")
+    records = [json.loads(line) for line in (tmp_path / "out" / SEALED_FILE).read_text().splitlines()]
+    ends = [one["value"] for one in records if one["value"]["record"] == "EPOCH"]
+    assert len(ends) == report["sealed_epochs"] > 2
+    assert sum(end["adds"] for end in ends) - sum(end["retires"] for end in ends) == report["sealed_cohorts"]
+    assert "published" in report
+    assert "sealed_epochs" not in replayed(SOME_EVENTS)
+
+
+def test_a_seed_gives_the_same_files_in_any_folder_and_may_replace_a_secret(sealed: Path, tmp_path: Path) -> None:
+    arguments = ("replay", "--table", sealed, SOME_EVENTS)
+    for name, *options in (("a", "--seed", 3), ("b", "--seed", 3), ("c",), ("c", "--seed", 3, "--force")):
+        assert streamer(*arguments, "--out", tmp_path / name, *map(str, options)).exit_code == 0
+    for file in ("live.jsonl", SEALED_FILE, "secret.txt"):
+        assert len({(tmp_path / name / file).read_bytes() for name in "abc"}) == 1, file
+
+
+def test_a_warning_about_alpha_is_said_beside_the_report(sealed: Path) -> None:
+    sealed.write_text(sealed.read_text().replace("10 events", "10 events, alpha: 0.2"))
+    done = streamer("replay", "--table", sealed, SOME_EVENTS, "--initial", ROWS)
+    assert done.exit_code == 0
+    assert "publish.sealed.alpha: 0.2 is below twice the share" in done.stderr
+    assert "warnings" not in done.stdout
 
 
 def test_every_message_is_accounted_for(events: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,7 +16,17 @@ from streamer.errors import ConfigError
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import published_columns
-from streamer.table.schema import REPAIR, Diversity, KeptColumn, Limits, Repair, Table
+from streamer.table.schema import (
+    REPAIR,
+    Diversity,
+    EpochLength,
+    KeptColumn,
+    Limits,
+    Repair,
+    SealedRules,
+    Table,
+    differences,
+)
 from streamer.table.space import FINENESS
 from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable
 from worlds.checkout import PATIENTS, ROOT
@@ -320,8 +331,23 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
         ("form: rows", "form: columns", "publish.live.form: must be 'rows', 'groups' or 'lossy-join'"),
         (
             "{form: rows}}",
-            "{form: rows}, sealed: {epoch: 10s}}",
-            "publish.sealed: the sealed form is not built yet; remove this setting",
+            "{form: rows}, sealed: {epoch: 10s, delta: 3}}",
+            "publish.sealed.delta: has no effect without publish.sealed.tau; set that, or remove this",
+        ),
+        (
+            "{form: rows}}",
+            "{form: rows}, sealed: {epoch: 10s, alpha: 0.3}}",
+            "publish.sealed.alpha: one of 3 rows has a larger share, so no cohort would show any; raise it, or k",
+        ),
+        (
+            "{form: rows}}",
+            "{form: rows}, sealed: {epoch: 10s, l: 4}}",
+            "publish.sealed.l: a cohort has about k to 3 rows, so none would show its values; lower it, or raise k",
+        ),
+        (
+            "  problem: {role: sensitive}\nprivacy: {k: 2}\npublish: {live: {form: rows}}",
+            "privacy: {k: 2}\npublish: {sealed: {epoch: 10s, l: 2}}",
+            "publish.sealed.l: needs sensitive values, but no column has `role: sensitive`",
         ),
         (
             "privacy:",
@@ -457,3 +483,18 @@ def test_a_hierarchy_that_no_reader_could_decode_is_refused_with_its_file(load: 
 def test_what_a_column_has_values_enough_for_may_be_asked(load: Load, asked: str) -> None:
     text = GOLDEN.replace("problem: {role: sensitive}", "problem: {role: sensitive, hierarchy: sex.csv}")
     assert load(text.replace("k: 2", f"k: 2, {asked}")).diversity
+
+
+def test_a_table_may_publish_a_sealed_changelog_beside_live_or_alone(load: Load) -> None:
+    beside = load(GOLDEN.replace("{form: rows}}", "{form: rows}, sealed: {epoch: 10min, tau: 0.12}}"))
+    alone = load(GOLDEN.replace("{live: {form: rows}}", "{sealed: {epoch: 1000 events, alpha: 0.4, counters: false}}"))
+    assert (beside.live, alone.live, load(GOLDEN).live) == (True, False, True)
+    assert beside.sealed == SealedRules(EpochLength(seconds=600), tau=Decimal("0.12"), delta=4)
+    assert alone.sealed == SealedRules(EpochLength(events=1_000), Decimal("0.4"), counters=False)
+    assert load(GOLDEN).sealed is None
+
+
+def test_only_a_table_with_a_sealed_changelog_has_another_fingerprint_for_it(load: Load) -> None:
+    plain, other = load(GOLDEN), load(GOLDEN.replace("{form: rows}}", "{form: rows}, sealed: {epoch: 10min}}"))
+    assert differences(plain.fingerprint, other.fingerprint).parts == ("publish",)
+    assert replace(other, sealed=None).fingerprint == plain.fingerprint

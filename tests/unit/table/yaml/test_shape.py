@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.calendar import Span
 from streamer.table.schema import RebuildRules, Repair
-from streamer.table.yaml.loading import NOT_BUILT, read_settings
+from streamer.table.yaml.loading import read_settings
 from streamer.table.yaml.shape import (
     REBUILD_ALGORITHMS,
     Drift,
@@ -130,17 +130,45 @@ def test_a_rebuild_that_cannot_be_is_refused(settings: dict[str, object], senten
         ({"tabel": "x"}, "tabel: is not a setting; there are table, key, individual, na, columns, privacy, engine, "
                          "publish, input, durability, limits, rebuild"),
         ({"privacy": {"k": "many"}}, "privacy.k: must be a whole number"),
-        ({"publish": {}}, "publish.live: is missing; nothing is published by default: write `publish: {live: "
-                          "{form: rows}}`"),
+        ({"publish": {}}, "publish: names neither live nor sealed; nothing is published by default: write `publish: "
+                          "{live: {form: rows}}`"),
     ],
 )  # fmt: skip
 def test_a_fault_is_one_sentence_with_its_place(changed: dict[str, object], sentence: str) -> None:
     assert faults(**changed) == [sentence]
 
 
-@pytest.mark.parametrize("place", NOT_BUILT)
-def test_what_is_not_built_yet_is_never_promised_in_silence(place: str) -> None:
-    section, _, name = place.rpartition(".")
-    changed = {section: {**PLAIN[section], name: {}}} if section else {name: {}}
-    (sentence,) = faults(**changed)
-    assert sentence == f"{place}: {NOT_BUILT[place]} is not built yet; remove this setting"
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [("10min", "600s"), ("10m", "600s"), ("30s", "30s"), ("1h", "3600s"), ("7d", "604800s"),
+     ("1000 events", "1000 events"), ("1 events", "1 events")],
+)  # fmt: skip
+def test_an_epoch_is_a_duration_or_a_number_of_row_changes(text: str, length: str) -> None:
+    sealed = read(publish={"sealed": {"epoch": text}}).publish.sealed
+    assert sealed is not None
+    assert str(sealed.epoch) == length
+
+
+EPOCHS = "must be at least 1 s and at most 366 d, or at least 1 and at most 100,000,000 events"
+AN_EPOCH = "must be a duration such as 10m or 1h, or a number of row changes, such as 1000 events"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "epoch: is missing"),
+        ({"epoch": "1000"}, f"epoch: {AN_EPOCH}"),
+        ({"epoch": "1.5h"}, f"epoch: {AN_EPOCH}"),
+        ({"epoch": "never"}, f"epoch: {AN_EPOCH}"),
+        ({"epoch": "0 events"}, f"epoch: {EPOCHS}"),
+        ({"epoch": "367d"}, f"epoch: {EPOCHS}"),
+        ({"epoch": "1h", "alpha": "0"}, "alpha: must be above 0"),
+        ({"epoch": "1h", "alpha": "1.01"}, "alpha: must be at most 1"),
+        ({"epoch": "1h", "theta": "1"}, "theta: must be below 1"),
+        ({"epoch": "1h", "tau": "0"}, "tau: must be above 0"),
+        ({"epoch": "1h", "form": "rows"}, "form: is not a setting; there are epoch, alpha, l, theta, tau, delta, "
+                                          "counters"),
+    ],
+)  # fmt: skip
+def test_a_sealed_changelog_that_cannot_be_is_refused(settings: dict[str, object], sentence: str) -> None:
+    assert faults(publish={"sealed": settings}) == [f"publish.sealed.{sentence}"]

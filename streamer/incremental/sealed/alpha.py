@@ -1,0 +1,68 @@
+"""Whether a sealed changelog can keep what alpha promises, judged by how frequent values are in a table.
+
+No way of publishing hides a value of 70 % of the people below 0.7: who knows nothing but the frequencies is right that
+often. And the nearer alpha is to a frequency, the more cohorts have to withhold their values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from math import ceil, exp, floor, lgamma, log, log1p
+
+from streamer.errors import ConfigError
+from streamer.table.row import Values
+from streamer.table.schema import Table
+
+FREQUENT_MAX = 100
+"""The most frequent values that decide how many cohorts withhold theirs: others are never in the way."""
+
+
+def check_alpha(table: Table, rows: Sequence[Values]) -> list[str]:
+    """What a user is warned of, if these are the rows of the table; nothing without rows.
+
+    Raises ConfigError, with the remedy, if a value is more frequent than alpha.
+    """
+    if table.sealed is None or not rows:
+        return []
+    alpha, warnings = table.sealed.alpha, []
+    for i in table.sensitive:
+        name, counts = table.kept[i].name, Counter(values[i] for values in rows)
+        largest = Decimal(max(counts.values())) / len(rows)
+        if alpha < largest:
+            raise ConfigError(
+                f"publish.sealed.alpha: {alpha} is below the share of the most frequent value of {name}, which"
+                f" {100 * largest:.1f} % of the initial table have: nothing can hide that; set alpha to"
+                f" {Decimal(ceil(100 * largest)) / 100} or more, or give {name} values that are less frequent"
+            )
+        if alpha < 2 * largest:
+            share = withheld_share(table.k, alpha, (n / len(rows) for n in counts.values()))
+            warnings.append(
+                f"publish.sealed.alpha: {alpha} is below twice the share of the most frequent value of {name}"
+                f" ({100 * largest:.1f} %): about {100 * share:.0f} % of cohorts of {table.k} rows will withhold their"
+                " values; a larger alpha or k withholds fewer"
+            )
+    return warnings
+
+
+def withheld_share(n: int, alpha: Decimal, shares: Iterable[float]) -> float:
+    """The expected share of cohorts of n rows in which some value has a larger share than alpha.
+
+    shares: of the values in the table; rows come to a cohort independently of their values. Exact from alpha = 1/2 on,
+    because two values cannot be above it; else it counts a cohort once for each such value.
+
+    >>> round(withheld_share(2, Decimal("0.5"), [0.5, 0.5]), 9), withheld_share(2, Decimal(1), [0.5, 0.5])
+    (0.5, 0)
+    """
+    most = floor(alpha * n)
+    frequent = sorted(shares, reverse=True)[:FREQUENT_MAX]
+    return min(1, sum(_more_than(most, n, share) for share in frequent))
+
+
+def _more_than(most: int, n: int, share: float) -> float:
+    """The chance that more than `most` of n rows have a value."""
+    if share >= 1:
+        return float(most < n)
+    odds, none = log(share) - log1p(-share), n * log1p(-share) + lgamma(n + 1)
+    return sum(exp(none + i * odds - lgamma(i + 1) - lgamma(n - i + 1)) for i in range(most + 1, n + 1))

@@ -1,0 +1,471 @@
+"""The sealed publisher of one shard: who waits, who is published in which cohort, and what each epoch publishes.
+
+The rules of this file
+----------------------
+* Pure: time, chance and the way cohorts are formed are handed in. The same row changes and ends of epochs give the same
+  bytes, however they are batched.
+* A person is published once, in a cohort of at least k, and a cohort is never altered:
+  - R1, arrival: a new row, or one with other published values than before, waits in the *pool*. Nobody sees it.
+  - R2, formation: at the end of an epoch the pool is put into cohorts by the cells of its quasi-identifiers alone. A
+    cohort that is wider than tau waits for others, until one of its rows has waited delta epochs.
+  - R3, seal: a cohort shows its values if no sensitive value has a larger share than alpha and each sensitive column
+    has l distinct ones, and all of them fit into a message; else it shows its box alone. Nobody returns to the pool.
+  - R4, departure: a row that is deleted, or gets other values, leaves. In the pool this leaves no trace; in a cohort it
+    lowers the number of those who are left, and the published row stays, a *ghost*.
+  - R5: a published row whose quasi-identifiers change stays as it is. A row in the pool changes there.
+  - R6, retirement: a cohort with nobody left, or no larger share than theta, is withdrawn as a whole. Who was left is
+    never published again with the same values.
+  - R7, emission: ids are chance, and the records of an epoch are in the order of their ids.
+  - R8, durability: `to_bytes` after an epoch belongs to its records. Both are stored together, and after a crash the
+    same records are sent again.
+* Nothing but R3 looks at a value. That is what the guarantee rests on: whoever knows all else about the people, and
+  this code, holds every order of the values of a cohort to be equally likely.
+* Individuals: a cohort has at most one row of each. Those with several rows are published in rounds, the rows that came
+  first in the first one.
+* A row that is deleted and inserted again is a new person. If its values are the same, two cohorts show them: a gap
+  that only a memory of deleted people could close.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+
+from streamer.errors import ConfigError, LawViolated
+from streamer.incremental.engine.rows import SourceKeys
+from streamer.incremental.events.changes import RowChange
+from streamer.incremental.sealed.formation import Formation, boxes_of
+from streamer.incremental.sealed.records import (
+    COHORT_ID_BYTES,
+    Add,
+    EpochEnd,
+    Live,
+    Retire,
+    SealedRecord,
+    SensitiveTexts,
+    box_json,
+    cohort_name,
+    encode,
+    ordered_epoch,
+    sensitive_texts,
+    time_text,
+)
+from streamer.table.arrays import Ints
+from streamer.table.row import Row, Unshown, Values
+from streamer.table.scalars import decimal_text
+from streamer.table.schema import SealedRules, Table
+
+Draw = Callable[[int, int], int]
+"""Chance: 128 bits for the number of an epoch and a number from 0 on; each pair is drawn once."""
+
+SPARE_PLACES = 1_024
+"""Places of the pool that those who left may keep until it is closed up, beside as many as rows wait."""
+
+EMPTY_EPOCHS_MAX = 1_000_000
+"""The most epochs without a row change that may follow one another: beyond, some message has a wrong time."""
+
+NOWHERE = -1
+"""Of a person: there is none with this index. In a place of the pool: who was there has left."""
+
+
+class SealedState(Unshown, frozen=True, array_like=True):
+    """All that a publisher keeps, as it is stored; numbers are int32, little-endian."""
+
+    epoch: int
+    seconds: int
+    changes: int
+    cohort_ids: bytes
+    cohorts: bytes  # of each: rows, people left, whether it is retired, whether anybody left in this epoch
+    source_keys: list[str]  # those of the pool first, in the order in which they came
+    cohort_of: bytes  # of those who are not in the pool
+    cells: bytes  # of the pool, (m, d)
+    since: bytes  # of the pool: the epoch in which each came
+    values: list[Values]  # of the pool, and the next ones, too
+    individuals: list[str | None]
+
+
+class Pool:
+    """The rows that wait, by place, in the order in which they came."""
+
+    def __init__(self, d: int) -> None:
+        self._d = d
+        self.n = 0  # those who are there
+        self.persons, self.since, self._cells = array("i"), array("i"), array("i")
+        self.values: list[Values] = []
+        self.individuals: list[str | None] = []
+
+    @property
+    def places(self) -> int:
+        """How many places there are, those of rows that have left among them."""
+        return len(self.persons)
+
+    @property
+    def cells(self) -> Ints:
+        """(places, d), a copy."""
+        return np.array(self._cells, np.int64).reshape(-1, self._d)
+
+    def add(self, person: int, cells: Sequence[int], values: Values, individual: str | None, since: int) -> int:
+        """Adds a row; returns its place."""
+        self.persons.append(person)
+        self.since.append(since)
+        self._cells.extend(cells)
+        self.values.append(values)
+        self.individuals.append(individual)
+        self.n += 1
+        return len(self.persons) - 1
+
+    def write(self, place: int, cells: Sequence[int], values: Values) -> None:
+        """Gives a row other contents; it keeps its place and its age."""
+        self._cells[place * self._d : (place + 1) * self._d] = array("i", cells)
+        self.values[place] = values
+
+    def remove(self, place: int) -> None:
+        self.persons[place], self.values[place], self.individuals[place] = NOWHERE, (), None
+        self.n -= 1
+
+    def close_up(self) -> None:
+        """Removes the places of those who have left."""
+        if self.n == self.places:
+            return
+        stay = np.flatnonzero(np.array(self.persons) != NOWHERE)
+        self._cells = _array_of(self.cells[stay].ravel())
+        self.since, self.persons = _array_of(np.array(self.since)[stay]), _array_of(np.array(self.persons)[stay])
+        self.values = [self.values[place] for place in stay.tolist()]
+        self.individuals = [self.individuals[place] for place in stay.tolist()]
+
+
+class Cohorts:
+    """The published cohorts by index; retired ones as long as some of their people are there."""
+
+    def __init__(self) -> None:
+        self.rows, self.left, self.retired = array("i"), array("i"), array("i")
+        self.touched: set[int] = set()  # those that somebody left in this epoch
+        self._ids = bytearray()
+        self._free = array("i")
+
+    def __len__(self) -> int:
+        """How many are published."""
+        return len(self.rows) - len(self._free) - sum(self.retired)
+
+    def add(self, cohort_id: int, n: int) -> int:
+        """Adds a cohort of n people; returns its index."""
+        if self._free:
+            index = self._free.pop()
+        else:
+            index = len(self.rows)
+            for column in (self.rows, self.left, self.retired):
+                column.append(0)
+            self._ids.extend(bytes(COHORT_ID_BYTES))
+        self.rows[index] = self.left[index] = n
+        self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = cohort_id.to_bytes(COHORT_ID_BYTES)
+        return index
+
+    def name(self, index: int) -> str:
+        return self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES].hex()
+
+    def ids(self) -> bytes:
+        """The ids of all, one after the other."""
+        return bytes(self._ids)
+
+    def restore(self, ids: bytes, numbers: Ints) -> None:
+        """Takes what was kept: (m, 4) numbers of rows, people left, whether retired and touched."""
+        self._ids = bytearray(ids)
+        self.rows, self.left, self.retired = map(_array_of, numbers.T[:3])
+        self.touched = {*np.flatnonzero(numbers[:, 3]).tolist()}
+        self._free = _array_of(np.flatnonzero(numbers[:, 0] == 0))
+
+    def leave(self, index: int) -> None:
+        """One of its people leaves."""
+        self.left[index] -= 1
+        if not self.retired[index]:
+            self.touched.add(index)
+        elif not self.left[index]:
+            self._forget(index)
+
+    def retire(self, index: int) -> None:
+        self.retired[index] = 1
+        if not self.left[index]:
+            self._forget(index)
+
+    def _forget(self, index: int) -> None:
+        self.retired[index] = self.rows[index] = 0
+        self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = bytes(COHORT_ID_BYTES)
+        self._free.append(index)
+
+
+class Sealed:
+    """The sealed publisher of one shard. form: how cohorts are formed of the pool's cells."""
+
+    def __init__(self, table: Table, shard: int, form: Formation, draw: Draw) -> None:
+        if table.sealed is None:
+            raise LawViolated(f"{table.name} publishes no sealed changelog")
+        self.rules: SealedRules = table.sealed
+        self.epoch = self.seconds = 0  # the last one that is over, and its time
+        self.changes = 0  # of rows, since then
+        self._table, self._shard, self._form, self._draw = table, shard, form, draw
+        self._per_cell = table.space.codes_per_cell.tolist()
+        self._persons = SourceKeys()
+        self._where = array("i")  # of each person: index of the cohort, or -2 less the place in the pool
+        self._free = array("i")
+        self._pool = Pool(table.space.d)
+        self._cohorts = Cohorts()
+        self._drawn = 0  # in this epoch
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that are there: in the pool, in cohorts, and in retired ones."""
+        return len(self._persons)
+
+    @property
+    def n_waiting(self) -> int:
+        """Rows in the pool."""
+        return self._pool.n
+
+    @property
+    def n_cohorts(self) -> int:
+        """Cohorts that are published."""
+        return len(self._cohorts)
+
+    # -- row changes ----------------------------------------------------------------------------------------------
+
+    def begin(self, table: Iterable[RowChange], seconds: int) -> list[SealedRecord]:
+        """Takes the rows that are there at first; they are epoch 1. seconds: the time, since 1970."""
+        for change in table:
+            self.apply(change)
+        return self.end_epoch(self._full(seconds))
+
+    def take(self, changes: Iterable[RowChange]) -> Iterator[list[SealedRecord]]:
+        """Takes row changes in their sequence, and ends the epochs that are over by their number or by their time.
+
+        Raises ConfigError if time counts and a message says none.
+        """
+        for change in changes:
+            seconds = change.at // 1_000
+            if self.rules.epoch.seconds is not None:
+                yield from self._over_before(seconds, self.rules.epoch.seconds)
+            self.apply(change)
+            if self.changes == self.rules.epoch.events:
+                yield self.end_epoch(max(self.seconds, seconds))
+
+    def _over_before(self, seconds: int, length: int) -> Iterator[list[SealedRecord]]:
+        """Ends the epochs of this length that are over at a time."""
+        if not seconds:
+            raise ConfigError(
+                "publish.sealed.epoch counts time, but a message says none: give it one"
+                ' ({"key": ..., "value": ..., "timestamp": milliseconds since 1970}), or count row changes, such as'
+                " `epoch: 1000 events`"
+            )
+        if not self.epoch and not self.seconds:
+            self.seconds = self._full(seconds)
+        if (seconds - self.seconds) // length > EMPTY_EPOCHS_MAX:
+            raise ConfigError(
+                f"publish.sealed.epoch: more than {EMPTY_EPOCHS_MAX:,} epochs lie between two messages: are their times"
+                " milliseconds since 1970? Else take a longer epoch"
+            )
+        while seconds >= self.seconds + length:
+            yield self.end_epoch(self.seconds + length)
+
+    def _full(self, seconds: int) -> int:
+        """When the epoch began that a time is in."""
+        length = self.rules.epoch.seconds or 1
+        return seconds // length * length
+
+    def apply(self, change: RowChange) -> None:
+        """Takes one change of a row. Raises LawViolated if it does not fit the rows that are there."""
+        person, row = self._persons.get(change.source_key), change.row
+        self.changes += 1
+        if (person is None) != (change.before is None):
+            raise LawViolated("a sealed changelog was told of a change of a row that cannot be")
+        if person is None:
+            if row is not None:
+                self._arrive(self._named(change.source_key), row)
+        elif row is None:
+            self._depart(person)
+            self._where[person] = NOWHERE
+            self._persons.remove(person)
+            self._free.append(person)
+        elif self._where[person] < NOWHERE:
+            self._pool.write(-2 - self._where[person], self._cells_of(row), row.values)
+        elif row.values != change.before:
+            self._depart(person)
+            self._arrive(person, row)
+
+    def _named(self, source_key: str) -> int:
+        """A new person's index."""
+        if self._free:
+            person = self._free.pop()
+        else:
+            person = len(self._where)
+            self._where.append(NOWHERE)
+        self._persons.add(source_key, person)
+        return person
+
+    def _arrive(self, person: int, row: Row) -> None:
+        place = self._pool.add(person, self._cells_of(row), row.values, row.individual, self.epoch + 1)
+        self._where[person] = -2 - place
+
+    def _depart(self, person: int) -> None:
+        """The person leaves the pool without a trace, or a cohort one fewer."""
+        where = self._where[person]
+        if where >= 0:
+            self._cohorts.leave(where)
+            return
+        self._pool.remove(-2 - where)
+        if self._pool.places > 2 * self._pool.n + SPARE_PLACES:
+            self._close_up()
+
+    def _close_up(self) -> None:
+        self._pool.close_up()
+        for place, person in enumerate(self._pool.persons):
+            self._where[person] = -2 - place
+
+    def _cells_of(self, row: Row) -> list[int]:
+        return [code // codes for code, codes in zip(row.codes, self._per_cell, strict=True)]
+
+    # -- the end of an epoch --------------------------------------------------------------------------------------
+
+    def end_epoch(self, seconds: int) -> list[SealedRecord]:
+        """Ends an epoch, at a time in seconds since 1970: its records in the order in which they are published."""
+        self.epoch, self.seconds, self.changes, self._drawn = self.epoch + 1, seconds, 0, 0
+        records = [*self._departures(), *self._formed()]
+        kinds = Counter(map(type, records))
+        end = EpochEnd(
+            epoch=self.epoch,
+            shard=self._shard,
+            time=time_text(seconds),
+            adds=kinds[Add],
+            retires=kinds[Retire],
+            lives=kinds[Live],
+            k=self._table.k,
+            alpha=decimal_text(self.rules.alpha),
+            l=self.rules.l,
+        )
+        return ordered_epoch(records, end)
+
+    def _departures(self) -> Iterator[Live | Retire]:
+        """What is said of cohorts that somebody left."""
+        for index in sorted(self._cohorts.touched):
+            left, name = self._cohorts.left[index], self._cohorts.name(index)
+            if left <= self.rules.theta * self._cohorts.rows[index]:
+                yield Retire(name, self.epoch)
+                self._cohorts.retire(index)
+            elif self.rules.counters:
+                yield Live(name, self.epoch, left)
+        self._cohorts.touched.clear()
+
+    def _formed(self) -> Iterator[Add]:
+        """Forms cohorts of the pool; those that are published leave it."""
+        self._close_up()
+        cells, since = self._pool.cells, np.array(self._pool.since)
+        rest = np.arange(len(cells))
+        while len(rows := self._one_of_each(rest)) >= self._table.k:
+            formed = [rows[cohort] for cohort in self._form(cells[rows], self._chance())]
+            lo, hi = boxes_of(self._table.space, cells, formed)
+            for i, may_go in enumerate(self._may_go(lo, hi, [since[cohort].min() for cohort in formed])):
+                if may_go:
+                    yield self._published(formed[i].tolist(), box_json(self._table, lo[i].tolist(), hi[i].tolist()))
+            rest = np.setdiff1d(rest, rows, assume_unique=True)
+        self._close_up()
+
+    def _one_of_each(self, places: Ints) -> Ints:
+        """Of some rows of the pool, the first one of each individual; all, if the table declares none."""
+        if self._table.individual is None:
+            return places
+        first: dict[str | None, int] = {}
+        for place in places.tolist():
+            first.setdefault(self._pool.individuals[place], place)
+        return np.array([*first.values()], np.int64)
+
+    def _may_go(self, lo: Ints, hi: Ints, since: Sequence[int]) -> Iterator[bool]:
+        """Of each cohort, whether it is narrow enough to be published, or one of its rows has waited long enough."""
+        ncp, tau = self._table.space.ncp(lo, hi) / self._table.space.d, self.rules.tau
+        for width, came in zip(ncp.tolist(), since, strict=True):
+            yield tau is None or width <= tau or self.epoch - came + 1 >= self.rules.delta
+
+    def _published(self, places: Sequence[int], box: msgspec.Raw) -> Add:
+        """Publishes some rows of the pool as a cohort."""
+        name, n = self._chance(), len(places)
+        index = self._cohorts.add(name, n)
+        add = Add(cohort_name(name), self.epoch, n, box, self._shown([self._pool.values[at] for at in places]))
+        if len(encode(add).value) > self._table.limits.row_bytes_max:
+            add = Add(add.cohort, add.epoch, n, box, None)
+        for place in places:
+            self._where[self._pool.persons[place]] = index
+            self._pool.remove(place)
+        return add
+
+    def _shown(self, rows: Sequence[Values]) -> SensitiveTexts | None:
+        """The values of a cohort, if it may show them: a function of these values, in no order."""
+        for i in self._table.sensitive:
+            counts = Counter(values[i] for values in rows)
+            if max(counts.values()) > self.rules.alpha * len(rows) or len(counts) < self.rules.l:
+                return None
+        return sensitive_texts(rows)
+
+    def _chance(self) -> int:
+        self._drawn += 1
+        return self._draw(self.epoch, self._drawn - 1)
+
+    # -- as it is stored ------------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """All that it keeps; to be stored with the records of the epoch that is over, in one go."""
+        self._close_up()
+        pool, cohorts = self._pool, self._cohorts
+        others = [person for person in self._persons.indexes().tolist() if self._where[person] >= 0]
+        persons = [*pool.persons, *others]
+        numbers = np.array([cohorts.rows, cohorts.left, cohorts.retired, np.zeros(len(cohorts.rows))], "<i4").T
+        numbers[sorted(cohorts.touched), 3] = 1
+        state = SealedState(
+            epoch=self.epoch,
+            seconds=self.seconds,
+            changes=self.changes,
+            cohort_ids=cohorts.ids(),
+            cohorts=numbers.tobytes(),
+            source_keys=self._persons.texts[persons].tolist(),
+            cohort_of=np.array([self._where[person] for person in others], "<i4").tobytes(),
+            cells=pool.cells.astype("<i4").tobytes(),
+            since=np.array(pool.since, "<i4").tobytes(),
+            values=pool.values,
+            individuals=pool.individuals,
+        )
+        return msgspec.msgpack.encode(state)
+
+    @classmethod
+    def of_bytes(cls, table: Table, shard: int, form: Formation, draw: Draw, kept: bytes) -> Sealed:
+        """The publisher whose `to_bytes` these are."""
+        sealed, state = cls(table, shard, form, draw), msgspec.msgpack.decode(kept, type=SealedState)
+        sealed.epoch, sealed.seconds, sealed.changes = state.epoch, state.seconds, state.changes
+        sealed._cohorts.restore(state.cohort_ids, _numbers(state.cohorts).reshape(-1, 4))
+        persons = [sealed._named(source_key) for source_key in state.source_keys]
+        cells = _numbers(state.cells).reshape(-1, table.space.d).tolist()
+        waiting = zip(cells, state.values, state.individuals, _numbers(state.since).tolist(), strict=True)
+        for person, row in enumerate(waiting):
+            sealed._where[person] = -2 - sealed._pool.add(person, *row)
+        sealed._where[len(cells) :] = _array_of(_numbers(state.cohort_of))
+        if len(sealed._where) != len(persons):
+            raise LawViolated("a sealed publisher was kept with more or fewer people than places")
+        return sealed
+
+
+def _numbers(kept: bytes) -> Ints:
+    return np.frombuffer(kept, "<i4").astype(np.int64)
+
+
+def _array_of(numbers: Ints) -> array[int]:
+    return array("i", np.ascontiguousarray(numbers, np.int32).tobytes())
+
+
+def drawn_by(secret: bytes) -> Draw:
+    """Chance that nobody can tell without the secret, and that is the same again with it."""
+
+    def draw(epoch: int, number: int) -> int:
+        said = b"%d %d" % (epoch, number)
+        return int.from_bytes(blake2b(said, key=secret, digest_size=COHORT_ID_BYTES, person=b"sealed cohorts").digest())
+
+    return draw
