@@ -1,13 +1,15 @@
 """The audit of a sealed changelog against its source: who is in which cohort, and what follows from all of it.
 
-The publisher's private record says who was put into which cohort (`EpochMembers`), and up to which message each epoch
-goes. The laws here compare cohorts with the rows as they were then; the adversary is the same one as of `live`.
+The publisher's private record says who was put into which cohort, and up to which change of a row each epoch goes
+(`EpochMembers`); another publisher with the same secret makes it again. The laws here compare cohorts with the rows as
+they were then; the adversary is the same one as of `live`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -15,12 +17,11 @@ import numpy as np
 from streamer.audit.found import Episodes, Found, Happened
 from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
 from streamer.audit.sealed_log import CohortSeen, EpochRecords, SealedLaws, SealedLine
-from streamer.audit.source import RowsChanged, SourceReplay
+from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
-from streamer.incremental.engine.engine import Engine
-from streamer.incremental.shard.input import Message
-from streamer.table.row import Row, Unshown
+from streamer.incremental.events.changes import RowChange
+from streamer.table.row import Row
 from streamer.table.schema import Table
 
 MEMBERS_LAWS = {
@@ -31,15 +32,6 @@ MEMBERS_LAWS = {
     "left": "LIVE says how many members of a cohort are left with the value it has; a cohort without any is retired",
     "individual": "a cohort has at most one row of an individual",
 }
-
-
-class EpochMembers(Unshown, frozen=True, forbid_unknown_fields=True):
-    """What a publisher keeps private of one epoch: source keys by cohort id; through: the first message after it."""
-
-    epoch: int
-    through: int
-    cohorts: dict[str, list[str]]
-    shard: int = 0
 
 
 class RowNow(msgspec.Struct, gc=False):
@@ -53,23 +45,23 @@ class RowNow(msgspec.Struct, gc=False):
 class SealedAudit:
     """Follows a sealed changelog of one shard, the events behind it, and the members of its cohorts.
 
-    persistent: the adversary knows that a row which comes back with the value it had has it still.
+    persistent: the adversary knows that a row which comes back with the value it had has it still. starts_full: whether
+    epoch 1 is a first table, which did not wait.
     """
 
-    def __init__(self, table: Table, engine: Engine, messages: Iterable[Message], persistent: bool = False) -> None:
+    def __init__(self, table: Table, persistent: bool = False, starts_full: bool = False) -> None:
         self.history = ReleaseHistory()
         self.episodes = Episodes(table)
         self.laws = SealedLaws(table)
         self.withheld = self.waited_max = 0
-        self._table, self._persistent = table, persistent
-        self._source = SourceReplay(table, engine, messages)
+        self._table, self._persistent, self.starts_full = table, persistent, starts_full
         self._rows: dict[str, RowNow] = {}
         self._last_episode: dict[str, int] = {}
         self._left: dict[str, int] = {}  # cohort -> members that are there with the value it has
         self._waiting: dict[str, tuple[int, int]] = {}  # source key -> offset and epoch of its arrival
         self._numbers: dict[str, int] = {}  # of cohorts, by id
         self._delays = self._delayed = 0
-        self._epoch = 0
+        self._epoch = self._changes = 0
         self._begin_epoch()
 
     def _begin_epoch(self) -> None:
@@ -78,16 +70,23 @@ class SealedAudit:
         self._replaced: dict[int, int] = {}
         self._returned: dict[int, int] = {}
 
-    def follow(self, lines: Iterable[SealedLine], members: Iterable[EpochMembers]) -> Iterator[int]:
-        """Checks every law and gathers the facts; yields the number of records after each epoch. Raises LawViolated."""
-        members = iter(members)
+    def follow(
+        self, lines: Iterable[SealedLine], changes: Iterable[RowChange], members: Iterable[EpochMembers]
+    ) -> Iterator[int]:
+        """Checks every law and gathers the facts; yields the number of records after each epoch. Raises LawViolated.
+
+        changes: what happened to rows, from the first one on.
+        """
+        changes, members = iter(changes), iter(members)
         for epoch in self.laws.follow(lines):
-            self._source.behind.require_shard(epoch.shard, "--source")
             known = next(members, None)
             if known is None or (known.epoch, known.shard) != (epoch.end.epoch, epoch.shard):
                 raise UsageError(f"the members of epoch {epoch.end.epoch} are missing: they are not those of this log")
             self._epoch = epoch.end.epoch
-            self._source.replay(known.through, self._absorb)
+            for change in islice(changes, known.changes - self._changes):
+                self._absorb(change)
+            if self._changes != known.changes:
+                raise UsageError(f"epoch {epoch.end.epoch} ends after {known.changes} changes, and there are fewer")
             self._conclude(epoch, known)
             self.episodes.note_release(epoch.end.epoch, self.history)
             yield self.laws.records
@@ -99,13 +98,18 @@ class SealedAudit:
         return self.episodes.found(self.history, token, raw)
 
     @property
+    def records(self) -> int:
+        """Records that were read."""
+        return self.laws.records
+
+    @property
     def waiting(self) -> int:
         """Rows that wait in the pool."""
         return len(self._waiting)
 
     @property
     def delay(self) -> float:
-        """How many events after its own a new value was published, on average."""
+        """How many changes of rows after its own a new value was published, on average."""
         return self._delays / max(1, self._delayed)
 
     @property
@@ -120,28 +124,26 @@ class SealedAudit:
 
     # -- events -----------------------------------------------------------------------------------------------------
 
-    def _absorb(self, rows: RowsChanged) -> None:
-        for source_key, record in rows:
-            before = self._rows.pop(source_key, None)
-            if record is None:
-                self._depart(before, Happened.DELETED)
-                self._waiting.pop(source_key, None)
-                continue
-            value = self.episodes.value_number(record.row.values)
-            if before is not None and before.row.values == record.row.values:
-                self._rows[source_key] = RowNow(record.row, before.episode, before.cohort)
-                continue
-            if before is not None and not before.cohort:
-                self.episodes.values[before.episode] = value  # nobody has seen the value that it had in the pool
-                self._rows[source_key] = RowNow(record.row, before.episode)
-                continue
-            self._rows[source_key] = RowNow(record.row, self._begun(source_key, value, before))
+    def _absorb(self, change: RowChange) -> None:
+        source_key, row = change.source_key, change.row
+        before = self._rows.pop(source_key, None)
+        self._changes += 1
+        if row is None:
+            self._depart(before, Happened.DELETED)
+            self._waiting.pop(source_key, None)
+        elif before is None or (before.cohort and before.row.values != row.values):
+            self._rows[source_key] = RowNow(row, self._begun(source_key, row, before))
+        else:
+            if not before.cohort:  # nobody has seen the value that it had in the pool
+                self.episodes.values[before.episode] = self.episodes.value_number(row.values)
+            self._rows[source_key] = RowNow(row, before.episode, before.cohort)
 
-    def _begun(self, source_key: str, value: int, before: RowNow | None) -> int:
+    def _begun(self, source_key: str, row: Row, before: RowNow | None) -> int:
         """A new episode, which waits in the pool."""
-        episode = self.episodes.begin(source_key, value, Happened.MODIFIED if before else Happened.INSERTED)
+        value = self.episodes.value_number(row.values)
+        episode = self.episodes.begin(source_key, value, self._arrival(before))
         self._came.add(episode)
-        self._waiting[source_key] = self._source.written.get(source_key, -1), self._epoch
+        self._waiting[source_key] = self._changes, self._epoch
         if before is not None:
             self._depart(before, Happened.MODIFIED)
             if self.episodes.values[before.episode] != value:
@@ -151,6 +153,11 @@ class SealedAudit:
         if self._persistent:
             self._last_episode[source_key] = episode
         return episode
+
+    def _arrival(self, before: RowNow | None) -> Happened:
+        if self.starts_full and self._epoch == 1:
+            return Happened.NOTHING
+        return Happened.MODIFIED if before else Happened.INSERTED
 
     def _depart(self, before: RowNow | None, how: Happened) -> None:
         if before is not None:
@@ -175,9 +182,7 @@ class SealedAudit:
             facts[self._numbers[name]] = None
         for name, cohort in epoch.adds.items():
             self._numbers[name] = len(self._numbers)
-            facts[self._numbers[name]] = self._placed(
-                name, cohort, known.cohorts[name], known.through, f"{where}, cohort {name}"
-            )
+            facts[self._numbers[name]] = self._placed(name, cohort, known.cohorts[name], f"{where}, cohort {name}")
         empty = next((name for name, left in self._left.items() if left == 0), None)
         if empty is not None:
             raise violation("left", f"{where}, cohort {empty}", "nobody is left, and it is not retired")
@@ -187,9 +192,7 @@ class SealedAudit:
         self.history.forget(self._went)
         self._begin_epoch()
 
-    def _placed(
-        self, name: str, cohort: CohortSeen, source_keys: Sequence[str], through: int, where: str
-    ) -> GroupFact | None:
+    def _placed(self, name: str, cohort: CohortSeen, source_keys: Sequence[str], where: str) -> GroupFact | None:
         """Checks a new cohort and puts its members into it; None if its values are withheld. Raises LawViolated."""
         rows = {source_key: self._rows.get(source_key) for source_key in source_keys}
         there = [now for now in rows.values() if now is not None]
@@ -201,9 +204,9 @@ class SealedAudit:
         self._left[name] = cohort.n
         for source_key in source_keys:
             self._rows[source_key].cohort = name
-            offset, _ = self._waiting.pop(source_key, (-1, 0))
-            if offset >= 0:
-                self._delays += through - 1 - offset
+            came, _ = self._waiting.pop(source_key)
+            if self._epoch > 1 or not self.starts_full:
+                self._delays += self._changes - came
                 self._delayed += 1
         if cohort.values is None:
             self.withheld += cohort.n
@@ -232,5 +235,5 @@ def read_members(lines: Iterable[bytes]) -> Iterator[EpochMembers]:
             try:
                 yield decoder.decode(line)
             except msgspec.MsgspecError:
-                form = '{"epoch":1,"through":9,"cohorts":{"<id>":["<key>",..]}}'
+                form = '{"epoch":1,"changes":9,"cohorts":{"<id>":["<key>",..]}}'
                 raise ConfigError(f"line {number} of the members is not of the form {form}") from None

@@ -103,6 +103,7 @@ class EngineBehind:
             with suppress(EventRefused):  # a dead letter: nothing changes
                 change = self._decoder.decode(message.key, message.value)
                 yield message.offset, change
+                self.engine.at = message.timestamp
                 self.engine.apply(change)
 
     def require_shard(self, shard: int, option: str) -> None:

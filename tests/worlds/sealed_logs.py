@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from streamer.audit.sealed_log import SealedLine
-from streamer.audit.sealed_source import EpochMembers
+from streamer.audit.source import EpochMembers
 from streamer.incremental.shard.input import Message
 from streamer.table.published.rows import box_text
-from streamer.table.schema import Table
+from streamer.table.schema import EpochLength, SealedRules, Table
 from worlds.small_tables import YEARS, table
 
-SEALED_PEOPLE: Table = table(YEARS, k=2)
+SEALED_PEOPLE: Table = replace(table(YEARS, k=2), sealed=SealedRules(EpochLength(events=10)))
 BEGIN = 1_795_687_200  # seconds since 1970
 Event = tuple[str, str, int | None, str | None]  # op, key, years, problem
 
@@ -46,6 +46,7 @@ class SmallPublisher:
         self._n: dict[str, int] = {}
         self._left: dict[str, int] = {}
         self._touched: set[str] = set()
+        self._changes = 0
 
     def epoch(self, *events: Event) -> None:
         """One epoch with these events."""
@@ -59,7 +60,7 @@ class SmallPublisher:
                 cohorts[name] = keys
                 records.append(self._added(name, keys))
         self._emit(records)
-        self.members.append(EpochMembers(len(self.members) + 1, len(self.messages), cohorts))
+        self.members.append(EpochMembers(len(self.members) + 1, self._changes, cohorts))
 
     def _apply(self, op: str, key: str, years: int | None, problem: str | None) -> None:
         columns: dict[str, Any] = {name: v for name, v in (("years", years), ("problem", problem)) if v is not None}
@@ -68,6 +69,8 @@ class SmallPublisher:
         )
         self.messages.append(Message(len(self.messages), None, json.dumps(message).encode()))
         before = self._rows.get(key)
+        kept = None if before is None else (before[0] if years is None else years, problem or before[1])
+        self._changes += op == "delete" or kept != before or before is None
         if op == "delete" or (before and problem not in (None, before[1])):
             self._depart(key)
         if op == "delete":

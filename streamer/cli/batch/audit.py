@@ -7,6 +7,7 @@ adversary who knows everything but sensitive values; and, with --compare, the wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -22,6 +23,7 @@ from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
 from streamer.audit.sealed_log import SealedLaws, read_sealed, sealed_facts
 from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
 from streamer.cli.batch.verify import start_engine
 from streamer.cli.stream.replay import Initially
@@ -31,15 +33,16 @@ from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, named, plural, print_table, say, say_facts
 from streamer.compiling import warm_in_background
 from streamer.errors import EXIT_LAW, ConfigError, UsageError
-from streamer.grouping import first_groups
+from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental import replay
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.tie_break import SECRET_BYTES
+from streamer.incremental.events.changes import RowChange
 from streamer.incremental.message_files import count_lines, read_files, read_messages
 from streamer.progress import OnProgress
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, open_bytes, read_rows
-from streamer.table.schema import Table
+from streamer.table.schema import EpochLength, SealedRules, Table
 from streamer.table.yaml.loading import files_of, load_table
 
 LIVE, SEALED = "live", "sealed"
@@ -77,13 +80,13 @@ class AuditOptions:
     "--secret",
     metavar="SECRET.txt",
     type=click.Path(path_type=Path),
-    help="The shard's secret as `replay` wrote it, for a live log [default: secret.txt next to LOG.jsonl].",
+    help="The shard's secret as `replay` wrote it, for --source [default: secret.txt next to LOG.jsonl].",
 )
 @click.option(
     "--members",
     metavar="MEMBERS.jsonl",
     type=click.Path(path_type=Path),
-    help="The private record of who is in which cohort, for a sealed log; needs --source.",
+    help="The private record of who is in which cohort, for a sealed log [default: as --secret puts them].",
 )
 @click.option("--kind", type=click.Choice([LIVE, SEALED]), help="What LOG.jsonl is [default: what its first line is].")
 @click.option("--persistent", is_flag=True, help="Let a row that comes back with its value be known to have it still.")
@@ -236,16 +239,26 @@ def _secret(path: Path) -> bytes:
 
 
 def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[SealedAudit, Found]:
-    if asked.members is None:
-        raise UsageError("a sealed log is compared with its source by the private record of its cohorts: --members")
-    engine = Engine(schema, gathers=True)
+    if schema.sealed is None:
+        raise UsageError(f"table.yaml of {schema.name} has no publish.sealed, so this is not its log")
+    source, first = str(asked.source), None
     if asked.initial is not None:
         with progress.stage("read"):
-            encoded = Encoder(schema).frame(read_rows(asked.initial))
-            engine.load_initial(encoded.source_keys, encoded.rows(), encoded.codes, [])
-    audit = SealedAudit(schema, engine, read_messages(str(asked.source)), asked.persistent)
-    with progress.stage("audit") as on_progress, open_bytes(log) as file, open_bytes(asked.members) as members:
-        _watched(audit.follow(read_sealed(file), read_members(members)), count_lines(log), on_progress)
+            first = Encoder(schema).frame(read_rows(asked.initial))
+
+    def changes() -> Iterator[RowChange]:
+        return row_changes(schema, Engine(schema, gathers=True), read_messages(source), first)
+
+    audit = SealedAudit(schema, asked.persistent, starts_full=first is not None)
+    with progress.stage("audit") as on_progress, open_bytes(log) as file, ExitStack() as opened:
+        if asked.members is not None:
+            members = read_members(opened.enter_context(open_bytes(asked.members)))
+        else:
+            secret, n = _secret(asked.secret or log.with_name(replay.NAME)), None if first is None else len(first.codes)
+            begins = next(read_messages(source), None)
+            seconds = begins.timestamp // 1_000 if begins else 0
+            members = members_of(schema, cohort_formation(schema), secret, n, changes(), seconds)
+        _watched(audit.follow(read_sealed(file), changes(), members), count_lines(log), on_progress)
     with progress.stage("count"):
         return audit, audit.found(_token(token_bytes(SECRET_BYTES)), asked.raw)
 
@@ -265,23 +278,40 @@ def _token(secret: bytes) -> Callable[[str], str]:
 
 
 def _compared(schema: Table, asked: AuditOptions, progress: Stages) -> Iterator[dict[str, Any]]:
-    """The same events published at once and in batches, each replayed and audited."""
+    """The same events published at once, in batches and sealed, each replayed and audited.
+
+    Sealed as table.yaml says, by default in epochs of as many row changes as a batch has events.
+    """
     require_sensitive(schema)
-    source = str(asked.source)
+    schema = schema if schema.sealed else replace(schema, sealed=SealedRules(EpochLength(events=NAIVE_BATCH)))
     secret = _secret(asked.secret) if asked.secret else token_bytes(SECRET_BYTES)
+    asked = replace(asked, secret=None, members=None)
+    with TemporaryDirectory() as folder:
+        for name, batch in ((LIVE, 1), (f"batches of {NAIVE_BATCH:,}", NAIVE_BATCH)):
+            out = Path(folder, name)
+            _replayed(replace(schema, live=True), asked, batch, secret, out, progress.stage(f"replay {name}"), progress)
+            yield _way(name, *_live(out / replay.LIVE_FILE, schema, asked, progress))
+        yield _way(SEALED, *_sealed(out / replay.SEALED_FILE, schema, asked, progress))
+
+
+def _replayed(
+    schema: Table, asked: AuditOptions, batch: int, secret: bytes, out: Path,
+    stage: AbstractContextManager[object], progress: Stages,
+) -> None:  # fmt: skip
+    """Replays the events into a folder; secret: the same for all ways, so that they break ties alike."""
     initially = None if asked.initial is None else Initially(asked.initial, progress)
-    for name, batch in (("live", 1), (f"batches of {NAIVE_BATCH:,}", NAIVE_BATCH)):
-        with TemporaryDirectory() as folder:
-            out = Path(folder)
-            (out / replay.NAME).write_bytes(replay.secret_text(secret))  # all ways break ties alike
-            with progress.stage(f"replay {name}"):
-                rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
-                for _ in replay.replay_files(schema, read_messages(source), rows, groups, batch, out):
-                    pass
-            audit, found = _live(out / "live.jsonl", schema, replace(asked, secret=None), progress)
-        facts = found.as_dict()
-        kept = {key: facts[key] for key in ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows")}
-        yield {"way": name} | kept | {"delay": round(audit.delay, 1), "loss": audit.loss, "records": audit.records}
+    rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
+    given = schema, read_messages(str(asked.source)), rows, groups, batch, out
+    with stage:
+        for _ in replay.replay_files(*given, form=cohort_formation(schema), secret=secret):
+            pass
+
+
+def _way(name: str, audit: LiveAudit | SealedAudit, found: Found) -> dict[str, Any]:
+    """One way to publish, as a line of the comparison."""
+    facts = found.as_dict()
+    kept = {key: facts[key] for key in ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows")}
+    return {"way": name} | kept | {"delay": round(audit.delay, 1), "loss": audit.loss, "records": audit.records}
 
 
 def _print_compared(facts: dict[str, Any], as_json: bool) -> None:

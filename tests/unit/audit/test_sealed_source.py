@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from streamer.audit.found import Found
-from streamer.audit.sealed_source import EpochMembers, SealedAudit, read_members
+from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.source import EpochMembers, row_changes
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.shard.input import Message
@@ -18,8 +19,9 @@ Forge = Callable[[SmallPublisher], None]
 
 def audited(publisher: SmallPublisher, persistent: bool = False) -> SealedAudit:
     engine = Engine(SEALED_PEOPLE, gathers=True)
-    audit = SealedAudit(SEALED_PEOPLE, engine, publisher.messages, persistent)
-    for _ in audit.follow(publisher.lines, publisher.members):
+    changes = row_changes(SEALED_PEOPLE, engine, publisher.messages, None)
+    audit = SealedAudit(SEALED_PEOPLE, persistent)
+    for _ in audit.follow(publisher.lines, changes, publisher.members):
         pass
     return audit
 
@@ -61,7 +63,7 @@ def test_a_row_that_comes_back_is_found_by_who_knows_that_its_value_stays() -> N
 
 def test_delay_and_loss_are_those_of_what_is_published() -> None:
     publisher = SmallPublisher()
-    publisher.epoch(("insert", "x", 0, "a"))  # waits, and is published by message 4
+    publisher.epoch(("insert", "x", 0, "a"))  # waits, and is published by change 4
     publisher.epoch(("insert", "y", 9, "b"), ("insert", "u", 3, "c"), ("insert", "v", 6, "d"))
     audit = audited(publisher)
     assert audit.delay == pytest.approx((3 + 2 + 1 + 0) / 4)
@@ -73,7 +75,7 @@ def _members(publisher: SmallPublisher, change: Callable[[dict[str, list[str]]],
     known = publisher.members[epoch - 1]
     cohorts = {name: list(keys) for name, keys in known.cohorts.items()}
     change(cohorts)
-    publisher.members[epoch - 1] = EpochMembers(known.epoch, known.through, cohorts)
+    publisher.members[epoch - 1] = EpochMembers(known.epoch, known.changes, cohorts)
 
 
 def one_in_two_cohorts(publisher: SmallPublisher) -> None:
@@ -167,7 +169,7 @@ def test_members_of_another_log_are_refused() -> None:
 
 
 def test_members_are_read_from_lines_and_a_wrong_one_is_named() -> None:
-    lines = [b'{"epoch":1,"through":9,"cohorts":{"00":["a","b"]}}\n', b"\n", b'{"epoch":2}\n']
+    lines = [b'{"epoch":1,"changes":9,"cohorts":{"00":["a","b"]}}\n', b"\n", b'{"epoch":2}\n']
     members = read_members(lines)
     assert next(members) == EpochMembers(1, 9, {"00": ["a", "b"]})
     with pytest.raises(ConfigError, match="line 3 of the members"):

@@ -95,6 +95,7 @@ def test_ways_to_publish_are_compared(live: Path) -> None:
     assert batched["delay"] > 1
     assert batched["records"] < at_once["records"]
     assert 0 < batched["loss"] < 1
+    assert (ways["sealed"]["pinned"], ways["sealed"]["records"] > 3, ways["sealed"]["worst"] < 1) == (0, True, True)
     result = audit("--compare", *SOURCE)
     assert "batches of 1,000" in result.stdout
 
@@ -106,7 +107,7 @@ def sealed(tmp_path: Path) -> dict[str, Path]:
     (tmp_path / "table.yaml").write_text(
         "table: people\nkey: id\ncolumns:\n"
         "  years: {role: quasi-identifier, type: integer, domain: [0, 9], grid: 1}\n"
-        "  problem: {role: sensitive}\nprivacy: {k: 2}\npublish:\n  live: {form: rows}\n"
+        "  problem: {role: sensitive}\nprivacy: {k: 2}\npublish:\n  live: {form: rows}\n  sealed: {epoch: 10 events}\n"
     )
     return written(tmp_path, publisher)
 
@@ -152,7 +153,7 @@ def test_a_sealed_log_that_was_cut_is_refused_with_1(sealed: dict[str, Path]) ->
         pytest.param([], "name one LOG.jsonl, or --compare", id="nothing"),
         pytest.param(["live", "--compare", *SOURCE], "name one LOG.jsonl, or --compare", id="a log and a comparison"),
         pytest.param(["--compare", *SOURCE, "--html", "a.html"], "goes with none of", id="a page of a comparison"),
-        pytest.param(["live", *SOURCE, "--kind", "sealed"], "--members", id="no members"),
+        pytest.param(["live", *SOURCE, "--kind", "sealed"], "has no publish.sealed", id="no table of a sealed log"),
         pytest.param(["live", *SOURCE, "--secret", "nowhere"], "there is no nowhere", id="no secret"),
         pytest.param([ROWS, *SOURCE], "neither a live nor a sealed changelog", id="another file"),
     ],
