@@ -70,7 +70,8 @@ def row_changes(
 ) -> Iterator[RowChange]:
     """What happened to rows, one by one: the table before the first message, then what messages did.
 
-    engine: a new one, of a table that publishes a sealed changelog; it gathers rows.
+    engine: a new one, of a table that publishes a sealed changelog, that gathers rows; with the secret of the replay,
+    which orders the rows of a statement.
     """
     if first is not None:
         rows = first.rows()

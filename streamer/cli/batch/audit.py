@@ -68,7 +68,7 @@ class AuditOptions:
     name="audit",
     epilog=examples(
         "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
-        "streamer audit sealed.jsonl",
+        "streamer audit --table mine replayed/sealed.jsonl --source events.jsonl --initial rows.csv",
         "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
     ),
 )
@@ -246,15 +246,19 @@ def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> 
         with progress.stage("read"):
             first = Encoder(schema).frame(read_rows(asked.initial))
 
+    path = asked.secret or log.with_name(replay.NAME)
+    secret = _secret(path) if asked.members is None or path.exists() else b""
+
     def changes() -> Iterator[RowChange]:
-        return row_changes(schema, Engine(schema, gathers=True), read_messages(source), first)
+        engine = Engine(schema, secret=secret, gathers=True)  # the secret orders the rows of a statement
+        return row_changes(schema, engine, read_messages(source), first)
 
     audit = SealedAudit(schema, asked.persistent, starts_full=first is not None)
     with progress.stage("audit") as on_progress, open_bytes(log) as file, ExitStack() as opened:
         if asked.members is not None:
             members = read_members(opened.enter_context(open_bytes(asked.members)))
         else:
-            secret, n = _secret(asked.secret or log.with_name(replay.NAME)), None if first is None else len(first.codes)
+            n = None if first is None else len(first.codes)
             begins = next(read_messages(source), None)
             seconds = begins.timestamp // 1_000 if begins else 0
             members = members_of(schema, cohort_formation(schema), secret, n, changes(), seconds)

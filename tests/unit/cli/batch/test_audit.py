@@ -167,3 +167,51 @@ def test_what_cannot_be_audited_is_refused_with_2(live: Path, words: list[object
 def test_a_page_needs_a_table(sealed: dict[str, Path], tmp_path: Path) -> None:
     result = streamer("audit", sealed["sealed"], "--html", tmp_path / "a.html")
     assert (result.exit_code, "--html needs --table" in result.output) == (2, True)
+
+
+@pytest.fixture
+def replayed(sealed: dict[str, Path]) -> dict[str, Path]:
+    """What `replay` makes of the same events and two statements, in epochs that end within these."""
+    statements = [
+        {"op": "modify", "where": "years < 5", "set": {"years": "years + 1"}},
+        {"op": "delete", "where": "years > 3"},
+    ]
+    with open(sealed["events"], "a") as file:
+        file.writelines(json.dumps(statement) + "\n" for statement in statements)
+    rows = [f"r{i},{i % 10},{'abcde'[i % 5]}" for i in range(12)]
+    initial = sealed["table"] / "rows.csv"
+    initial.write_text("\n".join(["id,years,problem", *rows]) + "\n")
+    out = sealed["table"] / "out"
+    answer("replay", "--table", sealed["table"], sealed["events"], "--initial", initial, "--out", out)
+    return {**sealed, "sealed": out / "sealed.jsonl", "initial": initial}
+
+
+def words_of(files: dict[str, Path]) -> list[object]:
+    return ["--table", files["table"], files["sealed"], "--source", files["events"], "--initial", files["initial"]]
+
+
+def test_a_sealed_log_of_replay_is_compared_with_its_events_by_its_secret(replayed: dict[str, Path]) -> None:
+    found = answer("audit", *words_of(replayed))
+    assert (found["ok"], found["pinned"]) == (True, 0)
+    assert found["kinds"]["untouched"]["episodes"] > 0
+    assert found["kinds"]["deleted"]["episodes"] > 5
+    assert found["sealed"]["records"] == len(replayed["sealed"].read_text().splitlines())
+
+
+def test_a_sealed_log_of_other_events_or_of_another_secret_is_refused_with_1(replayed: dict[str, Path]) -> None:
+    secret = replayed["sealed"].with_name("secret.txt")
+    kept = secret.read_text()
+    secret.write_text("ab" * 32 + "\n")
+    assert "law 'members' is broken at epoch 1" in audited_with_1(replayed)
+    secret.write_text(kept)
+    text = replayed["sealed"].read_text()
+    values = next(line for line in text.splitlines() if '"sensitive":[[' in line).partition('"sensitive":[["')[2]
+    first = values[0]
+    replayed["sealed"].write_text(text.replace(f'"sensitive":[["{first}"', f'"sensitive":[["{" " + first}"', 1))
+    assert "law 'cohort values' is broken at epoch 1" in audited_with_1(replayed)
+
+
+def audited_with_1(files: dict[str, Path]) -> str:
+    result = streamer("audit", *words_of(files))
+    assert result.exit_code == 1
+    return result.output
