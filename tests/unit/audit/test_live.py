@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 
 from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
+from streamer.audit.worlds import PairFact, SetFact, posteriors
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.message_files import read_live
@@ -149,6 +151,39 @@ def test_a_value_waits_for_the_end_of_its_batch(tmp_path: Path) -> None:
 def test_rows_that_only_one_person_can_have_are_linked(tmp_path: Path) -> None:
     found = Published(tmp_path, [("insert", "n", 1, "g")], 1).found()
     assert (found.linked_rows, found.published_rows) == (1, 7)
+
+
+def random_events(seed: int) -> list[Event]:
+    """A few changes of FIRST; at most 13 values are ever published."""
+    chance, there, events = Random(seed), {key: problem for key, _, problem in FIRST}, list[Event]()
+    for i in range(chance.randrange(3, 8)):
+        dice, key = chance.random(), chance.choice(sorted(there))
+        if dice < 0.45:
+            there[f"n{i}"] = chance.choice("abcde")
+            events.append(("insert", f"n{i}", chance.randrange(10), there[f"n{i}"]))
+        elif dice < 0.65:
+            del there[key]
+            events.append(("delete", key))
+        elif dice < 0.85:
+            there[key] = chance.choice([problem for problem in "abcde" if problem != there[key]])
+            events.append(("modify", key, "problem", there[key]))
+        else:
+            events.append(("modify", key, "years", chance.randrange(10)))
+    return events
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_a_tiny_log_nothing_is_concluded_that_a_possible_world_refutes(tmp_path: Path, seed: int) -> None:
+    for batch in (1, 3):
+        audit = Published(tmp_path / f"{batch}", random_events(seed), batch).audit()
+        history = audit.history
+        sets = [SetFact(group.members, group.counts) for group in history.facts]
+        exact = posteriors(sets, [PairFact(one, other, same=False) for one, other in history.pairs])
+        left = dict(history.candidates)
+        assert left.keys() == exact.keys() and len(left) >= 6
+        for episode, posterior in exact.items():
+            assert posterior.keys() <= set(left[episode])
+            assert audit.episodes.values[episode] in posterior
 
 
 def test_events_of_another_changelog_are_noticed(tmp_path: Path) -> None:
