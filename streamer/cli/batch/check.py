@@ -17,8 +17,9 @@ from streamer.cli.support.options import examples, json_option, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
-from streamer.errors import EXIT_LAW, UsageError, needs_extra
+from streamer.errors import EXIT_LAW, ConfigError, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
+from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.topics import QIT, STT
 from streamer.privacy.models import SubjectCodes, counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
@@ -80,6 +81,7 @@ def try_data(table: Table, path: str, left_out: Path | None, no_costs: bool, pro
         "warnings": [
             *about_key,
             *_warnings(table, individuals, shortfall),
+            *_alpha_warnings(table, accepted),
             *_key_warnings(table, accepted),
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
             *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),
@@ -106,6 +108,14 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     if shortfall:
         return [f"all rows together, as one QI group: {shortfall}: nothing would be published"]
     return []
+
+
+def _alpha_warnings(table: Table, rows: EncodedRows) -> list[str]:
+    """What a sealed changelog that began with these rows would say of its alpha."""
+    try:
+        return check_alpha(table, rows.values)
+    except ConfigError as refused:
+        return [str(refused)]
 
 
 def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:

@@ -69,6 +69,8 @@ SPARE_PLACES = 1_024
 EMPTY_EPOCHS_MAX = 1_000_000
 """The most epochs without a row change that may follow one another: beyond, some message has a wrong time."""
 
+MINUTE = 60
+
 NOWHERE = -1
 """Of a person: there is none with this index. In a place of the pool: who was there has left."""
 
@@ -250,7 +252,7 @@ class Sealed:
                 yield from self._over_before(seconds, self.rules.epoch.seconds)
             self.apply(change)
             if self.changes == self.rules.epoch.events:
-                yield self.end_epoch(max(self.seconds, seconds))
+                yield self.end_epoch(max(self.seconds, self._full(seconds)))
 
     def _over_before(self, seconds: int, length: int) -> Iterator[list[SealedRecord]]:
         """Ends the epochs of this length that are over at a time."""
@@ -271,8 +273,8 @@ class Sealed:
             yield self.end_epoch(self.seconds + length)
 
     def _full(self, seconds: int) -> int:
-        """When the epoch began that a time is in."""
-        length = self.rules.epoch.seconds or 1
+        """When the epoch began that a time is in; no time of a message is published, so else the minute."""
+        length = self.rules.epoch.seconds or MINUTE
         return seconds // length * length
 
     def apply(self, change: RowChange) -> None:

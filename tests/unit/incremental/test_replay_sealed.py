@@ -95,12 +95,12 @@ def test_an_epoch_ends_after_so_many_row_changes_and_what_the_file_does_not_comp
 
 
 def test_lines_have_partition_key_value_and_the_time_of_the_epoch(tmp_path: Path) -> None:
-    replayed(of_epoch(events=4), come(*FOUR, every=700), tmp_path)
+    replayed(of_epoch(events=4), come(*FOUR, every=25_700), tmp_path)
     one, other, end = lines_of(tmp_path)
     assert [*one] == ["partition", "key", "value", "timestamp"]
     assert (one["partition"], one["key"], end["key"]) == (0, one["value"]["cohort"], "epoch-0")
-    assert {line["timestamp"] for line in (one, other, end)} == {NOON + 2_000}
-    assert end["value"]["time"] == "2026-11-26T12:00:02Z"
+    assert {line["timestamp"] for line in (one, other, end)} == {NOON + 60_000}  # of no message
+    assert end["value"]["time"] == "2026-11-26T12:01:00Z"
 
 
 @pytest.mark.parametrize("length", [{"events": 3}, {"seconds": 60}])

@@ -41,6 +41,19 @@ def test_a_valid_table_is_described() -> None:
     assert (columns["problem"]["role"], columns["problem"]["leaves"]) == ("sensitive", 10)
 
 
+@pytest.mark.parametrize(("alpha", "says"), [("0.2", "is below twice the share"), ("0.1", "set alpha to 0.2 or more")])
+def test_whether_a_sealed_changelog_can_keep_its_alpha_is_judged_by_the_data(
+    tmp_path: Path, alpha: str, says: str
+) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    text = text.replace("k: 3", "k: 6").replace(
+        "{form: rows}", f"{{form: rows}}\n  sealed: {{epoch: 1h, alpha: {alpha}}}"
+    )
+    (tmp_path / "table.yaml").write_text(text)
+    warnings = checked("--table", tmp_path, "--data", PATIENTS / "rows.csv", "--no-costs")["data"]["warnings"]
+    assert [says in warning for warning in warnings if "publish.sealed.alpha" in warning] == [True]
+
+
 def test_the_example_of_a_published_row_has_the_published_columns() -> None:
     report = checked("--table", PATIENTS)
     assert list(report["example"]) == report["published_columns"]
