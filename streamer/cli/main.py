@@ -73,6 +73,7 @@ SECTIONS = {
         "explain": Listed("streamer.cli.operate.explain", "Explains why a row is in its QI group.", "stream"),
         "index": Listed("streamer.cli.operate.index", "Writes the QI group of every source row.", "stream"),
         "verify": Listed("streamer.cli.batch.verify", "Checks the laws of a published changelog."),
+        "audit": Listed("streamer.cli.batch.audit", "Finds out what a whole history gives away."),
     },
     "Remedy": {
         "dead-letters": Listed("streamer.cli.operate.dead_letters", "Shows dead letters; retries them.", "stream"),

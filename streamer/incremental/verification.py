@@ -5,16 +5,21 @@ A changelog without a record breaks no law and proves nothing: it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from streamer.errors import A_PATH, UsageError, require_type
+from streamer.errors import A_PATH, EventRefused, UsageError, require_type
 from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases, laws_of
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.events.changes import Change
+from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.message_files import read_files
 from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.shard.input import Message
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import table_of
 
@@ -77,3 +82,34 @@ def require_records(verified: Verified, live: Sequence[Path]) -> None:
     if not verified.records:
         named = ", ".join(map(str, live)) or "no file was named"
         raise UsageError(f"{named}: there is no record, so there is nothing to verify")
+
+
+class EngineBehind:
+    """An engine that replays the input of one shard as far as its releases go."""
+
+    def __init__(self, table: Table, engine: Engine, messages: Iterable[Message]) -> None:
+        self.engine = engine
+        self._decoder = Decoder(table)
+        self._messages = iter(messages)
+        self._next: Message | None = next(self._messages, None)
+
+    def up_to(self, through: int | None) -> Iterator[tuple[int, Change]]:
+        """Applies the messages before an offset, None: all; yields offset and change of each before it is applied.
+
+        What cannot be decoded is left out. What is refused is yielded and then changes nothing.
+        """
+        while self._next is not None and (through is None or self._next.offset < through):
+            message, self._next = self._next, next(self._messages, None)
+            with suppress(EventRefused):  # a dead letter: nothing changes
+                change = self._decoder.decode(message.key, message.value)
+                yield message.offset, change
+                self.engine.at = message.timestamp
+                self.engine.apply(change)
+
+    def require_shard(self, shard: int, option: str) -> None:
+        """Raises UsageError for a record of another shard than that of the events."""
+        if shard != self.engine.shard:
+            raise UsageError(
+                f"{option} checks a changelog of one shard, as `replay` writes it: these are the events of shard "
+                f"{self.engine.shard}, and the changelog holds shard {shard}"
+            )

@@ -53,9 +53,10 @@ RECODING = tuple(
     f"streamer.recoding.{room}" for room in ("algorithms", "metrics", "publication", "report", "costs", "frame")
 )
 
-# Where the wings meet, then the commands and the agents, which know nothing of each other.
+# Where the wings meet, then the audit of what is published, then the commands and the agents, which know nothing of
+# each other.
 MEETING = ("streamer.compiling", "streamer.grouping", "streamer.worker")
-ABOVE = (*MEETING, "streamer.cli", "agents")
+ABOVE = (*MEETING, "streamer.audit", "streamer.cli", "agents")
 
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
@@ -119,7 +120,7 @@ def is_within(path: Path, homes: tuple[str, ...]) -> bool:
 
 
 def pure_sources() -> list[Path]:
-    folders = ("streamer/table", "streamer/privacy", "streamer/incremental", "streamer/recoding")
+    folders = ("streamer/table", "streamer/privacy", "streamer/incremental", "streamer/recoding", "streamer/audit")
     return [path for path in sources(*folders) if not is_within(path, SHELLS)]
 
 

@@ -35,6 +35,7 @@ ASK_NO_SERVER = {"config", "connect source", "connect view", "demo"}
 
 WRONG = {
     "anonymize": (*TABLE, ROWS, "-o", ROWS),
+    "audit": (*TABLE, "replayed/live.jsonl"),
     "check": ("--table", "nowhere"),
     "compare": (*TABLE, "nowhere.csv"),
     "config": ("--table", "broken"),
@@ -140,12 +141,17 @@ def _of_files() -> Iterator[Case]:
     yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_outputs)
     yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,), before=forget_outputs)
     yield Case("verify", "every law holds", (*TABLE, "replayed/live.jsonl"))
+    source = ("--source", EVENTS, "--initial", ROWS)
+    yield Case("audit", "what a history gives away", (*TABLE, "replayed/live.jsonl", *source))
+    yield Case("audit", "ways to publish", (*TABLE, "--compare", *source, "--secret", f"replayed/{NAME}"))
     yield Case("warm", "all is there", ("--core", "float32"), rules=(FOLDER,))
 
 
 def _that_break_a_law() -> Iterator[Case]:
     yield Case("check", "a connector misreads rows", (*TABLE, "--connector", "sink.json"), exit_code=1)
     yield Case("verify", "a law is broken", (*TABLE, "torn.jsonl"), exit_code=1, before=break_changelog)
+    bounded = ("replayed/live.jsonl", "--source", EVENTS, "--initial", ROWS, "--bound", "0.5")
+    yield Case("audit", "a bound is broken", (*TABLE, *bounded), exit_code=1)
 
 
 SHARDS = 2

@@ -1,4 +1,4 @@
-"""The reports of `anonymize` and `compare`. Their modules, which take a second to load, are imported on use."""
+"""The reports of `anonymize`, `compare`, `audit`. Their modules, which take a second to load, are imported on use."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from streamer.table.microdata import Microdata
 from streamer.table.yaml.loading import file_of
 
 if TYPE_CHECKING:
+    from streamer.audit.found import Found
     from streamer.recoding.report.page import Provenance
     from streamer.recoding.report.tradeoffs import Curve
 
@@ -46,6 +47,13 @@ def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Se
     from streamer.recoding.report.page import compare_page
 
     return compare_page(report, _provenance(table, data), curves)
+
+
+def audit_report(facts: Mapping[str, Any], found: Found | None, table: str, log: Path) -> str:
+    """The page of one audit."""
+    from streamer.audit.page import audit_page
+
+    return audit_page(facts, found, _provenance(table, log))
 
 
 def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, progress: Stages) -> Sequence[Curve]:

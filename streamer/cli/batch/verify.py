@@ -8,7 +8,6 @@ another one it would come to another table, as lawful as this one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,19 +19,18 @@ from streamer.cli.support.options import examples, json_option, table_option
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import named, say_facts
 from streamer.compiling import warm_in_background
-from streamer.errors import ConfigError, EventRefused, LawViolated, UsageError
+from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental import replay
 from streamer.incremental.checks.as_published import QIGroupId
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, laws_of, release_name
 from streamer.incremental.checks.source import SOURCE_LAWS, IndexTable, SourceLaws, index_table
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import PENDING
-from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.message_files import read_files, read_messages
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message
-from streamer.incremental.verification import Verified, follow, require_records
+from streamer.incremental.verification import EngineBehind, Verified, follow, require_records
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.published.rows import parse_qi_group
@@ -143,26 +141,15 @@ class EngineBeside:
     """An engine that replays the input of one shard, and the source laws between it and the changelog."""
 
     def __init__(self, table: Table, laws: ChangelogLaws, engine: Engine, messages: Iterable[Message]) -> None:
-        self._engine = engine
+        self._behind = EngineBehind(table, engine, messages)
         self._source_laws = SourceLaws(table, laws, IndexTable())
-        self._decoder = Decoder(table)
-        self._messages = iter(messages)
-        self._next: Message | None = next(self._messages, None)
 
     def check(self, release: FoldedRelease, touched: set[QIGroupId]) -> None:
         """Replays up to the release, and compares."""
-        self.require_shard(release.shard)
-        while self._next is not None and self._next.offset < release.through:
-            self._apply(self._next)
+        self._behind.require_shard(release.shard, "--events")
+        for _ in self._behind.up_to(release.through):
+            pass
         self._source_laws.check(touched | self._drain(), release_name(release))
-
-    def require_shard(self, shard: int) -> None:
-        """Raises UsageError for a record of another shard than that of the events."""
-        if shard != self._engine.shard:
-            raise UsageError(
-                f"--events checks a changelog of one shard, as `replay` writes it: these are the events of shard "
-                f"{self._engine.shard}, and the changelog holds shard {shard}"
-            )
 
     def check_release(self, release: FoldedRelease, touched: set[QIGroupId], remaining: Iterable[LiveRecord]) -> None:
         """Checks a release against its events. A changelog of several shards is a UsageError, not a violation."""
@@ -175,25 +162,21 @@ class EngineBeside:
             self.check(release, touched)
         except LawViolated as broken:
             for record in remaining:
-                self.require_shard(record.shard)
+                self._behind.require_shard(record.shard, "--events")
             raise LawViolated(f"{broken} (or the secret is not that of this changelog)") from None
 
     def check_end(self) -> None:
         """Checks that the events after the last release have changed nothing that is published."""
-        while self._next is not None:
-            self._apply(self._next)
+        for _ in self._behind.up_to(None):
+            pass
         self._source_laws.check(self._drain(), "the end of the events, after the last release")
-
-    def _apply(self, message: Message) -> None:
-        with suppress(EventRefused):  # a dead letter: nothing has changed
-            self._engine.apply(self._decoder.decode(message.key, message.value))
-        self._next = next(self._messages, None)
 
     def _drain(self) -> set[QIGroupId]:
         """Moves the engine's changes into the index table; returns the QI groups they touched."""
-        index, shard = self._source_laws.index, self._engine.shard
+        index, engine = self._source_laws.index, self._behind.engine
+        shard = engine.shard
         touched: set[QIGroupId] = set()
-        for source_key, record in self._engine.drain().records.items():
+        for source_key, record in engine.drain().records.items():
             if record is None:
                 touched |= index.remove(source_key)
             else:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from unicodedata import east_asian_width
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
@@ -206,21 +206,24 @@ def group_sizes(sizes: Ints) -> str:
     first, last = int(sizes.min()), int(sizes.max())
     width = -(-(last - first + 1) // BINS_MAX)
     edges = np.arange(first, last + width + 1, width, dtype=np.float64) - 0.5
-    return _histogram(np.histogram(sizes, edges)[0].tolist(), edges.tolist(), "rows of a QI group", of_sizes=True)
+    return histogram(np.histogram(sizes, edges)[0].tolist(), edges.tolist(), "rows of a QI group", of_sizes=True)
 
 
 def largest_shares(shares: Floats) -> str:
     """In how many QI groups the most frequent sensitive value has which share; float64 (g,). A data URI."""
     edges = [i / 20 for i in range(21)]
-    return _histogram(np.histogram(shares, edges)[0].tolist(), edges, "share of the most frequent sensitive value")
+    return histogram(np.histogram(shares, edges)[0].tolist(), edges, "share of the most frequent sensitive value")
 
 
-def _histogram(counts: Sequence[int], edges: Sequence[float], label: str, of_sizes: bool = False) -> str:
+def histogram(
+    counts: Sequence[int], edges: Sequence[float], label: str, of_sizes: bool = False, what: str = "QI groups"
+) -> str:
+    """How many of something lie between edges (n + 1) of a number. A data URI."""
     is_log = of_sizes and max(counts) > SEEN_BESIDE
     x = ChartAxis(edges[0], edges[-1], LEFT, WIDTH - RIGHT, is_whole=of_sizes)
     y = ChartAxis(0.5 if is_log else 0, max(counts), HEIGHT - BOTTOM, TOP, True, is_log)
     svg = _picture(x, label, HEIGHT)
-    _draw_y(svg, y, "QI groups (powers of ten)" if is_log else "QI groups")
+    _draw_y(svg, y, f"{what} (powers of ten)" if is_log else what)
     for lo, hi, count in zip(edges[:-1], edges[1:], counts, strict=True):
         if count:
             top, width = y.at(count), max(x.at(hi) - x.at(lo) - 1, 1)
@@ -238,14 +241,23 @@ def tradeoff(curve: Curve) -> str:
     svg = _picture(x, CONSTRAINTS[curve.constraint], HEIGHT)
     _draw_y(svg, y, "NCP")
     points = [(x.at(strength), y.at(loss)) for strength, loss in zip(curve.strengths, curve.losses, strict=True)]
-    line = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
-    _add(svg, "polyline", points=line, fill="none", stroke=COLOUR, stroke_width=1.5)
+    _draw_line(svg, points)
     for across, down in points:
         _add(svg, "circle", cx=across, cy=down, r=3, fill=COLOUR)
     if curve.now is not None:
         now = x.at(curve.now)
         _add(svg, "path", d=f"M{now:.1f} {TOP}V{HEIGHT - BOTTOM}", stroke=COLOUR, stroke_dasharray="2 3")
         _text(svg, "asked for now", now, TOP - 6, "end" if now > WIDTH / 2 else "start")
+    return _uri(svg)
+
+
+def course(values: Sequence[float], label: str, what: str) -> str:
+    """Shares, 0 to 1, one after the other. A data URI."""
+    x = ChartAxis(0, max(1, len(values) - 1), LEFT, WIDTH - RIGHT, is_whole=True)
+    y = ChartAxis(0, 1, HEIGHT - BOTTOM, TOP)
+    svg = _picture(x, label, HEIGHT)
+    _draw_y(svg, y, what)
+    _draw_line(svg, [(x.at(i), y.at(value)) for i, value in enumerate(values)])
     return _uri(svg)
 
 
@@ -284,6 +296,11 @@ def _picture(x: ChartAxis, label: str, height: int) -> Element:
         _text(svg, f"{number:,.10g}", x.at(number), floor_at + 18, "middle")
     _text(svg, label, (x.begin + x.end) / 2, height - 10, "middle")
     return svg
+
+
+def _draw_line(svg: Element, points: Iterable[tuple[float, float]]) -> None:
+    line = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
+    _add(svg, "polyline", points=line, fill="none", stroke=COLOUR, stroke_width=1.5)
 
 
 def _draw_y(svg: Element, y: ChartAxis, label: str) -> None:
@@ -327,7 +344,7 @@ def anonymize_page(
     curves: Sequence[Curve] = (),
 ) -> str:
     """The report of one run; facts: what was done and every measure, as `streamer anonymize --json` prints them."""
-    return _rendered(
+    return rendered(
         "anonymize.html",
         facts=facts,
         provenance=provenance,
@@ -344,7 +361,7 @@ def compare_page(report: Mapping[str, Any], provenance: Provenance, curves: Sequ
     ran = [found for found in report["algorithms"] if "measures" in found]
     names = [found["name"] for found in ran]
     drawn = {"NCP": [found["measures"]["ncp"] for found in ran], "seconds": [found["seconds"] for found in ran]}
-    return _rendered(
+    return rendered(
         "compare.html",
         report=report,
         provenance=provenance,
@@ -357,9 +374,13 @@ def compare_page(report: Mapping[str, Any], provenance: Provenance, curves: Sequ
     )
 
 
-def _rendered(template: str, **values: Any) -> str:
+HERE = "streamer.recoding.report"
+
+
+def rendered(template: str, package: str = HERE, **values: Any) -> str:
+    """A page; package: holds the template, which may extend those that are here."""
     environment = Environment(
-        loader=PackageLoader("streamer.recoding.report", ""),
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader(HERE, "")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -33,6 +33,7 @@ WRITERS: dict[str, tuple[Words, str, str]] = {
     "its report": ((*ANONYMIZE, "-o", "/dev/null"), "--report", "report.html"),
     "what it left out": ((*ANONYMIZE, "-o", "/dev/null"), "--skip-refused", "list.csv"),
     "the comparison": (("compare", *TABLE, ROWS), "--report", "report.html"),
+    "the page of an audit": (("audit", *TABLE, "no.jsonl", "--source", EVENTS), "--html", "page.html"),
     "what check left out": (("check", *TABLE, "--data", ROWS, "--no-costs"), "--skip-refused", "list.csv"),
     "what produce left out": (("produce", ROWS, *TABLE, *NO_KAFKA), "--skip-refused", "list.csv"),
     "the live index": (("index", *TABLE, *NO_REDIS), "--out", "index.csv"),

@@ -1,0 +1,261 @@
+"""What an adversary has found out: counts, posteriors and their history, for any kind of changelog."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntFlag
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from streamer.audit.candidates import Candidates
+from streamer.audit.history import ATTACKS, ReleaseHistory
+from streamer.audit.worlds import PairFact, SetFact, TooManyWorlds, connected, posteriors
+from streamer.table.row import Values
+from streamer.table.schema import Table
+
+EXACT_EPISODES_MAX = 60
+"""Connected facts about more episodes are not counted exactly."""
+
+EXACT_STATES_MAX = 500
+"""States that are kept while the worlds of connected facts are counted; if there are more, they are not counted."""
+
+BARS = 20
+"""Of the picture of posteriors."""
+
+EXAMPLES_MAX = 10
+
+
+class Happened(IntFlag):
+    """What has happened to an episode."""
+
+    NOTHING = 0
+    INSERTED = 1
+    DELETED = 2
+    MODIFIED = 4  # it began or ended by a change of its value
+    MOVED = 8  # its quasi-identifiers changed
+
+
+class Share(NamedTuple):
+    """How many of some episodes are pinned to one value."""
+
+    episodes: int
+    pinned: int
+
+
+class Example(NamedTuple):
+    """One episode that is pinned. row: a token, or the source key; value: only if raw values are asked for."""
+
+    row: str
+    attack: str
+    release: int | None  # None: by what comes after the last one
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found out about the published episodes: times in which one row had one sensitive value.
+
+    worst, mean: the chance that the adversary's best guess about an episode is right. For `exact` episodes it is the
+    exact posterior, for the others a lower bound. linked_rows: of those published at the end, how many can be one
+    person's only. bars: episodes by that chance, from 0 to 1. timeline: of each release its number, the published
+    episodes so far, and how many of them were pinned by then.
+    """
+
+    episodes: int
+    pinned: int
+    kinds: Mapping[str, Share]
+    attacks: Mapping[str, int]
+    candidates: Mapping[str, int]
+    worst: float
+    mean: float
+    exact: int
+    linked_rows: int
+    published_rows: int
+    bars: Sequence[int]
+    timeline: Sequence[tuple[int, int, int]]
+    examples: Sequence[Example] = field(default=(), repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON has it, without what only pictures need."""
+        named = {
+            name: getattr(self, name)
+            for name in ("episodes", "pinned", "attacks", "candidates", "exact", "linked_rows", "published_rows")
+        }
+        chances = {"worst": round(self.worst, 6), "mean": round(self.mean, 6)}
+        examples = [{name: text for name, text in one._asdict().items() if text is not None} for one in self.examples]
+        kinds = {name: share._asdict() for name, share in self.kinds.items()}
+        return named | chances | {"kinds": kinds, "examples": examples}
+
+
+class Episodes:
+    """Episodes by number, with their true values, which only the auditor knows, and what happened to them.
+
+    The value of an episode is all sensitive columns of its row together.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._sensitive = table.sensitive
+        self._numbers: dict[Values, int] = {}
+        self.values = array("q")
+        self.source_keys: list[str] = []
+        self.happened = bytearray()
+        self.timeline: list[tuple[int, int, int]] = []
+
+    def value_number(self, values: Values) -> int:
+        """The number of a row's sensitive values; values: of all kept columns."""
+        return self._numbers.setdefault(tuple([values[i] for i in self._sensitive]), len(self._numbers))
+
+    def begin(self, source_key: str, value: int, how: Happened) -> int:
+        """A new episode; returns its number."""
+        self.values.append(value)
+        self.source_keys.append(source_key)
+        self.happened.append(how)
+        return len(self.values) - 1
+
+    def note(self, episode: int, what: Happened) -> None:
+        """Something has happened to an episode."""
+        self.happened[episode] |= what
+
+    def note_release(self, number: int, history: ReleaseHistory) -> None:
+        """A release is over."""
+        candidates = history.candidates
+        self.timeline.append((number, candidates.n_known, len(candidates.pinned)))
+
+    def found(self, history: ReleaseHistory, token: Callable[[str], str], raw: bool = False) -> Found:
+        """What the adversary knows at the end. token: what a report calls a row, by its source key; raw: show values.
+
+        An episode is pinned if one of its sensitive columns can have one value alone.
+        """
+        candidates = history.candidates
+        columns = list(zip(*self._numbers, strict=True))
+        guesses = dict.fromkeys(candidates.pinned, 1.0)
+        guesses |= exact_guesses(history, columns)
+        exact = len(guesses)
+        fewest = {e: min(len({column[value] for value in may_be}) for column in columns) for e, may_be in candidates}
+        for episode, number in fewest.items():
+            guesses.setdefault(episode, 1 / number)
+        pinned = {episode for episode, guess in guesses.items() if guess == 1}
+        linked, rows = linked_rows(history)
+        bars = Counter(min(BARS - 1, int(guess * BARS)) for guess in guesses.values())
+        return Found(
+            episodes=len(guesses),
+            pinned=len(pinned),
+            kinds=self._kinds(guesses, pinned),
+            attacks=_by_attack(candidates, pinned),
+            candidates=_by_number(1 if episode in pinned else number for episode, number in fewest.items()),
+            worst=max(guesses.values(), default=0.0),
+            mean=sum(guesses.values()) / max(1, len(guesses)),
+            exact=exact,
+            linked_rows=linked,
+            published_rows=rows,
+            bars=[bars[i] for i in range(BARS)],
+            timeline=self.timeline,
+            examples=[*self._examples(candidates, token, raw)],
+        )
+
+    def _kinds(self, episodes: Iterable[int], pinned: set[int]) -> dict[str, Share]:
+        """Episodes by what has happened to them; one may be of several kinds."""
+        all_of: Counter[int] = Counter(self.happened[episode] for episode in episodes)
+        known = Counter(self.happened[episode] for episode in pinned)
+
+        def total(counts: Counter[int], what: Happened) -> int:
+            return sum(n for how, n in counts.items() if how & what or how == what)
+
+        return {name: Share(total(all_of, what), total(known, what)) for name, what in KINDS.items()}
+
+    def _examples(self, candidates: Candidates, token: Callable[[str], str], raw: bool) -> Iterator[Example]:
+        """The first episodes that each attack pinned, so many of each that all attacks are shown."""
+        by_attack: dict[str, list[tuple[int, int]]] = {}
+        for order, episode in enumerate(candidates.pinned, start=1):
+            by_attack.setdefault(_attack(candidates, episode), []).append((order, episode))
+        each = max(1, EXAMPLES_MAX // max(1, len(by_attack)))
+        texts = list(self._numbers)
+        pinned_by_then = [pinned for _, _, pinned in self.timeline]
+        for attack, pins in by_attack.items():
+            for order, episode in pins[:each]:
+                row = self.source_keys[episode]
+                value = b", ".join(texts[candidates.pinned[episode]]).decode() if raw else None
+                release = self.timeline[bisect_left(pinned_by_then, order)][0] if order <= pinned_by_then[-1] else None
+                yield Example(row if raw else token(row), attack, release, value)
+
+
+KINDS = {
+    "inserted": Happened.INSERTED,
+    "deleted": Happened.DELETED,
+    "modified": Happened.MODIFIED,
+    "moved": Happened.MOVED,
+    "untouched": Happened.NOTHING,
+}
+
+
+def exact_guesses(history: ReleaseHistory, columns: Sequence[Sequence[bytes]]) -> dict[int, float]:
+    """The largest posterior of each episode that is not pinned, if it can be counted.
+
+    columns: of every sensitive column its value in each numbered combination; a guess is about one column.
+    """
+    guesses: dict[int, float] = {}
+    for sets, pairs in connected(*_left_over(history)):
+        if len(set().union(*(one.episodes for one in sets))) > EXACT_EPISODES_MAX:
+            continue
+        try:
+            found = posteriors(sets, pairs, EXACT_STATES_MAX)
+        except TooManyWorlds:
+            continue
+        for episode, posterior in found.items():
+            best = 0.0
+            for column in columns:
+                shares: dict[bytes, Fraction] = defaultdict(Fraction)
+                for value, chance in posterior.items():
+                    shares[column[value]] += chance
+                best = max(best, float(max(shares.values())))
+            guesses[episode] = best
+    return guesses
+
+
+def _left_over(history: ReleaseHistory) -> tuple[list[SetFact], list[PairFact]]:
+    """The facts without the episodes that are pinned."""
+    pinned = history.candidates.pinned
+    sets: dict[frozenset[int], SetFact] = {}
+    for group in history.facts:
+        members = frozenset(episode for episode in group.members if episode not in pinned)
+        if members and members not in sets:
+            counts = Counter(group.counts)
+            counts.subtract(pinned[episode] for episode in group.members if episode in pinned)
+            sets[members] = SetFact(members, +counts)
+    pairs = [PairFact(one, other, same=False) for one, other in history.pairs]
+    return list(sets.values()), pairs
+
+
+def linked_rows(history: ReleaseHistory) -> tuple[int, int]:
+    """How many published rows can be one person's only, and how many there are: by the values that only one has."""
+    linked = rows = 0
+    for group in history.groups.values():
+        rows += len(group.members)
+        single = {value for value, count in group.counts.items() if count == 1}
+        holders = Counter(value for e in group.members for value in single.intersection(history.candidates.of(e) or ()))
+        linked += sum(count == 1 for count in holders.values())
+    return linked, rows
+
+
+def _attack(candidates: Candidates, episode: int) -> str:
+    return ATTACKS[candidates.cause_of[episode]]
+
+
+TOGETHER = "all facts together"
+"""What pins an episode that only the exact count pins, or of whose sensitive columns one alone is pinned."""
+
+
+def _by_attack(candidates: Candidates, pinned: set[int]) -> dict[str, int]:
+    """Pinned episodes by the attack that pinned them, the most frequent first."""
+    counts = Counter(_attack(candidates, episode) if episode in candidates.cause_of else TOGETHER for episode in pinned)
+    return dict(counts.most_common())
+
+
+def _by_number(numbers: Iterable[int]) -> dict[str, int]:
+    """Episodes by their number of candidates."""
+    counts = Counter("1" if n == 1 else "2" if n == 2 else "3-4" if n < 5 else "5 and more" for n in numbers)
+    return {name: counts[name] for name in ("1", "2", "3-4", "5 and more")}

@@ -1,0 +1,434 @@
+"""The laws of a sealed changelog, from its bytes alone; they share nothing with its publisher.
+
+A sealed changelog publishes *cohorts*: at least k people as one record, never altered, withdrawn only as a whole. The
+first record that breaks a law is named by its partition, its number there (from 0, as its offset in a topic) and the
+law, never by a value.
+
+What bytes alone cannot show: that the values and boxes are those of the source, that no one is in two cohorts, and that
+whole epochs at the end were cut off. `streamer.audit.sealed_source` shows the first two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from math import sqrt
+from typing import NamedTuple
+
+import msgspec
+
+from streamer.errors import LawViolated
+from streamer.table.published.rows import Box, BoxReader, TextsReader, ValuesReader, all_box_columns
+from streamer.table.row import Unshown, Values
+from streamer.table.schema import Table
+
+SEALED_LAWS = {
+    "records": "a record is ADD, LIVE, RETIRE or EPOCH with exactly its members, in order, and its key is its cohort's "
+    "id or epoch-<shard>",
+    "once": "a cohort is added once; it lives or retires in a later epoch, and after its retirement nothing comes",
+    "size": "a cohort has at least k rows",
+    "sealed": "a cohort shows one value of each sensitive column per row, or none; no value has a larger share than "
+    "alpha, and there are at least l of them",
+    "box": "a box has the columns of the table and lies on the grid",
+    "epochs": "epochs of a shard are numbered from 1 without gaps and end with EPOCH, which counts their records",
+    "moment": "all records of an epoch have the time of its EPOCH",
+    "order": "records of an epoch are in the order of their ids, so their order says nothing",
+    "settings": "k, alpha and l stay as they are: another setting is another publication",
+    "live": "the number of those who are left falls, is at least 1, and is below the number of rows",
+    "ids": "ids are chance: half of their bits are set, and they do not follow the epochs",
+}
+
+
+class SealedLine(NamedTuple):
+    """One record as it was read; timestamp in milliseconds since 1970."""
+
+    partition: int
+    key: str
+    value: bytes | None
+    timestamp: int
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    partition: int
+    key: str
+    value: msgspec.Raw
+    timestamp: int
+
+
+def read_sealed(lines: Iterable[bytes]) -> Iterator[SealedLine]:
+    """The records of a sealed changelog in a file, one JSON object per line. Raises LawViolated."""
+    decoder = msgspec.json.Decoder(_File)
+    for number, line in enumerate(lines, start=1):
+        try:
+            one = decoder.decode(line)
+        except msgspec.MsgspecError:
+            form = '{"partition":0,"key":"..","value":{..},"timestamp":0}'
+            raise LawViolated(f"line {number} is not a whole record of the form {form}") from None
+        value = bytes(one.value)
+        yield SealedLine(one.partition, one.key, None if value == b"null" else value, one.timestamp)
+
+
+class AddSeen(Unshown, frozen=True, tag_field="record", tag="ADD", forbid_unknown_fields=True):
+    """A cohort is published: n rows, their box, and their other values, or none."""
+
+    cohort: str
+    epoch: int
+    n: int
+    box: msgspec.Raw
+    sensitive: list[list[msgspec.Raw]] | None
+
+
+class LiveSeen(Unshown, frozen=True, tag_field="record", tag="LIVE", forbid_unknown_fields=True):
+    """So many of a cohort are left."""
+
+    cohort: str
+    epoch: int
+    live: int
+
+
+class RetireSeen(Unshown, frozen=True, tag_field="record", tag="RETIRE", forbid_unknown_fields=True):
+    """A cohort is withdrawn."""
+
+    cohort: str
+    epoch: int
+
+
+class EpochSeen(Unshown, frozen=True, tag_field="record", tag="EPOCH", forbid_unknown_fields=True):
+    """An epoch of a shard is over."""
+
+    epoch: int
+    shard: int
+    time: str
+    adds: int
+    retires: int
+    lives: int
+    k: int
+    alpha: str
+    l: int  # noqa: E741
+
+    @property
+    def settings(self) -> tuple[int, str, int]:
+        return self.k, self.alpha, self.l
+
+
+Seen = AddSeen | LiveSeen | RetireSeen | EpochSeen
+
+_DECODER, _ENCODER = msgspec.json.Decoder(Seen), msgspec.json.Encoder()
+_ID = re.compile(r"[0-9a-f]{32}")
+_EPOCH_KEY = re.compile(r"epoch-(0|[1-9][0-9]{0,8})")
+
+
+class CohortSeen:
+    """A cohort that is published, with the number of those who are left."""
+
+    __slots__ = ("box", "epoch", "left", "n", "values")
+
+    def __init__(self, epoch: int, n: int, box: Box | None, values: list[Values] | None) -> None:
+        self.epoch, self.n, self.left, self.box, self.values = epoch, n, n, box, values
+
+
+class EpochRecords(NamedTuple):
+    """A whole epoch of one shard that holds every law; adds: the cohorts by id."""
+
+    shard: int
+    end: EpochSeen
+    adds: dict[str, CohortSeen]
+    retired: list[str]
+    lives: dict[str, int]
+    records: int
+
+
+class _Broken(Exception):
+    """What is wrong with one record: the law and a sentence."""
+
+    def __init__(self, law: str, what: str) -> None:
+        super().__init__(what)
+        self.law = law
+
+
+@contextmanager
+def _named(partition: int, offset: int) -> Iterator[None]:
+    """Names the record that is looked at, if it breaks a law."""
+    try:
+        yield
+    except _Broken as broken:
+        raise sealed_violation(broken.law, partition, offset, str(broken)) from None
+
+
+class _ShardSeen:
+    """How far one partition has been read."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.epoch = 0
+        self.settings: tuple[int, str, int] | None = None
+        self.time = -1
+        self.cohorts: dict[str, CohortSeen] = {}
+        self.open: list[tuple[int, SealedLine, Seen]] = []
+
+
+class SealedLaws:
+    """Follows a sealed changelog epoch by epoch.
+
+    table: None: boxes are compared with each other only, and a row's values count as one, because which of them are
+    sensitive is not known.
+
+    cohorts: what is published now, by id; every id that ever was is remembered.
+    """
+
+    def __init__(self, table: Table | None = None) -> None:
+        self._table = table
+        self._shards: dict[int, _ShardSeen] = {}
+        self._columns: tuple[str, ...] | None = None if table is None else all_box_columns(table)
+        self._box = None if table is None else BoxReader(table)
+        self._values = None if table is None else ValuesReader(table)
+        self.ids: dict[str, int] = {}  # in the order of their epochs -> epoch
+        self.records = 0
+
+    @property
+    def alpha(self) -> str:
+        """The largest share that a value may have, as the log says; "" before an epoch is over."""
+        return next((shard.settings[1] for shard in self._shards.values() if shard.settings), "")
+
+    @property
+    def cohorts(self) -> dict[str, CohortSeen]:
+        """What is published now."""
+        return {name: cohort for shard in self._shards.values() for name, cohort in shard.cohorts.items()}
+
+    def follow(self, lines: Iterable[SealedLine]) -> Iterator[EpochRecords]:
+        """Checks the records; yields each epoch when it is over. Raises LawViolated at the first bad record."""
+        for line in lines:
+            shard = self._shards.setdefault(line.partition, _ShardSeen())
+            offset, shard.offset = shard.offset, shard.offset + 1
+            self.records += 1
+            with _named(line.partition, offset):
+                seen = self._read(line)
+            shard.open.append((offset, line, seen))
+            if isinstance(seen, EpochSeen):
+                yield self._end_epoch(line.partition, shard, seen)
+        for partition, shard in self._shards.items():
+            if shard.open:
+                raise sealed_violation(
+                    "epochs", partition, shard.offset, "the log ends within an epoch, without its EPOCH"
+                )
+        if not self.records:
+            raise LawViolated("the log has no record, so there is nothing to audit")
+        self._check_ids()
+
+    # -- one record -------------------------------------------------------------------------------------------------
+
+    def _read(self, line: SealedLine) -> Seen:
+        if line.value is None:
+            raise _Broken("records", "it is a tombstone, and a sealed changelog has none")
+        try:
+            seen: Seen = _DECODER.decode(line.value)
+        except msgspec.MsgspecError:
+            raise _Broken("records", "it is of no known kind, or has not exactly the members of its kind") from None
+        if _ENCODER.encode(seen) != line.value:
+            raise _Broken("records", "its members are not in their order, or not written without spaces")
+        if isinstance(seen, EpochSeen):
+            match = _EPOCH_KEY.fullmatch(line.key)
+            if match is None or not int(match[1]) == seen.shard == line.partition:
+                raise _Broken("records", "the key of EPOCH is not epoch- and the number of its partition")
+        elif _ID.fullmatch(seen.cohort) is None or line.key != seen.cohort:
+            raise _Broken("records", "its key is not the id of its cohort, 32 hexadecimal digits")
+        return seen
+
+    # -- one epoch --------------------------------------------------------------------------------------------------
+
+    def _end_epoch(self, partition: int, shard: _ShardSeen, end: EpochSeen) -> EpochRecords:
+        """Checks all records of an epoch, which EPOCH has ended."""
+        before = ""
+        found = EpochRecords(partition, end, {}, [], {}, len(shard.open))
+        with _named(partition, shard.offset - 1):
+            alpha = _alpha_of(end)
+        for offset, line, seen in shard.open:
+            with _named(partition, offset):
+                self._check_frame(shard, line, seen, end, before)
+                if isinstance(seen, AddSeen):
+                    found.adds[seen.cohort] = self._added(seen, end, alpha)
+                elif isinstance(seen, EpochSeen):
+                    self._check_end(shard, end, found)
+                else:
+                    self._check_cohort(shard, seen, found)
+            before = line.key
+        shard.open.clear()
+        shard.epoch, shard.settings, shard.time = end.epoch, end.settings, _milliseconds(end.time)
+        self._take_over(shard, found)
+        return found
+
+    def _check_frame(self, shard: _ShardSeen, line: SealedLine, seen: Seen, end: EpochSeen, before: str) -> None:
+        """What holds for records of all kinds."""
+        if seen.epoch != shard.epoch + 1:
+            raise _Broken("epochs", f"it says epoch {seen.epoch}, and the epoch after {shard.epoch} is expected")
+        if line.timestamp != _milliseconds(end.time):
+            raise _Broken("moment", "its timestamp is not the time that the EPOCH of its epoch says")
+        if not isinstance(seen, EpochSeen) and line.key <= before:
+            raise _Broken("order", "its id is not above that of the record before it")
+
+    def _check_cohort(self, shard: _ShardSeen, seen: LiveSeen | RetireSeen, found: EpochRecords) -> None:
+        cohort = shard.cohorts.get(seen.cohort)
+        if cohort is None:
+            was = "was retired before" if seen.cohort in self.ids else "is added in no earlier epoch of its shard"
+            raise _Broken("once", f"its cohort {was}")
+        if isinstance(seen, RetireSeen):
+            found.retired.append(seen.cohort)
+            return
+        if not 0 < seen.live < cohort.left:
+            raise _Broken("live", f"{seen.live} are left, after {cohort.left} of {cohort.n}")
+        found.lives[seen.cohort] = seen.live
+
+    def _check_end(self, shard: _ShardSeen, end: EpochSeen, found: EpochRecords) -> None:
+        if shard.settings is not None and end.settings != shard.settings:
+            raise _Broken("settings", "k, alpha or l differ from those of the epoch before")
+        if self._table is not None and end.k != self._table.k:
+            raise _Broken("settings", f"k is {end.k}, and table.yaml says {self._table.k}")
+        if _milliseconds(end.time) < shard.time:
+            raise _Broken("moment", "it is earlier than the epoch before")
+        counts = len(found.adds), len(found.retired), len(found.lives)
+        if (end.adds, end.retires, end.lives) != counts:
+            raise _Broken(
+                "epochs", f"it counts {(end.adds, end.retires, end.lives)} ADD, RETIRE, LIVE: there are {counts}"
+            )
+
+    def _take_over(self, shard: _ShardSeen, found: EpochRecords) -> None:
+        shard.cohorts |= found.adds
+        self.ids |= dict.fromkeys(found.adds, found.end.epoch)
+        for name, left in found.lives.items():
+            shard.cohorts[name].left = left
+        for name in found.retired:
+            del shard.cohorts[name]
+
+    # -- one cohort -------------------------------------------------------------------------------------------------
+
+    def _added(self, seen: AddSeen, end: EpochSeen, alpha: Decimal) -> CohortSeen:
+        if seen.cohort in self.ids:
+            raise _Broken("once", "its cohort was added before")
+        if seen.n < end.k:
+            raise _Broken("size", f"it has {seen.n} rows, and k is {end.k}")
+        box = self._box_of(seen)
+        if seen.sensitive is None:
+            return CohortSeen(seen.epoch, seen.n, box, None)
+        rows = [tuple(map(bytes, row)) for row in seen.sensitive]
+        if len(rows) != seen.n:
+            raise _Broken("sealed", f"it has {seen.n} rows and {len(rows)} lists of values")
+        if rows != sorted(rows):
+            raise _Broken("sealed", "its values are not in order, so their order may say something")
+        width = len(rows[0])
+        if set(map(len, rows)) != {width} or (self._table is not None and width != len(self._table.kept)):
+            raise _Broken("sealed", "a row has not one value for each published column")
+        columns = [rows] if self._table is None else [[row[i] for row in rows] for i in self._table.sensitive]
+        for column in columns:
+            counts: Counter[object] = Counter(column)
+            if max(counts.values()) > alpha * seen.n:
+                raise _Broken(
+                    "sealed", f"a value has {max(counts.values())} of {seen.n} rows, and alpha is {end.alpha}"
+                )
+            if len(counts) < end.l:
+                raise _Broken("sealed", f"it has {len(counts)} different values, and l is {end.l}")
+        return CohortSeen(seen.epoch, seen.n, box, self._canonical(rows))
+
+    def _canonical(self, rows: list[Values]) -> list[Values]:
+        if self._values is not None:
+            try:
+                if [self._values.read(row) for row in rows] != rows:
+                    raise _Broken("sealed", "a value is not written as it has to be")
+            except LawViolated as error:
+                raise _Broken("sealed", str(error)) from None
+        return rows
+
+    def _box_of(self, seen: AddSeen) -> Box | None:
+        """The box in cells; None without a table."""
+        try:
+            members = msgspec.json.decode(seen.box, type=dict[str, msgspec.Raw])
+        except msgspec.MsgspecError:
+            raise _Broken("box", "it is not an object") from None
+        if self._columns is None:
+            self._columns = tuple(members)
+        if tuple(members) != self._columns:
+            raise _Broken("box", "it has not the columns of the other boxes, or not in their order")
+        if self._box is None:
+            return None
+        try:
+            return self._box.read(TextsReader(self._columns).read(bytes(seen.box)))
+        except LawViolated as error:
+            raise _Broken("box", str(error)) from None
+
+    # -- ids --------------------------------------------------------------------------------------------------------
+
+    def _check_ids(self) -> None:
+        """Raises LawViolated if the ids are not chance, as far as two simple tests show."""
+        if wrong := what_ids_show(self.ids):
+            raise LawViolated(f"law 'ids' is broken by all records together: {wrong}")
+
+
+SIGMAS = 6
+"""Standard deviations beyond which ids are not taken for chance: one log of true chance in 10^8 is."""
+
+IDS_MIN = 3
+
+
+def what_ids_show(ids: dict[str, int]) -> str:
+    """What ids with the epoch of each show that chance would not; "" if nothing.
+
+    >>> what_ids_show({f"{number:032x}": 1 for number in range(1, 9)})
+    'too few or too many of their bits are set'
+    """
+    n = len(ids)
+    if n < IDS_MIN:
+        return ""
+    numbers = [int(text, 16) for text in ids]
+    ones = sum(number.bit_count() for number in numbers)
+    if abs(ones - 64 * n) > SIGMAS * sqrt(32 * n):
+        return "too few or too many of their bits are set"
+    places = [sum(number >> place & 1 for number in numbers) for place in range(128)]
+    if n > SIGMAS**2 and any(abs(count - n / 2) > SIGMAS * sqrt(n / 4) for count in places):
+        return "one of their bits is nearly always the same"
+    epochs = list(ids.values())
+    mean_id, mean_epoch = sum(numbers) / n, sum(epochs) / n
+    together = sum((a - mean_id) * (b - mean_epoch) for a, b in zip(numbers, epochs, strict=True))
+    spread = sqrt(sum((a - mean_id) ** 2 for a in numbers)) * sqrt(sum((b - mean_epoch) ** 2 for b in epochs))
+    if n > SIGMAS**2 and spread and abs(together / spread) * sqrt(n) > SIGMAS:
+        return "they follow the epochs"
+    return ""
+
+
+def sealed_facts(laws: SealedLaws) -> dict[str, int]:
+    """What the bytes of a sealed changelog say of what is published at its end."""
+    cohorts = laws.cohorts.values()
+    rows, left = sum(c.n for c in cohorts), sum(c.left for c in cohorts)
+    return {
+        "records": laws.records,
+        "cohorts": len(cohorts),
+        "rows": rows,
+        "ghosts": rows - left,
+        "withheld_rows": sum(c.n for c in cohorts if c.values is None),
+    }
+
+
+def sealed_violation(law: str, partition: int, offset: int, what: str) -> LawViolated:
+    """A broken law in one sentence, with the record that breaks it."""
+    return LawViolated(f"law {law!r} is broken by record {offset} of partition {partition}: {what}")
+
+
+def _alpha_of(end: EpochSeen) -> Decimal:
+    try:
+        alpha = Decimal(end.alpha)
+    except InvalidOperation:
+        alpha = Decimal(0)
+    if not (0 < alpha <= 1 and end.k > 1 and end.l > 0):
+        raise _Broken("settings", "k, alpha or l is not a setting of any table")
+    return alpha
+
+
+def _milliseconds(time: str) -> int:
+    """The moment in milliseconds since 1970; -1 if it is not written as in 2026-11-26T10:00:00Z."""
+    try:
+        moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return -1
+    return int(moment.replace(tzinfo=UTC).timestamp()) * 1000

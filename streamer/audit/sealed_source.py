@@ -1,0 +1,239 @@
+"""The audit of a sealed changelog against its source: who is in which cohort, and what follows from all of it.
+
+The publisher's private record says who was put into which cohort, and up to which change of a row each epoch goes
+(`EpochMembers`); another publisher with the same secret makes it again. The laws here compare cohorts with the rows as
+they were then; the adversary is the same one as of `live`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+import numpy as np
+
+from streamer.audit.found import Episodes, Found, Happened
+from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
+from streamer.audit.sealed_log import CohortSeen, EpochRecords, SealedLaws, SealedLine
+from streamer.audit.source import EpochMembers
+from streamer.errors import ConfigError, UsageError
+from streamer.incremental.checks.changelog import violation
+from streamer.incremental.events.changes import RowChange
+from streamer.table.row import Row
+from streamer.table.schema import Table
+
+MEMBERS_LAWS = {
+    "members": "a cohort's members are so many different rows, which are there when it is published",
+    "cohort values": "a cohort shows the values of its members, each once",
+    "cohort box": "the box of a cohort is the smallest one around its members",
+    "one cohort": "a row with one value is in at most one cohort for ever: who was retired never comes back with it",
+    "left": "LIVE says how many members of a cohort are left with the value it has; a cohort without any is retired",
+    "individual": "a cohort has at most one row of an individual",
+}
+
+
+class RowNow(msgspec.Struct, gc=False):
+    """A row with its episode; cohort: of the episode, "" before it is in one."""
+
+    row: Row
+    episode: int
+    cohort: str = ""
+
+
+class SealedAudit:
+    """Follows a sealed changelog of one shard, the events behind it, and the members of its cohorts.
+
+    persistent: the adversary knows that a row which comes back with the value it had has it still. starts_full: whether
+    epoch 1 is a first table, which did not wait.
+    """
+
+    def __init__(self, table: Table, persistent: bool = False, starts_full: bool = False) -> None:
+        self.history = ReleaseHistory()
+        self.episodes = Episodes(table)
+        self.laws = SealedLaws(table)
+        self.withheld = self.waited_max = 0
+        self._table, self._persistent, self.starts_full = table, persistent, starts_full
+        self._rows: dict[str, RowNow] = {}
+        self._last_episode: dict[str, int] = {}
+        self._left: dict[str, int] = {}  # cohort -> members that are there with the value it has
+        self._waiting: dict[str, tuple[int, int]] = {}  # source key -> offset and epoch of its arrival
+        self._numbers: dict[str, int] = {}  # of cohorts, by id
+        self._delays = self._delayed = 0
+        self._epoch = self._changes = 0
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._came: set[int] = set()
+        self._went: set[int] = set()
+        self._replaced: dict[int, int] = {}
+        self._returned: dict[int, int] = {}
+
+    def follow(
+        self, lines: Iterable[SealedLine], changes: Iterable[RowChange], members: Iterable[EpochMembers]
+    ) -> Iterator[int]:
+        """Checks every law and gathers the facts; yields the number of records after each epoch. Raises LawViolated.
+
+        changes: what happened to rows, from the first one on.
+        """
+        changes, members = iter(changes), iter(members)
+        for epoch in self.laws.follow(lines):
+            known = next(members, None)
+            if known is None or (known.epoch, known.shard) != (epoch.end.epoch, epoch.shard):
+                raise UsageError(f"the members of epoch {epoch.end.epoch} are missing: they are not those of this log")
+            self._epoch = epoch.end.epoch
+            for change in islice(changes, known.changes - self._changes):
+                self._absorb(change)
+            if self._changes != known.changes:
+                raise UsageError(f"epoch {epoch.end.epoch} ends after {known.changes} changes, and there are fewer")
+            self._conclude(epoch, known)
+            self.episodes.note_release(epoch.end.epoch, self.history)
+            yield self.laws.records
+        if next(members, None) is not None:
+            raise UsageError("there are members of an epoch that the log does not have: its end was cut off")
+
+    def found(self, token: Callable[[str], str], raw: bool = False) -> Found:
+        """What the adversary knows at the end (`Episodes.found`)."""
+        return self.episodes.found(self.history, token, raw)
+
+    @property
+    def records(self) -> int:
+        """Records that were read."""
+        return self.laws.records
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait in the pool."""
+        return len(self._waiting)
+
+    @property
+    def delay(self) -> float:
+        """How many changes of rows after its own a new value was published, on average."""
+        return self._delays / max(1, self._delayed)
+
+    @property
+    def loss(self) -> float | None:
+        """The information loss of the rows that are published at the end, 0 to 1; None if there are none."""
+        cohorts = [cohort for cohort in self.laws.cohorts.values() if cohort.box is not None]
+        if not cohorts:
+            return None
+        lo, hi = (np.array([cohort.box[side] for cohort in cohorts], np.int64) for side in (0, 1))  # type: ignore[index]
+        rows = np.array([cohort.n for cohort in cohorts])
+        return self._table.space.mean_loss(float(self._table.space.ncp(lo, hi) @ rows), int(rows.sum()))
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def _absorb(self, change: RowChange) -> None:
+        source_key, row = change.source_key, change.row
+        before = self._rows.pop(source_key, None)
+        self._changes += 1
+        if row is None:
+            self._depart(before, Happened.DELETED)
+            self._waiting.pop(source_key, None)
+        elif before is None or (before.cohort and before.row.values != row.values):
+            self._rows[source_key] = RowNow(row, self._begun(source_key, row, before))
+        else:
+            if not before.cohort:  # nobody has seen the value that it had in the pool
+                self.episodes.values[before.episode] = self.episodes.value_number(row.values)
+            self._rows[source_key] = RowNow(row, before.episode, before.cohort)
+
+    def _begun(self, source_key: str, row: Row, before: RowNow | None) -> int:
+        """A new episode, which waits in the pool."""
+        value = self.episodes.value_number(row.values)
+        episode = self.episodes.begin(source_key, value, self._arrival(before))
+        self._came.add(episode)
+        self._waiting[source_key] = self._changes, self._epoch
+        if before is not None:
+            self._depart(before, Happened.MODIFIED)
+            if self.episodes.values[before.episode] != value:
+                self._replaced[episode] = before.episode
+        elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
+            self._returned[episode] = last
+        if self._persistent:
+            self._last_episode[source_key] = episode
+        return episode
+
+    def _arrival(self, before: RowNow | None) -> Happened:
+        if self.starts_full and self._epoch == 1:
+            return Happened.NOTHING
+        return Happened.MODIFIED if before else Happened.INSERTED
+
+    def _depart(self, before: RowNow | None, how: Happened) -> None:
+        if before is not None:
+            self.episodes.note(before.episode, how)
+            self._went.add(before.episode)
+            if before.cohort in self._left:
+                self._left[before.cohort] -= 1
+
+    # -- epochs -----------------------------------------------------------------------------------------------------
+
+    def _conclude(self, epoch: EpochRecords, known: EpochMembers) -> None:
+        """Compares an epoch with its members, and gives the facts of it to the adversary."""
+        where = f"epoch {epoch.end.epoch} of shard {epoch.shard}"
+        if known.cohorts.keys() != epoch.adds.keys():
+            raise violation("members", where, "the cohorts that are added are not those whose members are known")
+        for name, left in epoch.lives.items():
+            if left != self._left[name]:
+                raise violation("left", f"{where}, cohort {name}", f"LIVE says {left}, and {self._left[name]} are left")
+        facts: dict[int, GroupFact | None] = {}
+        for name in epoch.retired:
+            del self._left[name]  # survivors keep the name of their cohort: they are in it for ever
+            facts[self._numbers[name]] = None
+        for name, cohort in epoch.adds.items():
+            self._numbers[name] = len(self._numbers)
+            facts[self._numbers[name]] = self._placed(name, cohort, known.cohorts[name], f"{where}, cohort {name}")
+        empty = next((name for name, left in self._left.items() if left == 0), None)
+        if empty is not None:
+            raise violation("left", f"{where}, cohort {empty}", "nobody is left, and it is not retired")
+        waited = [self._epoch - since + 1 for _, since in self._waiting.values()]
+        self.waited_max = max([self.waited_max, *waited])
+        self.history.add(ReleaseFacts(facts, self._came, self._went, self._replaced, self._returned))
+        self.history.forget(self._went)
+        self._begin_epoch()
+
+    def _placed(self, name: str, cohort: CohortSeen, source_keys: Sequence[str], where: str) -> GroupFact | None:
+        """Checks a new cohort and puts its members into it; None if its values are withheld. Raises LawViolated."""
+        rows = {source_key: self._rows.get(source_key) for source_key in source_keys}
+        there = [now for now in rows.values() if now is not None]
+        if not len(there) == len(source_keys) == cohort.n:
+            raise violation("members", where, f"of {cohort.n} rows, {len(there)} are there and different")
+        if any(now.cohort for now in there):
+            raise violation("one cohort", where, "one of its rows was published with the same value before")
+        self._check_rows(cohort, [now.row for now in there], where)
+        self._left[name] = cohort.n
+        for source_key in source_keys:
+            self._rows[source_key].cohort = name
+            came, _ = self._waiting.pop(source_key)
+            if self._epoch > 1 or not self.starts_full:
+                self._delays += self._changes - came
+                self._delayed += 1
+        if cohort.values is None:
+            self.withheld += cohort.n
+            return None
+        members = frozenset(now.episode for now in there)
+        return GroupFact(members, Counter(self.episodes.value_number(values) for values in cohort.values))
+
+    def _check_rows(self, cohort: CohortSeen, rows: Sequence[Row], where: str) -> None:
+        """Raises LawViolated if a cohort's box or values are not those of its rows."""
+        if cohort.values is not None and sorted(row.values for row in rows) != cohort.values:
+            raise violation("cohort values", where, "its rows have other values")
+        space = self._table.space
+        lo, hi = space.box_of_cells(space.cells(np.array([row.codes for row in rows], dtype=np.int64)))
+        if cohort.box != (tuple(lo.tolist()), tuple(hi.tolist())):
+            raise violation("cohort box", where, "the smallest box around its rows is another one")
+        individuals = [row.individual for row in rows if row.individual is not None]
+        if len(individuals) != len(set(individuals)):
+            raise violation("individual", where, "an individual has two rows in it")
+
+
+def read_members(lines: Iterable[bytes]) -> Iterator[EpochMembers]:
+    """The private record of epochs, one JSON object per line. Raises ConfigError."""
+    decoder = msgspec.json.Decoder(EpochMembers)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield decoder.decode(line)
+            except msgspec.MsgspecError:
+                form = '{"epoch":1,"changes":9,"cohorts":{"<id>":["<key>",..]}}'
+                raise ConfigError(f"line {number} of the members is not of the form {form}") from None

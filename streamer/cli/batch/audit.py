@@ -1,0 +1,364 @@
+"""`streamer audit`: what a whole changelog gives away to somebody who keeps all of it (`streamer.audit`).
+
+Three things are audited: the bytes of a `sealed` log against its laws; either kind of log against its source, by an
+adversary who knows everything but sensitive values; and, with --compare, the ways to publish the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_bytes
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import msgspec
+from rich.table import Table as Grid
+
+from streamer.audit.found import Found
+from streamer.audit.live import LiveAudit, require_sensitive
+from streamer.audit.sealed_log import SealedLaws, read_sealed, sealed_facts
+from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.source import members_of, row_changes
+from streamer.cli.batch.reports import audit_report, require_report
+from streamer.cli.batch.verify import start_engine
+from streamer.cli.stream.replay import Initially
+from streamer.cli.support.options import examples, json_option, optional_table_option
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
+from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.tables import figure, named, plural, print_table, say, say_facts
+from streamer.compiling import warm_in_background
+from streamer.errors import EXIT_LAW, ConfigError, UsageError
+from streamer.grouping import cohort_formation, first_groups
+from streamer.incremental import replay
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.tie_break import SECRET_BYTES
+from streamer.incremental.events.changes import RowChange
+from streamer.incremental.message_files import count_lines, read_files, read_messages
+from streamer.progress import OnProgress
+from streamer.table.encode import Encoder
+from streamer.table.files import atomic_writers, open_bytes, read_rows
+from streamer.table.schema import EpochLength, SealedRules, Table
+from streamer.table.yaml.loading import files_of, load_table
+
+LIVE, SEALED = "live", "sealed"
+
+NAIVE_BATCH = 1_000
+"""Events that naive batching publishes at once."""
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """What was asked for, beside the log and the table."""
+
+    source: str | None
+    initial: str | None
+    secret: Path | None
+    members: Path | None
+    persistent: bool
+    raw: bool
+    bound: float | None
+
+
+@click.command(
+    name="audit",
+    epilog=examples(
+        "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
+        "streamer audit --table mine replayed/sealed.jsonl --source events.jsonl --initial rows.csv",
+        "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
+    ),
+)
+@optional_table_option
+@click.argument("log", metavar="[LOG.jsonl]", type=click.Path(path_type=Path), required=False)
+@click.option("--source", metavar="EVENTS.jsonl", help="The events that the log was made of: finds out what it tells.")
+@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --source.")
+@click.option(
+    "--secret",
+    metavar="SECRET.txt",
+    type=click.Path(path_type=Path),
+    help="The shard's secret as `replay` wrote it, for --source [default: secret.txt next to LOG.jsonl].",
+)
+@click.option(
+    "--members",
+    metavar="MEMBERS.jsonl",
+    type=click.Path(path_type=Path),
+    help="The private record of who is in which cohort, for a sealed log [default: as --secret puts them].",
+)
+@click.option("--kind", type=click.Choice([LIVE, SEALED]), help="What LOG.jsonl is [default: what its first line is].")
+@click.option("--persistent", is_flag=True, help="Let a row that comes back with its value be known to have it still.")
+@click.option(
+    "--bound",
+    metavar="CHANCE",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="The largest chance of a right guess that is allowed [default: beta of table.yaml for a live log, if any].",
+)
+@click.option("--compare", is_flag=True, help="Compare ways to publish EVENTS.jsonl instead of auditing a log.")
+@click.option("--html", "page", metavar="OUT.html", type=OutputPath(".html"), help="The audit as a page.")
+@force_option
+@click.option("--raw", is_flag=True, help="Show source keys and values in examples: for those who may see the rows.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    table: str | None,
+    log: Path | None,
+    source: str | None,
+    initial: str | None,
+    secret: Path | None,
+    members: Path | None,
+    kind: str | None,
+    persistent: bool,
+    bound: float | None,
+    compare: bool,
+    page: Path | None,
+    force: bool,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Audits the history that LOG.jsonl tells: what follows from all of its releases together.
+
+    LOG.jsonl is a changelog of one shard as `replay` writes it, from its first record on. A sealed one is checked
+    against its laws without anything else. With --source the rows behind a log are known, and an adversary looks for
+    their sensitive values who knows all else about them. Values are in no output without --raw.
+
+    Ends with 1 if a law or the bound is broken: a value of a sealed log is known for certain, or a guess is right more
+    often than --bound allows. Topics are not read, and a live shard does not show its secret: replay its events.
+    """
+    asked = AuditOptions(source, initial, secret, members, persistent, raw, bound)
+    if source is None and (compare or initial or members):
+        raise UsageError("--compare, --initial and --members need --source")
+    if (log is None) != compare:
+        raise UsageError("name one LOG.jsonl, or --compare ways to publish --source")
+    if compare and (page or members or kind):
+        raise UsageError("--compare goes with none of --html, --members and --kind")
+    schema = None if table is None else load_table(table)
+    if page is not None:
+        require_report()
+        if table is None:
+            raise UsageError("--html needs --table")
+        require_writable([page], force, [*files_of(table), *(Path(name) for name in (log, source, initial) if name)])
+    if log is None:
+        schema = _required(schema)
+        with stages(as_json) as progress:
+            ways = list(_compared(schema, asked, progress))
+        _print_compared({"table": schema.name, "ways": ways}, as_json)
+        return
+    with stages(as_json) as progress, atomic_writers([] if page is None else [page], text=True) as opened:
+        facts, found = _audited(log, kind or kind_of(log), schema, asked, progress)
+        for file in opened:
+            file.write(audit_report(facts, found, str(table), log))
+    _print(facts, found, as_json)
+    if not facts["ok"]:
+        ctx.exit(EXIT_LAW)
+
+
+def _required(schema: Table | None) -> Table:
+    if schema is None:
+        raise UsageError("an audit with --source, and that of a live log, needs --table")
+    return schema
+
+
+def kind_of(log: Path) -> str:
+    """What a log is, by its first line. Raises ConfigError."""
+    with open_bytes(log) as file:
+        first = next((line for line in file if line.strip()), b"")
+    try:
+        members = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        members = {}
+    if {"release", "key"} <= members.keys():
+        return LIVE
+    if {"partition", "key"} <= members.keys():
+        return SEALED
+    raise ConfigError(f"{log}: its first line is a record of neither a live nor a sealed changelog; or give --kind")
+
+
+# -- one log ----------------------------------------------------------------------------------------------------------
+
+
+def _audited(
+    log: Path, kind: str, schema: Table | None, asked: AuditOptions, progress: Stages
+) -> tuple[dict[str, Any], Found | None]:
+    """Facts for people and programs, and what was found out, if there is a source."""
+    facts: dict[str, Any] = {"table": schema.name if schema else "", "kind": kind, "log": log.name}
+    if kind == SEALED and asked.source is None:
+        laws = SealedLaws(schema)
+        with progress.stage("laws") as on_progress, open_bytes(log) as file:
+            lines = read_sealed(file)
+            _watched((laws.records for _ in laws.follow(lines)), count_lines(log), on_progress)
+        facts |= {"sealed": sealed_facts(laws), "ok": True}
+        return facts | {"verdict": "Every record of the sealed log holds every law that bytes alone can show."}, None
+    schema = _required(schema)
+    require_sensitive(schema)
+    if asked.source is None:
+        raise UsageError("a live log gives nothing away that its bytes alone show: name its events by --source")
+    if kind == SEALED:
+        audit, found = _sealed(log, schema, asked, progress)
+        waits = {"waiting": audit.waiting, "most_epochs_waited": audit.waited_max}
+        facts |= {"sealed": sealed_facts(audit.laws) | waits, "alpha": audit.laws.alpha}
+    else:
+        found = _live(log, schema, asked, progress)[1]
+    facts |= found.as_dict()
+    bound = asked.bound or (float(schema.diversity.beta) if kind == LIVE and schema.diversity.beta else None)
+    facts["bound"] = bound
+    facts["ok"] = not (kind == SEALED and found.pinned) and (bound is None or found.worst <= bound)
+    return facts | {"verdict": _verdict(facts, found)}, found
+
+
+def _verdict(facts: dict[str, Any], found: Found) -> str:
+    known = f"{found.pinned:,} of {plural(found.episodes, 'published value')} can be known for certain"
+    if not facts["ok"]:
+        bound = "none may be" if facts["kind"] == SEALED and found.pinned else f"{facts['bound']:g} is allowed"
+        return f"{known}, and the best guess is right with a chance of {found.worst:.3g}: {bound}."
+    return f"{known}; the best guess is right with a chance of {found.worst:.3g} at worst, {found.mean:.3g} on average."
+
+
+def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[LiveAudit, Found]:
+    secret = _secret(asked.secret or log.with_name(replay.NAME))
+    warm_in_background(schema)
+    engine = start_engine(schema, asked.initial, secret, progress)
+    audit = LiveAudit(schema, engine, read_messages(str(asked.source)), asked.persistent)
+    with progress.stage("audit") as on_progress:
+        _watched(audit.follow(read_files([log], schema)), count_lines(log), on_progress)
+    with progress.stage("count"):
+        return audit, audit.found(_token(secret), asked.raw)
+
+
+def _secret(path: Path) -> bytes:
+    secret = replay.read_secret(path)
+    if secret is None:
+        raise UsageError(
+            f"--source needs the shard's secret, which breaks its ties, and there is no {path}: name it by --secret "
+            "(`replay --out` writes it next to live.jsonl)"
+        )
+    return secret
+
+
+def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[SealedAudit, Found]:
+    if schema.sealed is None:
+        raise UsageError(f"table.yaml of {schema.name} has no publish.sealed, so this is not its log")
+    source, first = str(asked.source), None
+    if asked.initial is not None:
+        with progress.stage("read"):
+            first = Encoder(schema).frame(read_rows(asked.initial))
+
+    path = asked.secret or log.with_name(replay.NAME)
+    secret = _secret(path) if asked.members is None or path.exists() else b""
+
+    def changes() -> Iterator[RowChange]:
+        engine = Engine(schema, secret=secret, gathers=True)  # the secret orders the rows of a statement
+        return row_changes(schema, engine, read_messages(source), first)
+
+    audit = SealedAudit(schema, asked.persistent, starts_full=first is not None)
+    with progress.stage("audit") as on_progress, open_bytes(log) as file, ExitStack() as opened:
+        if asked.members is not None:
+            members = read_members(opened.enter_context(open_bytes(asked.members)))
+        else:
+            n = None if first is None else len(first.codes)
+            begins = next(read_messages(source), None)
+            seconds = begins.timestamp // 1_000 if begins else 0
+            members = members_of(schema, cohort_formation(schema), secret, n, changes(), seconds)
+        _watched(audit.follow(read_sealed(file), changes(), members), count_lines(log), on_progress)
+    with progress.stage("count"):
+        return audit, audit.found(_token(token_bytes(SECRET_BYTES)), asked.raw)
+
+
+def _watched(steps: Iterable[int], total: int, on_progress: OnProgress) -> None:
+    """Does all steps; each says how many records are done."""
+    for done in steps:
+        on_progress(min(1.0, done / max(1, total)))
+
+
+def _token(secret: bytes) -> Callable[[str], str]:
+    """What a report calls a row: the same name for the same row, which is not its source key."""
+    return lambda source_key: blake2b(source_key.encode(), key=secret, digest_size=6, person=b"audit").hexdigest()
+
+
+# -- ways to publish --------------------------------------------------------------------------------------------------
+
+
+def _compared(schema: Table, asked: AuditOptions, progress: Stages) -> Iterator[dict[str, Any]]:
+    """The same events published at once, in batches and sealed, each replayed and audited.
+
+    Sealed as table.yaml says, by default in epochs of as many row changes as a batch has events.
+    """
+    require_sensitive(schema)
+    schema = schema if schema.sealed else replace(schema, sealed=SealedRules(EpochLength(events=NAIVE_BATCH)))
+    secret = _secret(asked.secret) if asked.secret else token_bytes(SECRET_BYTES)
+    asked = replace(asked, secret=None, members=None)
+    with TemporaryDirectory() as folder:
+        for name, batch in ((LIVE, 1), (f"batches of {NAIVE_BATCH:,}", NAIVE_BATCH)):
+            out = Path(folder, name)
+            _replayed(replace(schema, live=True), asked, batch, secret, out, progress.stage(f"replay {name}"), progress)
+            yield _way(name, *_live(out / replay.LIVE_FILE, schema, asked, progress))
+        yield _way(SEALED, *_sealed(out / replay.SEALED_FILE, schema, asked, progress))
+
+
+def _replayed(
+    schema: Table, asked: AuditOptions, batch: int, secret: bytes, out: Path,
+    stage: AbstractContextManager[object], progress: Stages,
+) -> None:  # fmt: skip
+    """Replays the events into a folder; secret: the same for all ways, so that they break ties alike."""
+    initially = None if asked.initial is None else Initially(asked.initial, progress)
+    rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
+    given = schema, read_messages(str(asked.source)), rows, groups, batch, out
+    with stage:
+        for _ in replay.replay_files(*given, form=cohort_formation(schema), secret=secret):
+            pass
+
+
+def _way(name: str, audit: LiveAudit | SealedAudit, found: Found) -> dict[str, Any]:
+    """One way to publish, as a line of the comparison."""
+    facts = found.as_dict()
+    kept = {key: facts[key] for key in ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows")}
+    return {"way": name} | kept | {"delay": round(audit.delay, 1), "loss": audit.loss, "records": audit.records}
+
+
+def _print_compared(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+        return
+    say(f"table {facts['table']}: the same events, published in different ways")
+    grid = Grid("way", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("values", "known", "share", "worst", "mean", "delay", "loss", "records"):
+        grid.add_column(heading, justify="right")
+    for way in facts["ways"]:
+        share = way["pinned"] / max(1, way["episodes"])
+        cells = (way["episodes"], way["pinned"], f"{share:.1%}", way["worst"], way["mean"], way["delay"], way["loss"])
+        shown = (cell if isinstance(cell, str) else figure(cell) for cell in (*cells, way["records"]))
+        grid.add_row(way["way"], *shown)
+    print_table(grid)
+    say(
+        "known: values for certain, a lower bound. worst, mean: chance of the best guess. delay: events until published"
+    )
+
+
+# -- for people -------------------------------------------------------------------------------------------------------
+
+
+def _print(facts: dict[str, Any], found: Found | None, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+        return
+    say_facts(named(facts.get("sealed", {})))
+    if found is not None:
+        lines: dict[str, object] = {"published values": found.episodes, "known for certain": found.pinned}
+        lines |= {f"known, {name}": f"{one.pinned:,} of {one.episodes:,}" for name, one in found.kinds.items()}
+        lines |= {f"by {name}": number for name, number in found.attacks.items()}
+        lines |= {f"{name} left": number for name, number in found.candidates.items()}
+        lines |= {
+            "worst guess": f"{found.worst:.3g}",
+            "mean guess": f"{found.mean:.3g}",
+            "counted exactly": found.exact,
+        }
+        lines |= {"linked rows": f"{found.linked_rows:,} of {found.published_rows:,}"}
+        say_facts(lines)
+        for one in found.examples:
+            value = "" if one.value is None else f", {one.value}"
+            since = "after the last release" if one.release is None else f"from release {one.release} on"
+            say(f"row {one.row}{value}: known {since} by {one.attack}")
+    say(facts["verdict"])

@@ -1,0 +1,176 @@
+"""A sealed changelog against its source: members, values and boxes, and what an adversary with all of it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from streamer.audit.found import Found
+from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.source import EpochMembers, row_changes
+from streamer.errors import ConfigError, LawViolated, UsageError
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.shard.input import Message
+from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, busy_publisher
+
+Forge = Callable[[SmallPublisher], None]
+
+
+def audited(publisher: SmallPublisher, persistent: bool = False) -> SealedAudit:
+    engine = Engine(SEALED_PEOPLE, gathers=True)
+    changes = row_changes(SEALED_PEOPLE, engine, publisher.messages, None)
+    audit = SealedAudit(SEALED_PEOPLE, persistent)
+    for _ in audit.follow(publisher.lines, changes, publisher.members):
+        pass
+    return audit
+
+
+def found(publisher: SmallPublisher, persistent: bool = False) -> Found:
+    return audited(publisher, persistent).found(lambda source_key: "token")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_of_a_sealed_log_nothing_is_known_for_certain(seed: int) -> None:
+    busy = found(busy_publisher(seed))
+    assert busy.episodes > 4
+    assert busy.pinned == 0
+    assert busy.attacks == {}
+    assert busy.worst < 1
+
+
+def test_no_guess_is_better_than_alpha_where_no_value_changes() -> None:
+    publisher = SmallPublisher(seed=3)
+    for day in range(6):
+        publisher.epoch(*(("insert", f"p{day}-{i}", (3 * i + day) % 10, "abcd"[i % 4]) for i in range(8)))
+        publisher.epoch(("delete", f"p{day}-1", None, None), ("modify", f"p{day}-2", 9, None))
+    audit = audited(publisher)
+    everybody = audit.found(lambda source_key: source_key)
+    assert everybody.worst == 0.5
+    assert everybody.exact == everybody.episodes == 48 - audit.withheld
+    assert 0 < everybody.kinds["deleted"].episodes <= 6
+
+
+def test_a_row_that_comes_back_is_found_by_who_knows_that_its_value_stays() -> None:
+    publisher = SmallPublisher()
+    publisher.epoch(("insert", "x", 1, "c"), ("insert", "y", 1, "a"), ("insert", "z", 1, "b"))
+    publisher.epoch(("delete", "x", None, None))
+    publisher.epoch(("insert", "x", 2, "c"), ("insert", "u", 2, "d"), ("insert", "v", 2, "e"))
+    assert found(publisher).pinned == 0
+    knows = found(publisher, persistent=True)
+    assert knows.attacks == {"same value after a return": 2}
+
+
+def test_delay_and_loss_are_those_of_what_is_published() -> None:
+    publisher = SmallPublisher()
+    publisher.epoch(("insert", "x", 0, "a"))  # waits, and is published by change 4
+    publisher.epoch(("insert", "y", 9, "b"), ("insert", "u", 3, "c"), ("insert", "v", 6, "d"))
+    audit = audited(publisher)
+    assert audit.delay == pytest.approx((3 + 2 + 1 + 0) / 4)
+    assert audit.loss == pytest.approx(3 / 9)
+    assert (audit.waited_max, audit.waiting) == (1, 0)
+
+
+def _members(publisher: SmallPublisher, change: Callable[[dict[str, list[str]]], object], epoch: int = 1) -> None:
+    known = publisher.members[epoch - 1]
+    cohorts = {name: list(keys) for name, keys in known.cohorts.items()}
+    change(cohorts)
+    publisher.members[epoch - 1] = EpochMembers(known.epoch, known.changes, cohorts)
+
+
+def one_in_two_cohorts(publisher: SmallPublisher) -> None:
+    def change(cohorts: dict[str, list[str]]) -> None:
+        first, second = cohorts
+        cohorts[second][0] = cohorts[first][0]
+
+    _members(publisher, change)
+
+
+def one_twice(publisher: SmallPublisher) -> None:
+    _members(publisher, lambda cohorts: next(iter(cohorts.values())).__setitem__(slice(None), ["p0", "p0"]))
+
+
+def one_who_is_not_there(publisher: SmallPublisher) -> None:
+    _members(publisher, lambda cohorts: next(iter(cohorts.values())).__setitem__(0, "nobody"))
+
+
+def swapped_members(publisher: SmallPublisher) -> None:
+    def change(cohorts: dict[str, list[str]]) -> None:
+        first, second = cohorts.values()
+        first[0], second[0] = second[0], first[0]
+
+    _members(publisher, change)
+
+
+def another_cohort(publisher: SmallPublisher) -> None:
+    _members(publisher, lambda cohorts: cohorts.update({"0" * 32: cohorts.pop(next(iter(cohorts)))}))
+
+
+def _replaced(publisher: SmallPublisher, old: bytes, new: bytes) -> None:
+    publisher.lines[:] = [line._replace(value=(line.value or b"").replace(old, new)) for line in publisher.lines]
+
+
+def another_value(publisher: SmallPublisher) -> None:
+    _replaced(publisher, b'"b"', b'"z"')
+    _replaced(publisher, b'[["z"],["a"]]', b'[["a"],["z"]]')
+
+
+def a_wider_box(publisher: SmallPublisher) -> None:
+    _replaced(publisher, b'"years_hi":2', b'"years_hi":3')
+
+
+def more_left(publisher: SmallPublisher) -> None:
+    publisher.messages[4] = Message(4, None, b'{"op":"delete","key":"p3"}')
+
+
+FORGERIES: dict[str, tuple[Forge, str]] = {
+    "a member of two cohorts": (one_in_two_cohorts, "'one cohort'|'members'"),
+    "a member twice": (one_twice, "'members'"),
+    "a member who is not there": (one_who_is_not_there, "'members'"),
+    "members of another cohort": (swapped_members, "'cohort values'|'cohort box'"),
+    "a cohort without members": (another_cohort, "'members'"),
+    "a value that nobody has": (another_value, "'cohort values'"),
+    "a box wider than its members": (a_wider_box, "'cohort box'"),
+    "a departure from another cohort": (more_left, "'left'"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_what_the_source_refutes_is_named(forgery: str) -> None:
+    publisher = SmallPublisher()
+    publisher.epoch(*(("insert", f"p{i}", year, "abcd"[i]) for i, year in enumerate([1, 2, 7, 8])))
+    publisher.epoch(("delete", "p0", None, None))
+    audited(publisher)
+    forge, named = FORGERIES[forgery]
+    forge(publisher)
+    with pytest.raises(LawViolated, match=named):
+        audited(publisher)
+
+
+def test_a_survivor_of_a_retired_cohort_who_comes_back_with_the_same_value_is_named() -> None:
+    publisher = SmallPublisher(theta=0.5)
+    publisher.epoch(("insert", "x", 1, "a"), ("insert", "y", 1, "b"))
+    publisher.epoch(("delete", "x", None, None))
+    publisher._pool["y"] = None  # a publisher that admits her again
+    publisher.epoch(("insert", "z", 1, "a"))
+    with pytest.raises(LawViolated, match="'one cohort'"):
+        audited(publisher)
+
+
+def test_members_of_another_log_are_refused() -> None:
+    publisher = busy_publisher(2)
+    del publisher.members[-1]
+    with pytest.raises(UsageError, match="members of epoch 12 are missing"):
+        audited(publisher)
+    publisher = busy_publisher(2)
+    del publisher.lines[next(i for i, line in enumerate(publisher.lines) if line.key == "epoch-0") + 1 :]
+    with pytest.raises(UsageError, match="its end was cut off"):
+        audited(publisher)
+
+
+def test_members_are_read_from_lines_and_a_wrong_one_is_named() -> None:
+    lines = [b'{"epoch":1,"changes":9,"cohorts":{"00":["a","b"]}}\n', b"\n", b'{"epoch":2}\n']
+    members = read_members(lines)
+    assert next(members) == EpochMembers(1, 9, {"00": ["a", "b"]})
+    with pytest.raises(ConfigError, match="line 3 of the members"):
+        next(members)
