@@ -115,7 +115,7 @@ FAR_MORE = (1.2, 1.1)
 """Segments are used if seeded groups lose so many times as much: before exchanges, and after. Seeded groups gain more
 by moves than segments do, so they win in the end even if they begin with a higher loss."""
 
-ROOM = 2
+SEED_ROOM = 2
 """Seeded groups may come to so many times the fewest rows: sweeps cut them where that pays."""
 
 BEGUN = 0.5
@@ -626,7 +626,7 @@ def exchanging(task: Task, on_progress: OnProgress = unheard) -> tuple[float, In
 def _seeds(task: Task, most: float, on_progress: OnProgress) -> tuple[float, Ints]:
     """Loss and groups (m,), seeded with room; if they lose more than `most`, those without room if these lose less."""
     found = np.inf, np.zeros(0, dtype=np.int64)
-    for begun, room in ((0.0, ROOM), (0.5, 1)):
+    for begun, room in ((0.0, SEED_ROOM), (0.5, 1)):
         start = seeded(task, part_of(on_progress, begun, begun + 0.5), room)
         found = min(found, exchanged(task, start, int(start.max()) + 1, 0), key=lambda one: one[0])
         if found[0] <= most:
