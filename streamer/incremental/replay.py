@@ -6,7 +6,8 @@ holds what a broker would hold:
 
 * `live.jsonl` and `sealed.jsonl` (one object per record, in order), whichever the table publishes, and
   `dead-letters.jsonl`;
-* beside `live.jsonl`, `table.csv`: the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`;
+* beside `live.jsonl`, `table.csv`: the fold at the end; of a lossy join `table-qit.csv` and `table-stt.csv`; beside
+  `sealed.jsonl`, `sealed.csv`;
 * two private files: `index.csv` (source key -> QI group, empty while pending) and `secret.txt`, the secret of the
   shard's tie-breaks, from which the ids of cohorts are drawn, too.
 
@@ -42,6 +43,7 @@ from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.frames import frame_names
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.sealed.alpha import check_alpha
+from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import Formation, median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import Add, SealedRecord, encode
@@ -102,6 +104,7 @@ def secret_of_seed(number: int) -> bytes:
 TABLE_FILE = "table.csv"
 
 LIVE_FILE, SEALED_FILE, LETTERS_FILE, INDEX_FILE = "live.jsonl", "sealed.jsonl", "dead-letters.jsonl", "index.csv"
+SEALED_TABLE_FILE = "sealed.csv"
 
 FILES = (NAME, LIVE_FILE, LETTERS_FILE, TABLE_FILE, INDEX_FILE)
 """Of a table with `live` alone, in the order in which they appear: there is never a changelog without its secret."""
@@ -148,13 +151,19 @@ class FilesOutlet:
     """An outlet that writes lines. A directory has no other writer and no open transaction."""
 
     def __init__(
-        self, shard: int, live: IO[bytes] | None, letters: IO[bytes], fold: Fold, sealed: IO[bytes] | None = None
+        self,
+        shard: int,
+        live: IO[bytes] | None,
+        letters: IO[bytes],
+        fold: Fold,
+        sealed: IO[bytes] | None,
+        sealed_fold: SealedFold,
     ) -> None:
         self._shard = shard
         self._live = live
         self._letters = letters
         self._fold = fold
-        self._sealed = sealed
+        self._sealed, self._sealed_fold = sealed, sealed_fold
 
     def fence(self) -> None:
         pass
@@ -188,6 +197,7 @@ class FilesOutlet:
                 key, value = encode(record)
                 line = b'{"partition":%d,"key":"%b","value":%b,"timestamp":%d}\n'
                 self._sealed.write(line % (self._shard, key, value, 1_000 * seconds))
+                self._sealed_fold.apply(self._shard, record)
 
 
 class NoOutlet:
@@ -376,17 +386,18 @@ def replay_files(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be created: {error.strerror}") from None
-    fold, paths = Fold(table), list(replayed_files(table, directory))
+    fold, sealed, paths = Fold(table), SealedFold(table), list(replayed_files(table, directory))
     with atomic_writers(paths) as opened:
         files = {path.name: file for path, file in zip(paths, opened, strict=True)}
         for_owner_alone(files[NAME])
         known = secret or read_secret(directory / NAME)
-        outlet = FilesOutlet(0, files.get(LIVE_FILE), files[LETTERS_FILE], fold, files.get(SEALED_FILE))
+        outlet = FilesOutlet(0, files.get(LIVE_FILE), files[LETTERS_FILE], fold, files.get(SEALED_FILE), sealed)
         replay = Replay(table, outlet, batch_events, known, form)
         files[NAME].write(secret_text(replay.machine.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups, next_part)
         next_part("write")
-        for path, frame in zip(_table_files(table, directory), fold.to_frames().values(), strict=table.live):
+        frames = [*(fold.to_frames().values() if table.live else ()), *([sealed.frame()] if table.sealed else ())]
+        for path, frame in zip(_table_files(table, directory), frames, strict=True):
             with _as_text(files[path.name]) as text:
                 write_rows(frame, text)
         with _as_text(files[INDEX_FILE]) as text:
@@ -406,7 +417,8 @@ def replayed_files(table: Table, directory: Path) -> Iterator[Path]:
 
 
 def _table_files(table: Table, directory: Path) -> list[Path]:
-    return table_files(directory / TABLE_FILE, frame_names(table)) if table.live else []
+    of_live = table_files(directory / TABLE_FILE, frame_names(table)) if table.live else []
+    return [*of_live, *([directory / SEALED_TABLE_FILE] if table.sealed else ())]
 
 
 def _steps(

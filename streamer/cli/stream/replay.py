@@ -53,9 +53,10 @@ def command(
     """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
 
     DIR/live.jsonl holds the changelog, DIR/table.csv the anonymous table at the end, DIR/dead-letters.jsonl what was
-    refused and why. If table.yaml has `publish: {sealed: ...}`, DIR/sealed.jsonl holds the sealed changelog. Two files
-    are private: DIR/index.csv has the QI group of each source row, DIR/secret.txt the secret that breaks ties; another
-    replay into the same DIR uses it again, and `verify --events` needs it.
+    refused and why. If table.yaml has `publish: {sealed: ...}`, DIR/sealed.jsonl holds the sealed changelog, and
+    DIR/sealed.csv its table at the end. Two files are private: DIR/index.csv has the QI group of each source row,
+    DIR/secret.txt the secret that breaks ties; another replay into the same DIR uses it again, and `verify --events`
+    needs it.
 
     `rebuild` in table.yaml is ignored.
     """

@@ -12,7 +12,14 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.incremental.replay import FILES, SEALED_FILE, ReplayReport, replay_files, secret_of_seed
+from streamer.incremental.replay import (
+    FILES,
+    SEALED_FILE,
+    SEALED_TABLE_FILE,
+    ReplayReport,
+    replay_files,
+    secret_of_seed,
+)
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, SealedRecord, decode
 from streamer.incremental.shard.input import Message
 from streamer.table.arrays import Ints
@@ -160,8 +167,19 @@ def test_without_live_the_directory_holds_no_table_that_is_current(tmp_path: Pat
     replayed(of_epoch(events=2), come(*FOUR), tmp_path / "alone")
     replayed(replace(of_epoch(events=2), live=True), come(*FOUR), tmp_path / "beside")
     alone, beside = ({path.name for path in (tmp_path / name).iterdir()} for name in ("alone", "beside"))
-    assert beside == {*FILES, SEALED_FILE}
+    assert beside == {*FILES, SEALED_FILE, SEALED_TABLE_FILE}
     assert beside - alone == {"live.jsonl", "table.csv"}
+
+
+def test_the_table_at_the_end_is_written_beside_the_log(tmp_path: Path) -> None:
+    replayed(of_epoch(events=2), come(*FOUR), tmp_path)
+    table = pd.read_csv(tmp_path / SEALED_TABLE_FILE)
+    assert sorted(table[["age_lo", "age_hi", "problem", "_left"]].itertuples(index=False, name=None)) == [
+        (20, 22, "cold", 2),
+        (20, 22, "flu", 2),
+        (30, 31, "cold", 2),
+        (30, 31, "flu", 2),
+    ]
 
 
 def test_a_seed_decides_all_chance_and_nothing_else(tmp_path: Path) -> None:
