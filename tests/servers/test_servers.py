@@ -30,7 +30,7 @@ WITH = [sys.executable, str(ROOT / "tests" / "servers" / "broker" / "with")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
-LOCKS = ("base", "worker", "dev", "mutants")
+LOCKS = ("base", "worker", "demo", "dev", "mutants")
 BUILDS = {"setuptools"}
 """What is locked because it builds the project."""
 

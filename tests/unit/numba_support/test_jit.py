@@ -257,7 +257,7 @@ def test_a_function_that_borrows_may_read_its_arrays_and_may_not_make_one() -> N
 
     assert sum_of(np.array([20, 22])) == 42
     if links():
-        with pytest.raises(numba.errors.NumbaError, match="NRT required"):
+        with pytest.raises(numba.errors.NumbaError, match="Only accept returning of array"):
             length_of_new(3)
 
 

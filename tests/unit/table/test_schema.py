@@ -95,7 +95,7 @@ def test_only_a_table_with_local_repair_has_the_version_and_the_price_of_it() ->
     versions = f"{ENGINE_VERSION}", f"{ENGINE_VERSION}.{REPAIR_VERSION}"
     assert differences(PEOPLE.fingerprint, cheap.fingerprint) == Differences(versions, ("engine",))
     assert differences(cheap.fingerprint, dear.fingerprint) == Differences(None, ("engine",))
-    share, usual = (replace(PEOPLE, repair=one) for one in (Repair(share=0.05), REPAIR))
+    share, usual = (replace(PEOPLE, repair=one) for one in (Repair(share=0.06), REPAIR))
     assert differences(cheap.fingerprint, share.fingerprint) == Differences(None, ("engine",))
     assert differences(usual.fingerprint, share.fingerprint) == Differences(None, ("engine",))
 
