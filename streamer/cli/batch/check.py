@@ -282,6 +282,12 @@ def describe(table: Table) -> dict[str, Any]:
     }
 
 
+BOTH_PUBLISHED = (
+    "publish: live tells whoever keeps its releases what changed people's values are, so sealed promises nothing to"
+    " those who can read live, too: give each to readers of its own (topics and their ACLs)"
+)
+
+
 def _table_warnings(table: Table) -> Iterator[str]:
     yield from sql_warnings(table)
     chosen = ALGORITHMS[table.rebuilding.algorithm]
@@ -289,6 +295,8 @@ def _table_warnings(table: Table) -> Iterator[str]:
         yield f"rebuild.algorithm: {chosen.name} cannot rebuild this table: {objection}"
     if table.form == LOSSY_JOIN:
         yield from LOSSY_JOIN_REVEALS
+    if table.live and table.sealed is not None:
+        yield BOTH_PUBLISHED
     for attribute in table.attributes:
         tree = attribute.hierarchy if isinstance(attribute, NumericAttribute) else None
         wrong = [] if tree is None else list(labels_beside_their_leaves(tree))

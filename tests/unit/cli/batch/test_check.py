@@ -54,6 +54,16 @@ def test_whether_a_sealed_changelog_can_keep_its_alpha_is_judged_by_the_data(
     assert [says in warning for warning in warnings if "publish.sealed.alpha" in warning] == [True]
 
 
+@pytest.mark.parametrize(("live", "warned"), [("  live: {form: rows}\n", True), ("", False)])
+def test_readers_of_both_changelogs_are_warned_of(tmp_path: Path, live: str, warned: bool) -> None:
+    text = (PATIENTS / "table.yaml").read_text().replace("hierarchies/", f"{PATIENTS}/hierarchies/")
+    head, rest = text.split("publish:\n")
+    rest = rest[rest.index("form: rows}\n") + len("form: rows}\n") :]
+    (tmp_path / "table.yaml").write_text(f"{head}publish:\n{live}  sealed: {{epoch: 1h}}\n{rest}")
+    warnings = checked("--table", tmp_path)["warnings"]
+    assert [warning.startswith("publish: live tells") for warning in warnings] == [True] * warned
+
+
 def test_the_example_of_a_published_row_has_the_published_columns() -> None:
     report = checked("--table", PATIENTS)
     assert list(report["example"]) == report["published_columns"]
