@@ -123,6 +123,19 @@ def test_batches_decide_nothing(tmp_path: Path, length: dict[str, int]) -> None:
     assert sum(isinstance(one, Live) for records in epochs_in(tmp_path / "1") for one in records) > 2
 
 
+def test_batches_decide_nothing_if_an_epoch_ends_within_a_truncation(tmp_path: Path) -> None:
+    """The places of rows that have left are given to others when a batch is over."""
+    events = come(*((f"p{i}", i * 7 % 100, "abc"[i % 3]) for i in range(20)))
+    said: list[dict[str, Any]] = [{"op": "delete", "key": f"p{3 * i}"} for i in range(6)]
+    said += [{"op": "insert", "row": {"id": f"q{i}", "age": i * 9, "problem": "abc"[i % 3]}} for i in range(6)]
+    said += [{"op": "truncate"}]
+    events += [message(20 + i, one) for i, one in enumerate(said)]
+    for batch in (1, 2, 7, 100):
+        assert replayed(of_epoch(events=7), events, tmp_path / str(batch), batch).rows == 0
+    found = {(tmp_path / str(batch) / SEALED_FILE).read_bytes() for batch in (1, 2, 7, 100)}
+    assert len(found) == 1
+
+
 def test_an_epoch_ends_by_the_times_of_messages_at_full_minutes_and_empty_ones_are_said(tmp_path: Path) -> None:
     late = message(4, {"op": "insert", "row": {"id": "p5", "age": 40, "problem": "flu"}}, NOON + 190_000)
     replayed(of_epoch(seconds=60), [*come(*FOUR, every=25_000), late], tmp_path)
