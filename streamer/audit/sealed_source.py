@@ -16,7 +16,7 @@ import numpy as np
 
 from streamer.audit.found import Episodes, Found, Happened
 from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
-from streamer.audit.sealed_log import CohortSeen, EpochRecords, SealedLaws, SealedLine
+from streamer.audit.sealed_log import NOT_JSON, CohortSeen, EpochRecords, SealedLaws, SealedLine
 from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
@@ -234,6 +234,6 @@ def read_members(lines: Iterable[bytes]) -> Iterator[EpochMembers]:
         if line.strip():
             try:
                 yield decoder.decode(line)
-            except msgspec.MsgspecError:
+            except NOT_JSON:
                 form = '{"epoch":1,"changes":9,"cohorts":{"<id>":["<key>",..]}}'
                 raise ConfigError(f"line {number} of the members is not of the form {form}") from None

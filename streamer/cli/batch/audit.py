@@ -21,7 +21,7 @@ from rich.table import Table as Grid
 
 from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
-from streamer.audit.sealed_log import SealedLaws, read_sealed, sealed_facts
+from streamer.audit.sealed_log import NOT_JSON, SealedLaws, read_sealed, sealed_facts
 from streamer.audit.sealed_source import SealedAudit, read_members
 from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
@@ -168,7 +168,7 @@ def kind_of(log: Path) -> str:
         first = next((line for line in file if line.strip()), b"")
     try:
         members = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         members = {}
     if {"release", "key"} <= members.keys():
         return LIVE
