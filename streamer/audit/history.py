@@ -49,9 +49,9 @@ class GroupFact(NamedTuple):
 class ReleaseFacts:
     """One release: its touched QI groups (None: gone), and what has happened since the one before.
 
-    replaced: episode that began when a value changed -> the one that ended. returned: episode of a row that came back
-    with the value it had -> the one before, if the adversary may know that. moved: episodes whose quasi-identifiers
-    changed.
+    replaced: episode that began when a value changed -> the one that ended. returned: episode of a row that came back,
+    or is published again, with the value it had -> the one before, if the adversary may know that. moved: episodes
+    whose quasi-identifiers changed.
     """
 
     groups: Mapping[int, GroupFact | None]

@@ -83,10 +83,12 @@ class SealedAudit:
             if known is None or (known.epoch, known.shard) != (epoch.end.epoch, epoch.shard):
                 raise UsageError(f"the members of epoch {epoch.end.epoch} are missing: they are not those of this log")
             self._epoch = epoch.end.epoch
-            for change in islice(changes, known.changes - self._changes):
+            for change in islice(changes, max(0, known.changes - self._changes)):
                 self._absorb(change)
             if self._changes != known.changes:
-                raise UsageError(f"epoch {epoch.end.epoch} ends after {known.changes} changes, and there are fewer")
+                raise UsageError(
+                    f"epoch {epoch.end.epoch} ends after {known.changes} changes, and there are {self._changes}"
+                )
             self._conclude(epoch, known)
             self.episodes.note_release(epoch.end.epoch, self.history)
             yield self.laws.records
@@ -148,6 +150,8 @@ class SealedAudit:
             self._depart(before, Happened.MODIFIED)
             if self.episodes.values[before.episode] != value:
                 self._replaced[episode] = before.episode
+            else:  # another column has changed
+                self._returned[episode] = before.episode
         elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
             self._returned[episode] = last
         if self._persistent:
