@@ -24,7 +24,7 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _as_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_as_time = msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=0, le=10**15)])
+_as_time = msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)])  # the year 10000
 
 
 def read_messages(path: str | Path) -> Iterator[Message]:

@@ -147,6 +147,17 @@ def test_an_epoch_ends_by_the_times_of_messages_at_full_minutes_and_empty_ones_a
     ]
 
 
+def test_the_first_epochs_end_by_times_that_count_from_0_too(tmp_path: Path) -> None:
+    """Such as those of a simulation."""
+    events = [message(one.offset, json.loads(one.value or b""), 1_000 + one.offset * 40_000) for one in come(*FOUR)]
+    replayed(of_epoch(seconds=60), events, tmp_path)
+    ends = [records[-1] for records in epochs_in(tmp_path)]
+    assert [(end.time, end.adds) for end in ends if isinstance(end, EpochEnd)] == [
+        ("1970-01-01T00:01:00Z", 1),
+        ("1970-01-01T00:02:00Z", 0),
+    ]
+
+
 def test_messages_without_a_time_are_refused_where_time_counts(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="counts time, but a message says none: give it one"):
         replayed(of_epoch(seconds=60), come(*FOUR), tmp_path)
@@ -157,6 +168,14 @@ def test_a_message_that_is_ages_after_the_others_is_refused_before_the_disk_is_f
     wrong = message(4, {"op": "delete", "key": "p1"}, NOON * 1_000)
     with pytest.raises(ConfigError, match="more than 1,000,000 epochs lie between two messages"):
         replayed(of_epoch(seconds=1), [*come(*FOUR, every=1), wrong])
+
+
+def test_an_initial_table_without_a_time_is_refused_where_time_counts() -> None:
+    """Else its epoch would be one of 1970, and all days since then would follow, without a row."""
+    initial = pd.DataFrame({"id": list("ab"), "age": [1, 2], "problem": ["x", "y"]})
+    events = [Message(0, None, b"torn"), *come(*FOUR, every=25_000)[1:]]
+    with pytest.raises(ConfigError, match="a message says none: give it one, the first one, too"):
+        replayed(of_epoch(seconds=86_400), events, initial=initial)
 
 
 def test_an_initial_table_is_epoch_1(tmp_path: Path) -> None:
