@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamer.errors import LawViolated
+from streamer.errors import LawViolated, UsageError
 from streamer.table.published.rows import Box, BoxReader, TextsReader, ValuesReader, all_box_columns
 from streamer.table.row import Unshown, Values
 from streamer.table.scalars import decimal_text
@@ -209,7 +209,10 @@ class SealedLaws:
         return {name: cohort for shard in self._shards.values() for name, cohort in shard.cohorts.items()}
 
     def follow(self, lines: Iterable[SealedLine]) -> Iterator[EpochRecords]:
-        """Checks the records; yields each epoch when it is over. Raises LawViolated at the first bad record."""
+        """Checks the records; yields each epoch when it is over. Raises LawViolated at the first bad record.
+
+        Raises UsageError for a log without any.
+        """
         for line in lines:
             shard = self._shards.setdefault(line.partition, _ShardSeen())
             offset, shard.offset = shard.offset, shard.offset + 1
@@ -225,7 +228,7 @@ class SealedLaws:
                     "epochs", partition, shard.offset, "the log ends within an epoch, without its EPOCH"
                 )
         if not self.records:
-            raise LawViolated("the log has no record, so there is nothing to audit")
+            raise UsageError("the log has no record, so there is nothing to audit: no epoch was over")
         self._check_ids()
 
     # -- one record -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamer.audit.sealed_log import SealedLaws, SealedLine, read_sealed, sealed_facts, what_ids_show
-from streamer.errors import LawViolated
+from streamer.errors import LawViolated, UsageError
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, as_file, busy_publisher
 
 Lines = list[SealedLine]
@@ -248,7 +248,7 @@ def test_lines_of_a_file_are_read_back_and_a_cut_one_is_refused(log: Lines) -> N
 
 
 def test_a_log_without_a_record_proves_nothing() -> None:
-    with pytest.raises(LawViolated, match="no record"):
+    with pytest.raises(UsageError, match="no record"):
         followed([])
 
 
