@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,21 @@ def test_a_live_log_gives_away_whoever_came_or_changed(live: Path) -> None:
     assert sum(found["attacks"].values()) == found["pinned"] == found["candidates"]["1"]
     assert found["exact"] == found["episodes"] == sum(found["candidates"].values())
     assert found["attacks"]["insert delta"] > 0
+
+
+def test_a_packed_live_log_is_audited_like_the_log(live: Path) -> None:
+    packed = live.with_name("live.jsonl.gz")
+    packed.write_bytes(gzip.compress(live.read_bytes()))
+    one, other = (answer("audit", "--table", PATIENTS, log, *SOURCE) for log in (live, packed))
+    assert {**one, "log": packed.name} == other
+
+
+def test_a_live_log_of_other_bytes_is_refused_with_2(live: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_bytes(live.with_name("secret.txt").read_bytes())
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(live.read_bytes().replace(b'"qi_group":"', b'"qi_group":"\xff', 3))
+    result = audit(broken, *SOURCE)
+    assert (result.exit_code, "line 1: is not of the form" in result.output) == (2, True)
 
 
 def test_a_bound_that_is_broken_ends_with_1(live: Path) -> None:
