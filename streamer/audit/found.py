@@ -217,7 +217,7 @@ def exact_guesses(history: ReleaseHistory, columns: Sequence[Sequence[bytes]]) -
 
 
 def _left_over(history: ReleaseHistory) -> tuple[list[SetFact], list[PairFact]]:
-    """The facts without the episodes that are pinned."""
+    """The facts without the episodes that are pinned, but for those that say what another one is or is not."""
     pinned = history.candidates.pinned
     sets: dict[frozenset[int], SetFact] = {}
     for group in history.facts:
@@ -226,7 +226,9 @@ def _left_over(history: ReleaseHistory) -> tuple[list[SetFact], list[PairFact]]:
             counts = Counter(group.counts)
             counts.subtract(pinned[episode] for episode in group.members if episode in pinned)
             sets[members] = SetFact(members, +counts)
-    pairs = [PairFact(one, other, same=False) for one, other in history.pairs]
+    pairs = [pair for pair in history.pairs if not (pair.one in pinned and pair.other in pinned)]
+    for episode in {episode for pair in pairs for episode in (pair.one, pair.other) if episode in pinned}:
+        sets[frozenset((episode,))] = SetFact(frozenset((episode,)), {pinned[episode]: 1})
     return list(sets.values()), pairs
 
 

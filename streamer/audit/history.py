@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamer.audit.candidates import Candidates, Number
+from streamer.audit.worlds import PairFact
 
 ATTACKS = {
     0: "one release by itself",
@@ -48,9 +49,9 @@ class GroupFact(NamedTuple):
 class ReleaseFacts:
     """One release: its touched QI groups (None: gone), and what has happened since the one before.
 
-    replaced: episode that began when a value changed -> the one that ended. returned: episode of a row that came back
-    with the value it had -> the one before, if the adversary may know that. moved: episodes whose quasi-identifiers
-    changed.
+    replaced: episode that began when a value changed -> the one that ended. returned: episode of a row that came back,
+    or is published again, with the value it had -> the one before, if the adversary may know that. moved: episodes
+    whose quasi-identifiers changed.
     """
 
     groups: Mapping[int, GroupFact | None]
@@ -78,7 +79,7 @@ class ReleaseHistory:
         self.candidates = Candidates()
         self.facts: list[GroupFact] = []
         self._facts_max = FACTS_MIN
-        self.pairs: list[tuple[Number, Number]] = []  # episodes with different values
+        self.pairs: list[PairFact] = []  # episodes with different values, or with the same
         self._groups: dict[int, GroupFact] = {}
         self._last: dict[Number, GroupFact] = {}
         self._placed: dict[Number, int] = {}  # episode -> its QI group; not there while it is in none
@@ -105,9 +106,10 @@ class ReleaseHistory:
             cause = self._cause_of_move(release, group.members, sources[number]) if len(group.counts) > 1 else 0
             self.candidates.add_set(group.members, group.counts, cause)
         for one, other in release.replaced.items():
-            self.pairs.append((one, other))
+            self.pairs.append(PairFact(one, other, same=False))
             self.candidates.differ(one, other, 3)
         for one, other in release.returned.items():
+            self.pairs.append(PairFact(one, other, same=True))
             self.candidates.add([one], [other], {}, 14)
         self._take_over(old, new)
         self.candidates.conclude()

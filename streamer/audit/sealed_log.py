@@ -15,15 +15,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
 
 import msgspec
 
-from streamer.errors import LawViolated
+from streamer.errors import LawViolated, UsageError
 from streamer.table.published.rows import Box, BoxReader, TextsReader, ValuesReader, all_box_columns
 from streamer.table.row import Unshown, Values
+from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 
 SEALED_LAWS = {
@@ -41,6 +43,10 @@ SEALED_LAWS = {
     "live": "the number of those who are left falls, is at least 1, and is below the number of rows",
     "ids": "ids are chance: half of their bits are set, and they do not follow the epochs",
 }
+
+
+NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading the JSON of strangers may raise."""
 
 
 class SealedLine(NamedTuple):
@@ -65,7 +71,7 @@ def read_sealed(lines: Iterable[bytes]) -> Iterator[SealedLine]:
     for number, line in enumerate(lines, start=1):
         try:
             one = decoder.decode(line)
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             form = '{"partition":0,"key":"..","value":{..},"timestamp":0}'
             raise LawViolated(f"line {number} is not a whole record of the form {form}") from None
         value = bytes(one.value)
@@ -119,6 +125,7 @@ Seen = AddSeen | LiveSeen | RetireSeen | EpochSeen
 
 _DECODER, _ENCODER = msgspec.json.Decoder(Seen), msgspec.json.Encoder()
 _ID = re.compile(r"[0-9a-f]{32}")
+_ALPHA = re.compile(r"[01](\.[0-9]{1,38})?")
 _EPOCH_KEY = re.compile(r"epoch-(0|[1-9][0-9]{0,8})")
 
 
@@ -157,6 +164,8 @@ def _named(partition: int, offset: int) -> Iterator[None]:
         yield
     except _Broken as broken:
         raise sealed_violation(broken.law, partition, offset, str(broken)) from None
+    except NOT_JSON:
+        raise sealed_violation("records", partition, offset, "it holds what is not JSON, or too deep") from None
 
 
 class _ShardSeen:
@@ -200,7 +209,10 @@ class SealedLaws:
         return {name: cohort for shard in self._shards.values() for name, cohort in shard.cohorts.items()}
 
     def follow(self, lines: Iterable[SealedLine]) -> Iterator[EpochRecords]:
-        """Checks the records; yields each epoch when it is over. Raises LawViolated at the first bad record."""
+        """Checks the records; yields each epoch when it is over. Raises LawViolated at the first bad record.
+
+        Raises UsageError for a log without any.
+        """
         for line in lines:
             shard = self._shards.setdefault(line.partition, _ShardSeen())
             offset, shard.offset = shard.offset, shard.offset + 1
@@ -216,7 +228,7 @@ class SealedLaws:
                     "epochs", partition, shard.offset, "the log ends within an epoch, without its EPOCH"
                 )
         if not self.records:
-            raise LawViolated("the log has no record, so there is nothing to audit")
+            raise UsageError("the log has no record, so there is nothing to audit: no epoch was over")
         self._check_ids()
 
     # -- one record -------------------------------------------------------------------------------------------------
@@ -245,27 +257,27 @@ class SealedLaws:
         before = ""
         found = EpochRecords(partition, end, {}, [], {}, len(shard.open))
         with _named(partition, shard.offset - 1):
-            alpha = _alpha_of(end)
+            alpha, moment = _alpha_of(end), _milliseconds(end.time)
         for offset, line, seen in shard.open:
             with _named(partition, offset):
-                self._check_frame(shard, line, seen, end, before)
+                self._check_frame(shard, line, seen, moment, before)
                 if isinstance(seen, AddSeen):
                     found.adds[seen.cohort] = self._added(seen, end, alpha)
                 elif isinstance(seen, EpochSeen):
-                    self._check_end(shard, end, found)
+                    self._check_end(shard, end, moment, found)
                 else:
                     self._check_cohort(shard, seen, found)
             before = line.key
         shard.open.clear()
-        shard.epoch, shard.settings, shard.time = end.epoch, end.settings, _milliseconds(end.time)
+        shard.epoch, shard.settings, shard.time = end.epoch, end.settings, moment
         self._take_over(shard, found)
         return found
 
-    def _check_frame(self, shard: _ShardSeen, line: SealedLine, seen: Seen, end: EpochSeen, before: str) -> None:
+    def _check_frame(self, shard: _ShardSeen, line: SealedLine, seen: Seen, moment: int, before: str) -> None:
         """What holds for records of all kinds."""
         if seen.epoch != shard.epoch + 1:
             raise _Broken("epochs", f"it says epoch {seen.epoch}, and the epoch after {shard.epoch} is expected")
-        if line.timestamp != _milliseconds(end.time):
+        if line.timestamp != moment:
             raise _Broken("moment", "its timestamp is not the time that the EPOCH of its epoch says")
         if not isinstance(seen, EpochSeen) and line.key <= before:
             raise _Broken("order", "its id is not above that of the record before it")
@@ -282,12 +294,15 @@ class SealedLaws:
             raise _Broken("live", f"{seen.live} are left, after {cohort.left} of {cohort.n}")
         found.lives[seen.cohort] = seen.live
 
-    def _check_end(self, shard: _ShardSeen, end: EpochSeen, found: EpochRecords) -> None:
-        if shard.settings is not None and end.settings != shard.settings:
-            raise _Broken("settings", "k, alpha or l differ from those of the epoch before")
+    def _check_end(self, shard: _ShardSeen, end: EpochSeen, moment: int, found: EpochRecords) -> None:
+        if any(end.settings != one.settings for one in self._shards.values() if one.settings is not None):
+            raise _Broken("settings", "k, alpha or l differ from those of an epoch before")
         if self._table is not None and end.k != self._table.k:
             raise _Broken("settings", f"k is {end.k}, and table.yaml says {self._table.k}")
-        if _milliseconds(end.time) < shard.time:
+        rules = None if self._table is None else self._table.sealed
+        if rules is not None and (Decimal(end.alpha), end.l) != (rules.alpha, rules.l):
+            raise _Broken("settings", f"alpha, l are {end.alpha}, {end.l}; table.yaml says {rules.alpha} and {rules.l}")
+        if moment < shard.time:
             raise _Broken("moment", "it is earlier than the epoch before")
         counts = len(found.adds), len(found.retired), len(found.lives)
         if (end.adds, end.retires, end.lives) != counts:
@@ -318,6 +333,8 @@ class SealedLaws:
             raise _Broken("sealed", f"it has {seen.n} rows and {len(rows)} lists of values")
         if rows != sorted(rows):
             raise _Broken("sealed", "its values are not in order, so their order may say something")
+        if not all(map(_is_canonical, {value for row in rows for value in row})):
+            raise _Broken("sealed", "a value is not written as it has to be")
         width = len(rows[0])
         if set(map(len, rows)) != {width} or (self._table is not None and width != len(self._table.kept)):
             raise _Broken("sealed", "a row has not one value for each published column")
@@ -347,6 +364,11 @@ class SealedLaws:
             members = msgspec.json.decode(seen.box, type=dict[str, msgspec.Raw])
         except msgspec.MsgspecError:
             raise _Broken("box", "it is not an object") from None
+        texts = [*map(bytes, members.values())]
+        if _ENCODER.encode(members) != bytes(seen.box) or not all(map(_is_canonical, texts)):
+            raise _Broken("box", "it is not written as it has to be")
+        if not all(text[0] in b'"-0123456789' for text in texts):
+            raise _Broken("box", "it has something that is neither text nor number")
         if self._columns is None:
             self._columns = tuple(members)
         if tuple(members) != self._columns:
@@ -416,19 +438,27 @@ def sealed_violation(law: str, partition: int, offset: int, what: str) -> LawVio
 
 
 def _alpha_of(end: EpochSeen) -> Decimal:
-    try:
-        alpha = Decimal(end.alpha)
-    except InvalidOperation:
-        alpha = Decimal(0)
-    if not (0 < alpha <= 1 and end.k > 1 and end.l > 0):
+    alpha = Decimal(end.alpha) if _ALPHA.fullmatch(end.alpha) else Decimal(0)
+    if not (0 < alpha <= 1 and decimal_text(alpha) == end.alpha and end.k > 1 and end.l > 0):
         raise _Broken("settings", "k, alpha or l is not a setting of any table")
     return alpha
 
 
 def _milliseconds(time: str) -> int:
-    """The moment in milliseconds since 1970; -1 if it is not written as in 2026-11-26T10:00:00Z."""
+    """The moment of an EPOCH in milliseconds since 1970."""
+    form = "%Y-%m-%dT%H:%M:%SZ"
     try:
-        moment = datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ")
+        moment = datetime.strptime(time, form).replace(tzinfo=UTC)
     except ValueError:
-        return -1
-    return int(moment.replace(tzinfo=UTC).timestamp()) * 1000
+        moment = None
+    if moment is None or moment.strftime(form) != time:
+        raise _Broken("moment", "its time is not written as in 2026-11-26T10:00:00Z")
+    return int(moment.timestamp()) * 1000
+
+
+@lru_cache(1 << 16)
+def _is_canonical(text: bytes) -> bool:
+    """Whether a JSON text has no spaces and, if it is a text, no needless escape: such a one would count as another."""
+    if text.startswith(b'"'):
+        return _ENCODER.encode(msgspec.json.decode(text)) == text
+    return msgspec.json.format(text, indent=-1) == text

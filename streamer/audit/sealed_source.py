@@ -16,7 +16,7 @@ import numpy as np
 
 from streamer.audit.found import Episodes, Found, Happened
 from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
-from streamer.audit.sealed_log import CohortSeen, EpochRecords, SealedLaws, SealedLine
+from streamer.audit.sealed_log import NOT_JSON, CohortSeen, EpochRecords, SealedLaws, SealedLine
 from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
@@ -83,10 +83,12 @@ class SealedAudit:
             if known is None or (known.epoch, known.shard) != (epoch.end.epoch, epoch.shard):
                 raise UsageError(f"the members of epoch {epoch.end.epoch} are missing: they are not those of this log")
             self._epoch = epoch.end.epoch
-            for change in islice(changes, known.changes - self._changes):
+            for change in islice(changes, max(0, known.changes - self._changes)):
                 self._absorb(change)
             if self._changes != known.changes:
-                raise UsageError(f"epoch {epoch.end.epoch} ends after {known.changes} changes, and there are fewer")
+                raise UsageError(
+                    f"epoch {epoch.end.epoch} ends after {known.changes} changes, and there are {self._changes}"
+                )
             self._conclude(epoch, known)
             self.episodes.note_release(epoch.end.epoch, self.history)
             yield self.laws.records
@@ -148,6 +150,8 @@ class SealedAudit:
             self._depart(before, Happened.MODIFIED)
             if self.episodes.values[before.episode] != value:
                 self._replaced[episode] = before.episode
+            else:  # another column has changed
+                self._returned[episode] = before.episode
         elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
             self._returned[episode] = last
         if self._persistent:
@@ -234,6 +238,6 @@ def read_members(lines: Iterable[bytes]) -> Iterator[EpochMembers]:
         if line.strip():
             try:
                 yield decoder.decode(line)
-            except msgspec.MsgspecError:
+            except NOT_JSON:
                 form = '{"epoch":1,"changes":9,"cohorts":{"<id>":["<key>",..]}}'
                 raise ConfigError(f"line {number} of the members is not of the form {form}") from None

@@ -24,7 +24,7 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _as_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_as_time = msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=0, le=10**15)])
+_as_time = msgspec.json.Decoder(Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)])  # the year 10000
 
 
 def read_messages(path: str | Path) -> Iterator[Message]:
@@ -122,20 +122,17 @@ def read_live(path: Path, table: Table) -> Iterator[LiveRecord]:
     Raises ConfigError for a file that cannot be read and a line that is not a record.
     """
     decode, form = msgspec.json.Decoder(_Line).decode, FORMS[table.form](table)
-    try:
-        with open(path, "rb") as file:
-            for number, text in enumerate(file, start=1):
-                if not text.strip():
-                    continue
-                try:
-                    yield _record(decode(text), form)
-                except (msgspec.DecodeError, LawViolated):
-                    raise ConfigError(
-                        f'{path}, line {number}: is not of the form {{"shard":0,"release":1,"through":9,'
-                        f'"key":{KEYS[table.form]},"value":{{..}} or null}}'
-                    ) from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    with open_bytes(path) as file:
+        for number, text in enumerate(file, start=1):
+            if not text.strip():
+                continue
+            try:
+                yield _record(decode(text), form)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LawViolated):
+                raise ConfigError(
+                    f'{path}, line {number}: is not of the form {{"shard":0,"release":1,"through":9,'
+                    f'"key":{KEYS[table.form]},"value":{{..}} or null}}'
+                ) from None
 
 
 def _record(line: _Line, form: Form) -> LiveRecord:

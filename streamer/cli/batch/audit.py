@@ -21,7 +21,7 @@ from rich.table import Table as Grid
 
 from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
-from streamer.audit.sealed_log import SealedLaws, read_sealed, sealed_facts
+from streamer.audit.sealed_log import NOT_JSON, SealedLaws, read_sealed, sealed_facts
 from streamer.audit.sealed_source import SealedAudit, read_members
 from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
@@ -41,7 +41,7 @@ from streamer.incremental.events.changes import RowChange
 from streamer.incremental.message_files import count_lines, read_files, read_messages
 from streamer.progress import OnProgress
 from streamer.table.encode import Encoder
-from streamer.table.files import atomic_writers, open_bytes, read_rows
+from streamer.table.files import STDIN, atomic_writers, open_bytes, read_rows
 from streamer.table.schema import EpochLength, SealedRules, Table
 from streamer.table.yaml.loading import files_of, load_table
 
@@ -129,12 +129,14 @@ def command(
     often than --bound allows. Topics are not read, and a live shard does not show its secret: replay its events.
     """
     asked = AuditOptions(source, initial, secret, members, persistent, raw, bound)
-    if source is None and (compare or initial or members):
-        raise UsageError("--compare, --initial and --members need --source")
+    if source is None and (compare or initial or members or persistent or bound is not None):
+        raise UsageError("--compare, --initial, --members, --persistent and --bound need --source")
+    if STDIN in map(str, (log, source, initial)):
+        raise UsageError(f"an audit reads its files more than once: name files instead of {STDIN}")
     if (log is None) != compare:
         raise UsageError("name one LOG.jsonl, or --compare ways to publish --source")
-    if compare and (page or members or kind):
-        raise UsageError("--compare goes with none of --html, --members and --kind")
+    if compare and (page or members or kind or bound is not None):
+        raise UsageError("--compare goes with none of --html, --members, --kind and --bound")
     schema = None if table is None else load_table(table)
     if page is not None:
         require_report()
@@ -168,7 +170,7 @@ def kind_of(log: Path) -> str:
         first = next((line for line in file if line.strip()), b"")
     try:
         members = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         members = {}
     if {"release", "key"} <= members.keys():
         return LIVE

@@ -635,8 +635,7 @@ class Engine:
             raise EventRefused("truncate-one-shard", f"the truncation reached only one of {self.shards} shards")
         if not change.spared:
             self._queue.add(layout.DISSOLVE)
-        indexes = self.rows.indexes_but(change.spared) if change.spared else self.rows.indexes()
-        self._take_out(indexes.tolist())
+        self._take_out(self.rows.indexes_but(change.spared).tolist())
 
     def _modify_where(self, change: changes.ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row]] = []

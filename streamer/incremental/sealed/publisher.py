@@ -71,6 +71,9 @@ EMPTY_EPOCHS_MAX = 1_000_000
 
 MINUTE = 60
 
+NO_TIME = -1
+"""Before any epoch is over, and before any message has said a time."""
+
 NOWHERE = -1
 """Of a person: there is none with this index. In a place of the pool: who was there has left."""
 
@@ -207,7 +210,7 @@ class Sealed:
         if table.sealed is None:
             raise LawViolated(f"{table.name} publishes no sealed changelog")
         self.rules: SealedRules = table.sealed
-        self.epoch = self.seconds = 0  # the last one that is over, and its time
+        self.epoch, self.seconds = 0, NO_TIME  # the last one that is over, and its time
         self.changes = 0  # of rows, since then
         self._table, self._shard, self._form, self._draw = table, shard, form, draw
         self._per_cell = table.space.codes_per_cell.tolist()
@@ -236,7 +239,11 @@ class Sealed:
     # -- row changes ----------------------------------------------------------------------------------------------
 
     def begin(self, table: Iterable[RowChange], seconds: int) -> list[SealedRecord]:
-        """Takes the rows that are there at first; they are epoch 1. seconds: the time, since 1970."""
+        """Takes the rows that are there at first; they are epoch 1. seconds: the time, since 1970; 0: not known.
+
+        Raises ConfigError if time counts and is not known.
+        """
+        self._require_time(seconds)
         for change in table:
             self.apply(change)
         return self.end_epoch(self._full(seconds))
@@ -256,13 +263,8 @@ class Sealed:
 
     def _over_before(self, seconds: int, length: int) -> Iterator[list[SealedRecord]]:
         """Ends the epochs of this length that are over at a time."""
-        if not seconds:
-            raise ConfigError(
-                "publish.sealed.epoch counts time, but a message says none: give it one"
-                ' ({"key": ..., "value": ..., "timestamp": milliseconds since 1970}), or count row changes, such as'
-                " `epoch: 1000 events`"
-            )
-        if not self.epoch and not self.seconds:
+        self._require_time(seconds)
+        if self.seconds == NO_TIME:
             self.seconds = self._full(seconds)
         if (seconds - self.seconds) // length > EMPTY_EPOCHS_MAX:
             raise ConfigError(
@@ -271,6 +273,14 @@ class Sealed:
             )
         while seconds >= self.seconds + length:
             yield self.end_epoch(self.seconds + length)
+
+    def _require_time(self, seconds: int) -> None:
+        if self.rules.epoch.seconds is not None and not seconds:
+            raise ConfigError(
+                "publish.sealed.epoch counts time, but a message says none: give it one, the first one, too"
+                ' ({"key": ..., "value": ..., "timestamp": milliseconds since 1970}), or count row changes, such as'
+                " `epoch: 1000 events`"
+            )
 
     def _full(self, seconds: int) -> int:
         """When the epoch began that a time is in; no time of a message is published, so else the minute."""

@@ -151,9 +151,9 @@ def decode(key: bytes, value: bytes | None) -> SealedRecord:
         raise LawViolated("a sealed changelog has no tombstones")
     try:
         record: SealedRecord = _DECODER.decode(value)
-    except msgspec.MsgspecError:
+        _check(record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise LawViolated("a record is not ADD, LIVE, RETIRE or EPOCH with exactly its members") from None
-    _check(record)
     if encode(record) != (key, value):
         raise LawViolated("a record is not written as it has to be, or its key is not that of its value")
     return record
@@ -198,6 +198,9 @@ def _check_cohort(record: Add) -> None:
 
 
 def _is_compact(text: bytes | msgspec.Raw) -> bool:
+    """Whether a JSON text has no spaces and, if it is a text, no escape that it does not need."""
+    if bytes(text).startswith(b'"'):
+        return _encode(msgspec.json.decode(text)) == bytes(text)
     return msgspec.json.format(bytes(text), indent=-1) == bytes(text)
 
 

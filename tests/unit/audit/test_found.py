@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamer.audit.found import TOGETHER, Episodes, Found, Happened, linked_rows
+from streamer.audit.found import TOGETHER, Episodes, Found, Happened, exact_guesses, linked_rows
 from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
 from streamer.table.schema import KeptColumn
 from worlds.small_tables import YEARS, table
@@ -51,6 +51,25 @@ def test_a_guess_is_about_one_column_and_exact_if_worlds_can_be_counted() -> Non
     assert found.worst == found.mean == 0.5  # two of four have the flu; all costs differ
     assert found.bars[10] == 4
     assert sum(found.bars) == 4
+
+
+@pytest.mark.parametrize(
+    ("later", "facts"),
+    [
+        ([3, 4, 5], {"returned": {3: 0}}),  # one who is known to have it still: a or b, of a, b, c and a, b, d
+        ([3, 6], {"replaced": {3: 0}}),  # one who is known to have another value than a, which two have now
+    ],
+)
+def test_an_exact_guess_knows_who_has_the_same_value_and_who_has_another(
+    later: Sequence[int], facts: dict[str, dict[int, int]]
+) -> None:
+    history, values = ReleaseHistory(), dict(enumerate("abcabda"))
+    for groups in ({"came": [0, 1, 2]}, {"came": later, **facts}):
+        counts = Counter(ord(values[episode]) for episode in groups["came"])
+        history.add(ReleaseFacts({len(history.facts): GroupFact(frozenset(groups["came"]), counts)}, **groups))
+    columns = [{ord(letter): letter.encode() for letter in "abcd"}]
+    guesses = exact_guesses(history, columns)  # type: ignore[arg-type]
+    assert guesses[0] == guesses[1] == 0.5
 
 
 def test_what_is_too_entangled_has_a_lower_bound() -> None:

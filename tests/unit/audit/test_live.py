@@ -14,7 +14,7 @@ import pytest
 
 from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
-from streamer.audit.worlds import PairFact, SetFact, posteriors
+from streamer.audit.worlds import SetFact, posteriors
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.message_files import read_live
@@ -178,7 +178,7 @@ def test_of_a_tiny_log_nothing_is_concluded_that_a_possible_world_refutes(tmp_pa
         audit = Published(tmp_path / f"{batch}", random_events(seed), batch).audit()
         history = audit.history
         sets = [SetFact(group.members, group.counts) for group in history.facts]
-        exact = posteriors(sets, [PairFact(one, other, same=False) for one, other in history.pairs])
+        exact = posteriors(sets, history.pairs)
         left = dict(history.candidates)
         assert left.keys() == exact.keys() and len(left) >= 6
         for episode, posterior in exact.items():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamer.audit.sealed_log import SealedLaws, SealedLine, read_sealed, sealed_facts, what_ids_show
-from streamer.errors import LawViolated
+from streamer.errors import LawViolated, UsageError
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, as_file, busy_publisher
 
 Lines = list[SealedLine]
@@ -142,6 +142,35 @@ FORGERIES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "another k from some epoch on": (lambda log: changed(log, 8, k=3), "'settings'|'size'.* record 7"),
     "another alpha from some epoch on": (lambda log: changed(log, 4, alpha="0.6"), "'settings'.* record 4 "),
     "an alpha of no table": (lambda log: changed(log, 2, alpha="half"), "'settings'.* record 2 "),
+    "no number as alpha": (lambda log: changed(log, 2, alpha="NaN"), "'settings'.* record 2 "),
+    "a text as time": (
+        lambda log: [line._replace(timestamp=-1) for line in [*changed(log[:3], 2, time="canary-9052 came"), *log[3:]]],
+        "'moment'.* record 2 .*not written as",
+    ),
+    "a time that is written in another way": (
+        lambda log: changed(log, 2, time=json.loads(log[2].value or b"")["time"].replace("26T", "026T")),
+        "'moment'.* record 2 .*not written as",
+    ),
+    "a column of a box twice": (
+        lambda log: with_another(log, 0, value=(log[0].value or b"").replace(b'{"years', b'{"years_lo":9,"years', 1)),
+        "'box'.* record 0 .*not written as",
+    ),
+    "spaces in a box": (
+        lambda log: with_another(log, 0, value=(log[0].value or b"").replace(b'_lo":', b'_lo": ')),
+        "'box'.* record 0 .*not written as",
+    ),
+    "a row in a box": (
+        lambda log: changed(log, 0, box={"years_lo": {"id": "p1"}, "years_hi": 2}),
+        "'box'.* record 0 ",
+    ),
+    "bytes that are no text": (
+        lambda log: with_another(log, 0, value=(log[0].value or b"").replace(b"years_lo", b"years_\xff")),
+        "'records'.* record 0 .*not JSON",
+    ),
+    "one value written in two ways": (
+        lambda log: with_another(log, 0, value=(log[0].value or b"").replace(b'[["a"],["b"]]', b'[["\\u0062"],["b"]]')),
+        "'sealed'.* record 0 .*not written as",
+    ),
     "more left than there were": (lambda log: changed(log, 3, live=2), "'live'.* record 3 "),
     "nobody left, and not retired": (lambda log: changed(log, 3, live=0), "'live'.* record 3 "),
     "a cohort that lives after its end": (
@@ -169,6 +198,13 @@ def test_a_forgery_is_named_by_its_first_bad_record(log: Lines, forgery: str) ->
         followed(forge(log))
 
 
+@pytest.mark.parametrize("forgery", ["a column of a box twice", "a row in a box", "one value written in two ways"])
+def test_a_forgery_of_one_record_is_named_without_table_yaml(log: Lines, forgery: str) -> None:
+    forge, named = FORGERIES[forgery]
+    with pytest.raises(LawViolated, match=named):
+        followed(forge(log), known=False)
+
+
 def test_no_sentence_about_a_forgery_quotes_a_value(log: Lines) -> None:
     canary = "canary-9052"
     with pytest.raises(LawViolated) as raised:
@@ -182,6 +218,29 @@ def test_another_k_than_that_of_the_table_is_refused(log: Lines) -> None:
             pass
 
 
+@pytest.mark.parametrize("looser", [{"alpha": "0.9"}, {"l": 2}])
+def test_another_alpha_or_l_than_that_of_the_table_is_refused(log: Lines, looser: dict[str, Any]) -> None:
+    forged = log
+    for number in (2, 4, 6, 8):
+        forged = changed(forged, number, **looser)
+    followed(forged, known=False)
+    with pytest.raises(LawViolated, match=r"'settings'.* record 2 .*table.yaml says 0.5 and 1"):
+        followed(forged)
+
+
+def test_shards_of_other_settings_are_no_one_log(log: Lines) -> None:
+    empty = json.loads(log[2].value or b"") | {"shard": 1, "adds": 0, "alpha": "0.9"}
+    text = json.dumps(empty, separators=(",", ":")).encode()
+    with pytest.raises(LawViolated, match=r"'settings'.* record 0 of partition 1"):
+        followed([*log, log[2]._replace(partition=1, key="epoch-1", value=text)], known=False)
+
+
+@pytest.mark.parametrize("line", [b'{"partition":0,"key":"\xff"}', b'{"partition":0,"key":"","value":' + b"[" * 9_999])
+def test_lines_of_other_bytes_are_refused(line: bytes) -> None:
+    with pytest.raises(LawViolated, match="line 1 is not a whole record"):
+        list(read_sealed([line]))
+
+
 def test_lines_of_a_file_are_read_back_and_a_cut_one_is_refused(log: Lines) -> None:
     assert list(read_sealed(as_file(log).splitlines(keepends=True))) == log
     with pytest.raises(LawViolated, match="line 9 is not a whole record"):
@@ -189,7 +248,7 @@ def test_lines_of_a_file_are_read_back_and_a_cut_one_is_refused(log: Lines) -> N
 
 
 def test_a_log_without_a_record_proves_nothing() -> None:
-    with pytest.raises(LawViolated, match="no record"):
+    with pytest.raises(UsageError, match="no record"):
         followed([])
 
 

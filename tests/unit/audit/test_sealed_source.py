@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from streamer.audit.found import Found
+from streamer.audit.sealed_log import SealedLine
 from streamer.audit.sealed_source import SealedAudit, read_members
-from streamer.audit.source import EpochMembers, row_changes
+from streamer.audit.source import EpochMembers, members_of, row_changes
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental.engine.engine import Engine
+from streamer.incremental.events.changes import RowChange
+from streamer.incremental.sealed.formation import median_cuts
+from streamer.incremental.sealed.publisher import Sealed, drawn_by
+from streamer.incremental.sealed.records import encode
 from streamer.incremental.shard.input import Message
+from streamer.table.row import Row
+from streamer.table.schema import EpochLength, KeptColumn, SealedRules
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, busy_publisher
+from worlds.sealed_people import sealed_table
 
 Forge = Callable[[SmallPublisher], None]
 
@@ -59,6 +69,25 @@ def test_a_row_that_comes_back_is_found_by_who_knows_that_its_value_stays() -> N
     assert found(publisher).pinned == 0
     knows = found(publisher, persistent=True)
     assert knows.attacks == {"same value after a return": 2}
+
+
+def test_a_row_that_is_published_again_since_another_column_changed_is_found() -> None:
+    """Its value is the one that two cohorts have in common."""
+    noted = (*sealed_table().kept, KeptColumn("note", sensitive=False))
+    table, lines = replace(sealed_table(), kept=noted, sealed=SealedRules(EpochLength(events=2))), list[SealedLine]()
+    people = [("x", "flu", "old"), ("y", "cold", "old"), ("x", "flu", "new"), ("z", "asthma", "old")]
+    rows, changes = dict[str, Row](), list[RowChange]()
+    for key, *texts in people:
+        before = rows[key].values if key in rows else None
+        rows[key] = Row((20,), tuple(map(msgspec.json.encode, texts)))
+        changes.append(RowChange(key, before, rows[key]))
+    form = median_cuts(table.space, table.k)
+    for records in Sealed(table, 0, form, drawn_by(b"a secret")).take(changes):
+        lines += [SealedLine(0, key.decode(), value, 0) for key, value in map(encode, records)]
+    audit = SealedAudit(table)
+    for _ in audit.follow(lines, changes, members_of(table, form, b"a secret", None, changes)):
+        pass
+    assert audit.found(lambda source_key: source_key).pinned == 4
 
 
 def test_delay_and_loss_are_those_of_what_is_published() -> None:
@@ -165,6 +194,13 @@ def test_members_of_another_log_are_refused() -> None:
     publisher = busy_publisher(2)
     del publisher.lines[next(i for i, line in enumerate(publisher.lines) if line.key == "epoch-0") + 1 :]
     with pytest.raises(UsageError, match="its end was cut off"):
+        audited(publisher)
+
+
+def test_members_of_an_epoch_that_goes_back_are_refused() -> None:
+    publisher = busy_publisher(2)
+    publisher.members[3] = EpochMembers(4, 0, publisher.members[3].cohorts)
+    with pytest.raises(UsageError, match="epoch 4 ends after 0 changes, and there are"):
         audited(publisher)
 
 

@@ -51,7 +51,7 @@ def test_a_line_of_key_value_and_timestamp_says_when_the_message_was_sent(saved:
     assert message == Message(0, b"7", None, 1_795_694_400_000)
 
 
-@pytest.mark.parametrize("time", ['"noon"', "1.5", "-1", "null", "99999999999999999999"])
+@pytest.mark.parametrize("time", ['"noon"', "1.5", "-1", "null", "253402300800000", "99999999999999999999"])
 def test_a_line_with_a_time_that_is_none_is_passed_on(saved: Callable[[str | bytes], Path], time: str) -> None:
     line = f'{{"key": 7, "value": null, "timestamp": {time}}}'
     assert list(read_messages(saved(line + "\n"))) == [Message(0, None, line.encode())]

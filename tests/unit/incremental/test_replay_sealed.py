@@ -123,6 +123,19 @@ def test_batches_decide_nothing(tmp_path: Path, length: dict[str, int]) -> None:
     assert sum(isinstance(one, Live) for records in epochs_in(tmp_path / "1") for one in records) > 2
 
 
+def test_batches_decide_nothing_if_an_epoch_ends_within_a_truncation(tmp_path: Path) -> None:
+    """The places of rows that have left are given to others when a batch is over."""
+    events = come(*((f"p{i}", i * 7 % 100, "abc"[i % 3]) for i in range(20)))
+    said: list[dict[str, Any]] = [{"op": "delete", "key": f"p{3 * i}"} for i in range(6)]
+    said += [{"op": "insert", "row": {"id": f"q{i}", "age": i * 9, "problem": "abc"[i % 3]}} for i in range(6)]
+    said += [{"op": "truncate"}]
+    events += [message(20 + i, one) for i, one in enumerate(said)]
+    for batch in (1, 2, 7, 100):
+        assert replayed(of_epoch(events=7), events, tmp_path / str(batch), batch).rows == 0
+    found = {(tmp_path / str(batch) / SEALED_FILE).read_bytes() for batch in (1, 2, 7, 100)}
+    assert len(found) == 1
+
+
 def test_an_epoch_ends_by_the_times_of_messages_at_full_minutes_and_empty_ones_are_said(tmp_path: Path) -> None:
     late = message(4, {"op": "insert", "row": {"id": "p5", "age": 40, "problem": "flu"}}, NOON + 190_000)
     replayed(of_epoch(seconds=60), [*come(*FOUR, every=25_000), late], tmp_path)
@@ -131,6 +144,17 @@ def test_an_epoch_ends_by_the_times_of_messages_at_full_minutes_and_empty_ones_a
         ("2026-11-26T12:01:00Z", 1),
         ("2026-11-26T12:02:00Z", 0),
         ("2026-11-26T12:03:00Z", 0),
+    ]
+
+
+def test_the_first_epochs_end_by_times_that_count_from_0_too(tmp_path: Path) -> None:
+    """Such as those of a simulation."""
+    events = [message(one.offset, json.loads(one.value or b""), 1_000 + one.offset * 40_000) for one in come(*FOUR)]
+    replayed(of_epoch(seconds=60), events, tmp_path)
+    ends = [records[-1] for records in epochs_in(tmp_path)]
+    assert [(end.time, end.adds) for end in ends if isinstance(end, EpochEnd)] == [
+        ("1970-01-01T00:01:00Z", 1),
+        ("1970-01-01T00:02:00Z", 0),
     ]
 
 
@@ -144,6 +168,14 @@ def test_a_message_that_is_ages_after_the_others_is_refused_before_the_disk_is_f
     wrong = message(4, {"op": "delete", "key": "p1"}, NOON * 1_000)
     with pytest.raises(ConfigError, match="more than 1,000,000 epochs lie between two messages"):
         replayed(of_epoch(seconds=1), [*come(*FOUR, every=1), wrong])
+
+
+def test_an_initial_table_without_a_time_is_refused_where_time_counts() -> None:
+    """Else its epoch would be one of 1970, and all days since then would follow, without a row."""
+    initial = pd.DataFrame({"id": list("ab"), "age": [1, 2], "problem": ["x", "y"]})
+    events = [Message(0, None, b"torn"), *come(*FOUR, every=25_000)[1:]]
+    with pytest.raises(ConfigError, match="a message says none: give it one, the first one, too"):
+        replayed(of_epoch(seconds=86_400), events, initial=initial)
 
 
 def test_an_initial_table_is_epoch_1(tmp_path: Path) -> None:

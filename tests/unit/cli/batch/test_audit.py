@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,21 @@ def test_a_live_log_gives_away_whoever_came_or_changed(live: Path) -> None:
     assert sum(found["attacks"].values()) == found["pinned"] == found["candidates"]["1"]
     assert found["exact"] == found["episodes"] == sum(found["candidates"].values())
     assert found["attacks"]["insert delta"] > 0
+
+
+def test_a_packed_live_log_is_audited_like_the_log(live: Path) -> None:
+    packed = live.with_name("live.jsonl.gz")
+    packed.write_bytes(gzip.compress(live.read_bytes()))
+    one, other = (answer("audit", "--table", PATIENTS, log, *SOURCE) for log in (live, packed))
+    assert {**one, "log": packed.name} == other
+
+
+def test_a_live_log_of_other_bytes_is_refused_with_2(live: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_bytes(live.with_name("secret.txt").read_bytes())
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(live.read_bytes().replace(b'"qi_group":"', b'"qi_group":"\xff', 3))
+    result = audit(broken, *SOURCE)
+    assert (result.exit_code, "line 1: is not of the form" in result.output) == (2, True)
 
 
 def test_a_bound_that_is_broken_ends_with_1(live: Path) -> None:
@@ -153,6 +169,10 @@ def test_a_sealed_log_that_was_cut_is_refused_with_1(sealed: dict[str, Path]) ->
         pytest.param([], "name one LOG.jsonl, or --compare", id="nothing"),
         pytest.param(["live", "--compare", *SOURCE], "name one LOG.jsonl, or --compare", id="a log and a comparison"),
         pytest.param(["--compare", *SOURCE, "--html", "a.html"], "goes with none of", id="a page of a comparison"),
+        pytest.param(["live", "--source", "-"], "more than once", id="events of a pipe"),
+        pytest.param(["-", *SOURCE], "more than once", id="a log of a pipe"),
+        pytest.param(["live", "--bound", 0.5], "need --source", id="a bound that nobody would look at"),
+        pytest.param(["--compare", *SOURCE, "--bound", 0.5], "goes with none of", id="a bound of a comparison"),
         pytest.param(["live", *SOURCE, "--kind", "sealed"], "has no publish.sealed", id="no table of a sealed log"),
         pytest.param(["live", *SOURCE, "--secret", "nowhere"], "there is no nowhere", id="no secret"),
         pytest.param([ROWS, *SOURCE], "neither a live nor a sealed changelog", id="another file"),
