@@ -147,7 +147,8 @@ def lost(algorithm: Algorithm, people: Microdata, model: Model, options: Options
     """What one run costs; time in sorts of the table. A small run before it compiles what is to be compiled."""
     if said := objections(algorithm, people.table, model, options):
         return {"skipped": said[0]}
-    run(algorithm, people.rows(np.arange(min(WARM_UP_ROWS, len(people)))), model, options)
+    few = min(max(WARM_UP_ROWS, model.rows_min), len(people))
+    run(algorithm, people.rows(np.arange(few)), model, options)
     seconds, recoding = timed(lambda: run(algorithm, people, model, options))
     sort = min(timed(lambda: np.lexsort(people.codes.T))[0] for _ in range(3))
     return {

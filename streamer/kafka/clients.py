@@ -328,22 +328,24 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
     """Records produced in the block become visible together, or not at all. Raises KafkaException.
 
     On an error the transaction is aborted, so that readers need not wait for its timeout. If that fails, the next
-    producer with the same transactional id resolves it. The error of a record says more than that the transaction
-    cannot go on, and the client may say the second first: so the answers are waited for.
+    producer with the same transactional id resolves it.
     """
     try:
         producer.begin_transaction()
-        yield
-        producer.commit_transaction(CALL_SECONDS_MAX)
+        try:
+            yield
+            producer.commit_transaction(CALL_SECONDS_MAX)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._STATE:  # it takes no record for a transaction that has failed
+                producer.commit_transaction(CALL_SECONDS_MAX)  # this says why, and cannot succeed any more
+            raise
+        finally:
+            taken.check()  # a record's error says more than that the transaction cannot be committed
     except Exception:
         with suppress(KafkaException):
             producer.purge()
-            flush(producer, ABORT_SECONDS_MAX)
-        with suppress(KafkaException):
             producer.abort_transaction(ABORT_SECONDS_MAX)
-        taken.check()
         raise
-    taken.check()
 
 
 # -- the log of clients -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from streamer.table.published.rows import all_box_columns
 from streamer.table.schema import Table
 from streamer.table.typed_frame import decode_json, typed_frame
 
-COHORT, ROWS, LEFT, WITHHELD = "_cohort", "_rows", "_left", "_withheld"
+COHORT, COHORT_ROWS, COHORT_LEFT, WITHHELD = "_cohort", "_rows", "_left", "_withheld"
 """Columns of the table beside the published ones: the cohort's id, its rows, its people who are left (as far as they
 are counted), and whether its values are withheld.
 """
@@ -76,8 +76,8 @@ class SealedFold:
             raise LawViolated("a cohort does not have the published columns in their types") from None
         of_rows = [cohort for cohort in cohorts for _ in range(cohort.n)]
         frame.insert(0, COHORT, pd.Series([cohort.cohort for cohort in of_rows], dtype="str"))
-        frame[ROWS] = pd.Series([cohort.n for cohort in of_rows], dtype="int64")
-        frame[LEFT] = pd.Series([self._left[cohort.cohort] for cohort in of_rows], dtype="int64")
+        frame[COHORT_ROWS] = pd.Series([cohort.n for cohort in of_rows], dtype="int64")
+        frame[COHORT_LEFT] = pd.Series([self._left[cohort.cohort] for cohort in of_rows], dtype="int64")
         frame[WITHHELD] = pd.Series([cohort.sensitive is None for cohort in of_rows], dtype="bool")
         return frame
 

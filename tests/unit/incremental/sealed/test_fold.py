@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from streamer.errors import LawViolated
-from streamer.incremental.sealed.fold import COHORT, LEFT, ROWS, WITHHELD, SealedFold
+from streamer.incremental.sealed.fold import COHORT, COHORT_LEFT, COHORT_ROWS, WITHHELD, SealedFold
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SensitiveTexts
 from worlds.sealed_people import sealed_table
 
@@ -27,7 +27,7 @@ def test_every_row_of_a_cohort_is_a_row_of_the_table_and_withheld_values_are_nul
     for record in (add(ONE, 20, 22, "flu", "cold"), add(OTHER, 30, 31), end(1)):
         fold.apply(0, record)
     frame = fold.frame()
-    assert frame.columns.tolist() == [COHORT, "age_lo", "age_hi", "problem", ROWS, LEFT, WITHHELD]
+    assert frame.columns.tolist() == [COHORT, "age_lo", "age_hi", "problem", COHORT_ROWS, COHORT_LEFT, WITHHELD]
     assert frame.values.tolist() == [
         [ONE, 20, 22, "cold", 2, 2, False],
         [ONE, 20, 22, "flu", 2, 2, False],
@@ -42,7 +42,7 @@ def test_those_who_left_are_counted_and_a_retired_cohort_is_gone() -> None:
         fold.apply(0, record)
     assert len(fold.frame()) == 4, "the epoch is not over"
     fold.apply(0, end(2))
-    assert fold.frame()[[COHORT, LEFT]].values.tolist() == [[ONE, 1], [ONE, 1]]
+    assert fold.frame()[[COHORT, COHORT_LEFT]].values.tolist() == [[ONE, 1], [ONE, 1]]
 
 
 def test_shards_have_epochs_of_their_own() -> None:
