@@ -336,7 +336,7 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
         yield
         producer.commit_transaction(CALL_SECONDS_MAX)
     except Exception:
-        with suppress(KafkaException):
+        with suppress(KafkaException, SystemError):
             producer.purge()
             flush(producer, ABORT_SECONDS_MAX)
         with suppress(KafkaException):
