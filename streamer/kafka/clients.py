@@ -342,7 +342,7 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
         finally:
             taken.check()  # a record's error says more than that the transaction cannot be committed
     except Exception:
-        with suppress(KafkaException):
+        with suppress(KafkaException, SystemError):
             producer.purge()
             producer.abort_transaction(ABORT_SECONDS_MAX)
         raise

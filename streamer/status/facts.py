@@ -191,5 +191,5 @@ def of_table(shards: Sequence[ShardFacts]) -> Measured:
         mean_over_rows([(one.ncp_fresh, sizes.records - sizes.pending) for one, sizes in parts]),
         sum(one.messages for one, _ in parts),
         sum(one.records for one, _ in parts),
-        min((one.at for one, _ in parts), default=0),
+        min((one.at for one, _ in parts if one.at), default=0),
     )

@@ -119,6 +119,9 @@ REPAIR = Repair(share=0.05)
 REPAIR_HASHED = {REPAIR: "0.055", Repair(price=0.055): "0.055, stated"}
 """Texts for the fingerprint: the default keeps that of its first version, which states of older engines have."""
 
+REPAIR_HASHED_BEFORE = ("7.5", {Repair(share=0.07): "0.055", REPAIR: "5%"})
+"""Texts by versions below this one, whose default was another share: a table.yaml that states either is the same."""
+
 
 @dataclass(frozen=True)
 class KeptColumn:
@@ -267,11 +270,22 @@ class Table:
     @cached_property
     def fingerprint(self) -> str:
         """All that decides what a shard's state means: tables with the same one may share a state."""
+        return self._fingerprint(REPAIR_HASHED.get(self.repair, self._repair_text))
+
+    def differences(self, kept: str) -> Differences:
+        """What differs between the fingerprint of a state and ours, hashed as the engine that kept it did."""
+        found, (version, before) = differences(kept, self.fingerprint), REPAIR_HASHED_BEFORE
+        if self.repair in before and precedes(version_of(kept), version):
+            other = differences(kept, self._fingerprint(before[self.repair]))
+            return min(found, other, key=lambda one: len(one.parts))
+        return found
+
+    def _fingerprint(self, repair: str) -> str:
         engine = f"{ENGINE_VERSION}.{REPAIR_VERSION}" if self.repair else f"{ENGINE_VERSION}"
         parts = {
             "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._column_texts()],
             "privacy": [f"k {self.k}", str(self.diversity)],
-            "engine": [f"recut {self.recut} shrink {self.shrink} repair {self._repair_text}"],
+            "engine": [f"recut {self.recut} shrink {self.shrink} repair {repair}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
             "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],
             "publish": [f"form {self.form} format {self.format}", *self._sealed_texts()],
@@ -285,7 +299,7 @@ class Table:
 
     @property
     def _repair_text(self) -> str:
-        return REPAIR_HASHED.get(self.repair, str(self.repair) if self.repair.share else str(self.repair.price))
+        return str(self.repair) if self.repair.share else str(self.repair.price)
 
     def _column_texts(self) -> Iterator[str]:
         """Columns and hierarchies as texts."""

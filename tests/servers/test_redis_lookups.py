@@ -62,6 +62,17 @@ def test_what_the_owner_measured_stands_there_until_another_worker_takes_the_sha
     assert store.custody().measured == Measured()
 
 
+@pytest.mark.parametrize("other", ["", "null", "[0.25]", '{"ncp": "0.25"}', '{"at": 1000000000000000000}'])
+def test_figures_that_another_version_wrote_otherwise_hide_nothing_else(
+    servers: Servers, store: RedisLookups, other: str
+) -> None:
+    """Before: `status` ended with an error of a library, and so did a worker that waits with a refused shard."""
+    store.report_owner("alice:1")
+    with connect(servers.redis_url) as client:
+        client.hset(f"{{{TABLE}:7}}:custody", "measured", other)
+    assert (store.custody().owner, store.custody().measured) == ("alice:1", Measured())
+
+
 def test_no_worker_serves_a_shard_of_a_table_that_has_not_begun_in_all_its_shards(store: RedisLookups) -> None:
     store.check_begun("shard 0")
     store.report_refusal("bob:2", "there are too many partitions")

@@ -43,6 +43,9 @@ SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages
 
 NOT_MEASURED = "not measured yet"
 
+OLD_SECONDS = 60.0
+"""A worker measures every few seconds: what is older is not of now."""
+
 
 @click.command(name="status", epilog=examples("streamer status --table mine", "streamer status --table mine --json"))
 @table_option
@@ -147,7 +150,7 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     grid.add_row("all", "", "", *_counted(total, of_table(facts.shards)))
     print_table(grid)
     say(_account(total))
-    say(measured_line(of_table(facts.shards)))
+    say(measured_line(of_table(facts.shards), facts.redis_now.time))
     lines = [
         *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
         *redis_lines(facts.durability),
@@ -166,14 +169,15 @@ def _counted(described: dict[str, Any], measured: Measured) -> Iterator[str]:
     yield "-" if measured.records_per_event is None else f"{measured.records_per_event:.2f}"
 
 
-def measured_line(of: Measured) -> str:
-    """What workers measured of the whole table."""
+def measured_line(of: Measured, now: float) -> str:
+    """What workers measured of the whole table; also when, if a worker reports no more. now: by Redis' clock."""
     if of.ncp is None and of.records_per_event is None:
         return f"loss, over a fresh table's, and published records per event: {NOT_MEASURED}"
     loss = NOT_MEASURED if of.ncp is None else f"{of.ncp:.4f}"
     over = NOT_MEASURED if of.over_fresh is None else f"{of.over_fresh - 1:+.1%}"
     records = NOT_MEASURED if of.records_per_event is None else f"{of.records_per_event:.2f}"
-    return f"loss: {loss}; over a fresh table's: {over}; published records per event: {records}"
+    since = f", as of {ago(now - of.at)} ago" if now - of.at > OLD_SECONDS else ""
+    return f"loss: {loss}; over a fresh table's: {over}; published records per event: {records}{since}"
 
 
 def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:

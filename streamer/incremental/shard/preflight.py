@@ -40,7 +40,7 @@ from streamer.incremental.shard.input import InputState, KeptSecret, is_same
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import UNFINISHED, LastRead, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, output_id, outputs_of
-from streamer.table.schema import Table, differences, precedes, version_of
+from streamer.table.schema import Table, precedes, version_of
 
 
 class Consistency(Enum):
@@ -144,7 +144,7 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
         raise ShardRefused(f"{name}: its table is loaded only in part; {remedies.reload(table.name)}")
     if meta.fingerprint == table.fingerprint:
         return
-    versions, parts = differences(meta.fingerprint, table.fingerprint)
+    versions, parts = table.differences(meta.fingerprint)
     changed, mend = ", ".join(parts), remedies.reload(table.name)
     if versions is None or precedes(*versions):
         if not parts:

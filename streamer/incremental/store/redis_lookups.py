@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import redis
@@ -23,6 +23,9 @@ from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import MEASURED, REFUSED_FIELDS, RedisStore
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters
+
+YEAR_9999 = 253_402_300_799
+"""The last second that can be written as a time."""
 
 BEGINNING = "beginning"
 """The mark of a command that gives all shards of a table their rows, from before it writes until all have them."""
@@ -59,16 +62,18 @@ class Measured(msgspec.Struct, frozen=True):
     ncp_fresh: float | None = None  # the same of a table anonymized afresh, by the last look for drift
     messages: int = 0
     records: int = 0  # published
-    at: int = 0  # seconds since 1970 by Redis' clock
+    at: Annotated[int, msgspec.Meta(ge=0, le=YEAR_9999)] = 0  # seconds since 1970 by Redis' clock
 
     @property
     def over_fresh(self) -> float | None:
         """The loss over that of a fresh table, as a ratio.
 
-        >>> Measured(0.22, 0.2).over_fresh, Measured(0.22).over_fresh
-        (1.1, None)
+        >>> Measured(0.22, 0.2).over_fresh, Measured(0.0, 0.0).over_fresh, Measured(0.22).over_fresh
+        (1.1, 1.0, None)
         """
-        return round(self.ncp / self.ncp_fresh, 6) if self.ncp is not None and self.ncp_fresh else None
+        if self.ncp is not None and self.ncp_fresh:
+            return round(self.ncp / self.ncp_fresh, 6)
+        return 1.0 if self.ncp == self.ncp_fresh == 0 else None  # neither loses anything
 
     @property
     def records_per_event(self) -> float | None:
@@ -154,8 +159,8 @@ class RedisLookups(RedisStore):
             committed_at = self._client.hget(self._meta, "committed_at")
         refusal = Refusal(told["reason"], told["refused_by"], int(told["refused_at"])) if "reason" in told else None
         taken_at, beginning = _seconds(told.get("taken_at")), BEGINNING in told
-        measured = msgspec.json.decode(told.get(MEASURED, "{}"), type=Measured)
-        return Ownership(told.get("owner", ""), taken_at, _seconds(committed_at), refusal, beginning, measured)
+        owner, measured = told.get("owner", ""), _measured(told.get(MEASURED, "{}"))
+        return Ownership(owner, taken_at, _seconds(committed_at), refusal, beginning, measured)
 
     def _time(self) -> tuple[int, int]:
         clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"
@@ -219,6 +224,14 @@ class RedisLookups(RedisStore):
         with self._answers():
             floor = self._client.hget(self._similarity, qi_group)
         return None if floor is None else dict(self._similarity_lists([(b"%d" % qi_group, floor)]))[qi_group]
+
+
+def _measured(text: str) -> Measured:
+    """What a worker measured; nothing if another version wrote it otherwise: nobody's work depends on it."""
+    try:
+        return msgspec.json.decode(text, type=Measured)
+    except msgspec.DecodeError:
+        return Measured()
 
 
 def _seconds(text: str | bytes | None) -> int | None:

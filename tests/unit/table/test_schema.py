@@ -107,6 +107,25 @@ def test_the_default_of_local_repair_is_no_change_of_table_yaml_for_a_state_of_i
     assert differences(usual.fingerprint, stated.fingerprint) == Differences(None, ("engine",))
 
 
+@pytest.mark.parametrize(
+    ("stated", "kept"),
+    [
+        (Repair(share=0.07), "engine:2c5188cd0973f97f"),
+        (Repair(share=0.05), "engine:e13f63bc9a8fc394"),
+        (REPAIR, "engine:2c5188cd0973f97f"),
+    ],
+)
+def test_a_share_that_was_stated_is_no_change_of_table_yaml_when_the_default_changes(stated: Repair, kept: str) -> None:
+    """Version 7.4 hashed 7 %, stated or not, as the default; of 5 % it hashed the text."""
+    ours = replace(PEOPLE, repair=stated)
+    parts = (kept if part.startswith("engine:") else part for part in ours.fingerprint.split())
+    former = of_version(" ".join(parts), "7.4")
+    assert ours.differences(former) == Differences(("7.4", f"{ENGINE_VERSION}.{REPAIR_VERSION}"), ())
+    other = replace(PEOPLE, repair=Repair(share=0.06))
+    assert other.differences(former).parts == ("engine",)
+    assert ours.differences(other.fingerprint) == Differences(None, ("engine",))
+
+
 def test_a_fingerprint_that_is_one_hash_says_no_version_and_no_part() -> None:
     """As before engine version 6."""
     versions, parts = differences("0123456789abcdef0123456789abcdef", PEOPLE.fingerprint)

@@ -56,14 +56,32 @@ def test_what_workers_measured_is_one_line_over_the_rows_of_all_shards() -> None
     shards = [of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, 0.1, 150, 100, 8))]
     table = of_table(shards)
     assert (table.ncp, table.ncp_fresh, table.at) == (0.15, 0.125, 8)
-    assert measured_line(table) == "loss: 0.1500; over a fresh table's: +20.0%; published records per event: 1.50"
+    assert measured_line(table, 68.0) == "loss: 0.1500; over a fresh table's: +20.0%; published records per event: 1.50"
 
 
 def test_what_no_worker_has_measured_yet_is_said_not_guessed() -> None:
     """A shard without a look for drift leaves that of the whole table unknown."""
-    nothing = measured_line(of_table([of_rows(100, Measured())]))
+    nothing = measured_line(of_table([of_rows(100, Measured())]), 1e9)
     assert nothing == "loss, over a fresh table's, and published records per event: not measured yet"
-    some = of_table([of_rows(100, Measured(0.3, 0.2, 50, 200)), of_rows(300, Measured(0.1, None, 50, 100))])
-    assert measured_line(some) == (
+    some = of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, None, 50, 100, 9))])
+    assert measured_line(some, 9.0) == (
         "loss: 0.1500; over a fresh table's: not measured yet; published records per event: 3.00"
     )
+
+
+def test_figures_of_a_worker_that_is_gone_are_told_with_their_age() -> None:
+    """Before: they stood there like those of a running one for as long as nobody took the shard over."""
+    figures = of_table(
+        [of_rows(100, Measured(0.3, 0.2, 50, 200, 1_000)), of_rows(100, Measured(0.1, 0.1, 50, 100, 8_190))]
+    )
+    assert measured_line(figures, 8_200.0).endswith("published records per event: 3.00, as of 2 h ago")
+    assert "ago" not in measured_line(of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 8_190))]), 8_200.0)
+
+
+def test_a_shard_without_figures_does_not_hide_when_the_others_were_measured() -> None:
+    assert of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(0, Measured())]).at == 9
+
+
+def test_a_table_that_loses_nothing_loses_as_much_as_a_fresh_one() -> None:
+    """Before: it was not measured yet for ever."""
+    assert "over a fresh table's: +0.0%" in measured_line(of_table([of_rows(9, Measured(0.0, 0.0, 5, 5, 9))]), 9.0)
