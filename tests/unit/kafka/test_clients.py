@@ -169,7 +169,7 @@ def test_a_record_that_is_not_taken_ends_its_transaction_before_anybody_sees_it(
 
 
 class Failed(Producer):
-    """A producer whose transaction has failed: it takes no more records, and says why at the end, as librdkafka does."""
+    """A producer whose transaction has failed: it takes no more records, and says why when it is to commit."""
 
     def commit_transaction(self, seconds: float) -> None:
         raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
