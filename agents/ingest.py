@@ -581,11 +581,11 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     def report_measured(self) -> None:
         """Reports what is measured of the shards that are served."""
-        for shard in self.held:
-            if shard.taken_over and not shard.loss:
-                done, facts = shard.metrics.done, shard.facts
-                measured = Measured(facts.ncp, facts.ncp_fresh, done.counts.messages, done.published)
-                with suppress(StreamerError):
+        with suppress(StreamerError):  # a silent Redis is not waited for once per shard
+            for shard in self.held:
+                if shard.taken_over and not shard.loss:
+                    done, facts = shard.metrics.done, shard.facts
+                    measured = Measured(facts.ncp, facts.ncp_fresh, done.counts.messages, done.published)
                     RedisLookups(self._redis, self._table.name, shard.number).report_measured(measured)
 
     async def _take_over(self, topic_partition: TopicPartition, shard: HeldShard) -> None:

@@ -401,6 +401,26 @@ def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status(
     asyncio.run(told(redis, story))
 
 
+def test_a_silent_redis_is_waited_for_once_not_for_every_shard(
+    without_servers: Callable[[Redis], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis, asked = Redis(), list[int]()
+    without_servers(redis)
+
+    def silent(_client: object, _table: str, number: int) -> Any:
+        asked.append(number)
+        raise ServerUnreachable("Redis does not answer")
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        await until(lambda: all(shard.taken_over for shard in ingest.held))
+        monkeypatch.setattr("agents.ingest.RedisLookups", silent)
+        ingest.report_measured()
+        assert asked == [0]
+        monkeypatch.setattr("agents.ingest.RedisLookups", redis.lookups)
+
+    asyncio.run(told(redis, story))
+
+
 def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason(
     without_servers: Callable[[Redis], None],
 ) -> None:
