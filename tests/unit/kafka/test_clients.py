@@ -182,28 +182,6 @@ def test_if_the_client_takes_no_more_records_the_reason_is_asked_for() -> None:
     assert producer.log[-1] == ABORTED
 
 
-class Fatal(Producer):
-    """The client breaks while it gives its answers after a fatal error."""
-
-    def flush(self, seconds: float) -> int:
-        raise SystemError("returned a result with an exception set")
-
-
-class Silent(Producer):
-    """The client gives no answer, neither at once nor later."""
-
-    def flush(self, seconds: float) -> int:
-        self.log.append(seconds)
-        return 1
-
-
-@pytest.mark.parametrize("producer", [Fatal(), Silent()])
-def test_a_client_without_answers_is_not_waited_for_long_and_the_transaction_still_ends(producer: Producer) -> None:
-    with pytest.raises(KafkaException, match="_STATE"), transaction(producer, Confirmations()):
-        raise KafkaException(KafkaError(KafkaError._STATE))
-    assert producer.log in ([BEGUN, ABORTED], [BEGUN, 2.0, ABORTED])
-
-
 @pytest.mark.parametrize(
     ("producer", "kind", "says"),
     [
