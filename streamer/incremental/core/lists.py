@@ -181,12 +181,18 @@ def propose_some(s: Shard, i: int, g: int) -> None:
 @part
 def propose_known(s: Shard, g: int) -> None:
     """The same while the lists are those of the last refresh."""
+    propose_listed(s, g)
+    propose_near(s, g)
+
+
+@part
+def propose_listed(s: Shard, g: int) -> None:
+    """Puts the groups that g's list names into `found`, and no others."""
     which = s.groups.group[g].list
     s.state[0].n_found = 0
     if which != NONE:
         for j in range(s.lists.one[which].n):
             propose(s, g, s.lists.link[which * LINKS + j].other)
-    propose_near(s, g)
 
 
 @part
@@ -258,11 +264,7 @@ def clear_marks(s: Shard) -> None:
 @part
 def partner(s: Shard, g: int) -> int:
     """The nearest QI group, to merge with; the search begins with the list of g. NONE if there is no other."""
-    which = s.groups.group[g].list
-    s.state[0].n_found = 0
-    if which != NONE:
-        for j in range(s.lists.one[which].n):
-            propose(s, g, s.lists.link[which * LINKS + j].other)
+    propose_listed(s, g)
     return nearest(s, g)
 
 
