@@ -138,9 +138,10 @@ def work(
 
 def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:
     from agents.log import print_note
+    from streamer.incremental.topics import published_kinds
     from streamer.kafka.embedded import embedded_servers
 
-    found = servers.enter_context(embedded_servers(settings.table.name, settings.table.form))
+    found = servers.enter_context(embedded_servers(settings.table.name, published_kinds(settings.table)))
     print_note(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), settings.log_format)
     return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
 

@@ -44,7 +44,7 @@ from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import Measured, RedisLookups
 from streamer.incremental.store.redis_server import RedisClient, address_of, connect, connect_now, require_durable
-from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.incremental.topics import CHANGES, published_kinds, topic_name
 from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
 from streamer.kafka.clients import require_answer
 from streamer.kafka.control import ControlReader
@@ -410,7 +410,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             self._checking = False
 
     def _input_of(self, shard: int) -> KafkaInput:
-        outputs = outputs_of(self._table.form)
+        outputs = published_kinds(self._table)
         return KafkaInput(self._settings.kafka, self._table.name, shard, self._topics, outputs)
 
     async def on_stop(self) -> None:
@@ -450,7 +450,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     def _new_shard(self, number: int) -> HeldShard:
         store = WorkerStore(self._redis, self._table.name, number, self._trims)
-        outputs = outputs_of(self._table.form)
+        outputs = published_kinds(self._table)
         outlet = KafkaOutlet(self._settings.kafka, self._table.name, number, outputs, self._format)
         return HeldShard(self._table, number, store, self._input_of(number), outlet, self._shared, self.metrics[number])
 

@@ -36,6 +36,7 @@ from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import ComputeLock, ShardThread, unexpected
 from streamer.compiling import is_warm
 from streamer.errors import Fenced, ServerUnreachable, StreamerError
+from streamer.grouping import cohort_formation
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard import ready as events
@@ -139,7 +140,8 @@ class HeldShard:
         self._shared = shared
         compute_lock = ComputeLock(shared.compute_lock)
         secret = secrets.token_bytes(SECRET_BYTES)
-        self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock)
+        form = cohort_formation(table) if table.sealed is not None else None
+        self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock, form)
         self._servers, self._outlet = Servers(store, outlet, shard_input, shared.schemas), outlet
         self.thread = ShardThread(number, self.name, compute_lock, lambda: self.is_compiled)
         self.facts = events.Facts(Phase.IDLE.value, Meta())

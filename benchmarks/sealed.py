@@ -36,6 +36,7 @@ from streamer.incremental.events.changes import Change, Delete, Insert, Modify, 
 from streamer.incremental.sealed.formation import Formation, median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord, encode
+from streamer.incremental.store.codec import encode_cohort, encode_place
 from streamer.table.published.rows import BoxReader
 from streamer.table.row import Row
 from streamer.table.schema import EpochLength, SealedRules, Table
@@ -153,8 +154,15 @@ def course(table: Table, setting: Setting, began: list[RowChange], changes: list
         "bytes_per_record": round(sum(len(encode(one).value) for one in log) / len(log)),
         "first_s": round(first, 2),
         "us_per_event": round(seconds / len(changes) * 1e6, 1),
-        "state_bytes_per_row": round(len(sealed.to_bytes()) / max(1, sealed.n_rows)),
+        "state_bytes_per_row": round(_stored_bytes(sealed) / max(1, sealed.n_rows)),
     }
+
+
+def _stored_bytes(sealed: Sealed) -> int:
+    """What a store keeps of it, beside the rows."""
+    kept = sealed.drain()
+    places = sum(len(key) + len(encode_place(place)) for key, place in kept.places.items() if place is not None)
+    return places + sum(len(encode_cohort(cohort)) for cohort in kept.cohorts.values() if cohort is not None)
 
 
 def figures(table: Table, log: list[SealedRecord]) -> Result:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-
-import msgspec
-import numpy as np
+from itertools import chain, islice
 
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import Record
 from streamer.incremental.events import changes
 from streamer.incremental.events.changes import Change, RowChange
 from streamer.incremental.sealed.formation import Formation
-from streamer.incremental.sealed.publisher import Sealed, SealedState, drawn_by
-from streamer.incremental.sealed.records import COHORT_ID_BYTES, Add, SealedRecord
+from streamer.incremental.sealed.publisher import Sealed, drawn_by
+from streamer.incremental.sealed.records import Add, SealedRecord
 from streamer.incremental.shard.input import Message
 from streamer.incremental.verification import EngineBehind
 from streamer.table.encode import EncodedRows
@@ -110,7 +107,8 @@ def members_of(
         yield EpochMembers(publisher.epoch, done, _cohorts(publisher, records))
     by_time = publisher.rules.epoch.seconds is not None
     for change in changes:
-        for records in publisher.take([change]):  # by time, an epoch ends before the change, by number with it
+        # By time, an epoch ends before the change, by number with it.
+        for records in chain(publisher.over_before(change.at // 1_000), publisher.take([change])):
             yield EpochMembers(publisher.epoch, done if by_time else done + 1, _cohorts(publisher, records))
         done += 1
 
@@ -119,13 +117,9 @@ def _cohorts(publisher: Sealed, records: Iterable[SealedRecord]) -> dict[str, li
     """The members of the cohorts that an epoch adds."""
     added: dict[str, list[str]] = {record.cohort: [] for record in records if isinstance(record, Add)}
     if added:
-        state = msgspec.msgpack.decode(publisher.to_bytes(), type=SealedState)
-        number = np.frombuffer(state.cohort_of, "<i4")
-        ids = [
-            state.cohort_ids[at : at + COHORT_ID_BYTES].hex() for at in range(0, len(state.cohort_ids), COHORT_ID_BYTES)
-        ]
-        placed = state.source_keys[len(state.source_keys) - len(number) :]
-        for source_key, index in zip(placed, number.tolist(), strict=True):
-            if (name := ids[index]) in added:
-                added[name].append(source_key)
+        changed = publisher.drain()
+        names = {index: cohort.id.hex() for index, cohort in changed.cohorts.items() if cohort is not None}
+        for source_key, place in changed.places.items():
+            if place is not None and names.get(place.cohort) in added:
+                added[names[place.cohort]].append(source_key)
     return added

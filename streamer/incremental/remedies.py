@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, QIT, outputs_of, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, QIT, SEALED, outputs_of, topic_name
 from streamer.table.schema import LOSSY_JOIN, ROWS
 
 SOME_TABLE = "<table>"
@@ -66,6 +66,23 @@ def whole_table_again(table_name: str, form: str = ROWS) -> str:
     return (
         f"restart the workers of {table_name}: they publish the whole table again where its output has lost records; "
         f"then start this reader again. If it is refused still, {publish_again(table_name, form)}"
+    )
+
+
+def under_another_name(table_name: str) -> str:
+    """If a table is to be published in sealed cohorts that cannot follow those that are published."""
+    return (
+        f"publish under another name: write a new name into a copy of table.yaml, run `streamer topics create` and "
+        f"`streamer load` by it, and tell the readers of {topic_name(table_name, SEALED)}"
+    )
+
+
+def sealed_is_lost(table_name: str) -> str:
+    """If the topic of cohorts was recreated, or has lost records: nobody may be published a second time."""
+    return (
+        f"{topic_name(table_name, SEALED)} was recreated or has lost cohorts, and what was published there cannot be "
+        "published again without telling more about people: restore the topic from a mirror with the same offsets, or, "
+        f"{under_another_name(table_name)}"
     )
 
 

@@ -250,8 +250,9 @@ class SealedCourse:
         self._publish(self._sealed.begin((RowChange(key, None, row) for key, row in keyed), seconds))
 
     def take(self, changes: Iterable[RowChange]) -> None:
-        for records in self._sealed.take(changes):
-            self._publish(records)
+        for change in changes:
+            for records in chain(self._sealed.over_before(change.at // 1_000), self._sealed.take([change])):
+                self._publish(records)
 
     def _publish(self, records: Sequence[SealedRecord]) -> None:
         self._withheld += sum(isinstance(one, Add) and one.sensitive is None for one in records)

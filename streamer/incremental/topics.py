@@ -3,6 +3,7 @@
 * All topics of a table have the same number of partitions: partition n belongs to shard n.
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is replayed from it.
 * Published rows are in `live`; those of a lossy join in `qit` and `stt`, with the same settings.
+* `sealed` holds cohorts, whose records are never repeated: it is kept for ever. Its timestamps are those of epochs.
 * `live` is compacted, but rows and tombstones stay for 24 h: a reader needs them to get from a start to the end. A
   reader that falls further behind starts again.
 * `live` accepts the largest row that a table may publish, whatever the broker's own limit is.
@@ -15,16 +16,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from streamer.table.schema import LOSSY_JOIN
+from streamer.table.schema import LOSSY_JOIN, Table
 
 SHARDS_DEFAULT = 4
 
 CHANGES, LIVE, POSITIONS, DEAD_LETTERS, CONTROL = "changes", "live", "positions", "dead-letters", "control"
-QIT, STT = "qit", "stt"
+QIT, STT, SEALED = "qit", "stt", "sealed"
 
 OUTPUTS = (LIVE, QIT, STT)
 """All topics that may hold published rows."""
@@ -51,6 +52,13 @@ REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         LIVE: _PUBLISHED_CONFIG,
         QIT: _PUBLISHED_CONFIG,
         STT: _PUBLISHED_CONFIG,
+        SEALED: {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "max.message.bytes": str(RECORD_BYTES_MAX),
+            "message.timestamp.type": "CreateTime",
+        },
         POSITIONS: {"cleanup.policy": "compact"},
         DEAD_LETTERS: {"cleanup.policy": "delete"},
         CONTROL: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
@@ -110,21 +118,31 @@ def outputs_of(form: str) -> tuple[str, ...]:
     return (QIT, STT) if form == LOSSY_JOIN else (LIVE,)
 
 
+def live_kinds(table: Table) -> tuple[str, ...]:
+    """The kinds of topics that hold a table's published rows; none if it publishes a sealed changelog alone."""
+    return outputs_of(table.form) if table.live else ()
+
+
+def published_kinds(table: Table) -> tuple[str, ...]:
+    """The kinds of topics that hold what a table publishes."""
+    return (*live_kinds(table), *((SEALED,) if table.sealed is not None else ()))
+
+
 def output_id(topic_ids: Mapping[str, str]) -> str:
-    """Which topics hold a published table: names can be given again, ids cannot; "" if no id is known.
+    """Which topics hold what a table publishes: names can be given again, ids cannot; "" if no id is known.
 
     >>> output_id({"changes": "a", "live": "b"}), output_id({"qit": "c", "stt": "d"})
     ('b', 'c,d')
     """
-    return ",".join(topic_ids[kind] for kind in OUTPUTS if kind in topic_ids)
+    return ",".join(topic_ids[kind] for kind in (*OUTPUTS, SEALED) if kind in topic_ids)
 
 
-def topics_of(table_name: str, form: str | None = None) -> tuple[Topic, ...]:
-    """The topics of a table that publishes in a form, the input first; None: those of any form.
+def topics_of(table_name: str, published: Collection[str] | None = None) -> tuple[Topic, ...]:
+    """The topics of a table, the input first. published: the kinds that hold what it publishes; None: all kinds.
 
-    >>> [topic.name for topic in topics_of("t", "rows")]
+    >>> [topic.name for topic in topics_of("t", [LIVE])]
     ['t.changes', 't.live', 't.positions', 't.dead-letters', 't.control']
     """
-    unused = set(OUTPUTS).difference(outputs_of(form)) if form else ()
+    unused = set() if published is None else {*OUTPUTS, SEALED}.difference(published)
     wanted = {kind: config for kind, config in REQUIRED_CONFIGS.items() if kind not in unused}
     return tuple(Topic(kind, topic_name(table_name, kind), config) for kind, config in wanted.items())

@@ -299,12 +299,14 @@ def produce(
     record_key: bytes | None,
     headers: list[tuple[str, bytes]],
     on_delivery: OnDelivery | None,
+    at: int = 0,
 ) -> None:
-    """Queues one record; waits if the client's queue is full. Raises KafkaException."""
+    """Queues one record; waits if the client's queue is full. at: its timestamp; 0: now. Raises KafkaException."""
     deadline = monotonic() + CALL_SECONDS_MAX
     while True:
         try:
-            producer.produce(topic, value, record_key, partition=partition, headers=headers, on_delivery=on_delivery)
+            where = {"partition": partition, "headers": headers, "on_delivery": on_delivery, "timestamp": at}
+            producer.produce(topic, value, record_key, **where)
         except BufferError:
             if monotonic() > deadline:
                 raise ServerUnreachable("Kafka takes no records from the full queue") from None

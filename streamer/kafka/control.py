@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from streamer.incremental.shard.input import KeptSecret
-from streamer.incremental.shard.requests import Placed, placed_in, secrets_in, skips_of
+from streamer.incremental.shard.requests import EpochOver, Placed, placed_in, secrets_in, skips_of
 from streamer.incremental.topics import CONTROL
 from streamer.kafka.clients import KafkaCalls
 from streamer.kafka.errors import READ_RIGHT
@@ -33,8 +33,8 @@ class KafkaControl:
         """The offsets to skip of the input with that id. Raises ServerUnreachable, ShardRefused."""
         return skips_of(self._values(), self._kafka.shard, topic_id)
 
-    def placed(self) -> list[Placed]:
-        """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""
+    def placed(self) -> list[Placed | EpochOver]:
+        """What the shard said of truncations and epochs. Raises ServerUnreachable, ShardRefused."""
         return placed_in(self._values(), self._kafka.shard)
 
     def secret(self) -> KeptSecret:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -18,10 +18,9 @@ from time import monotonic
 from confluent_kafka import KafkaException, Producer
 
 from streamer.errors import ConfigError, ServerUnreachable
-from streamer.incremental.topics import topics_of
+from streamer.incremental.topics import LIVE, topics_of
 from streamer.kafka.clients import limited
 from streamer.kafka.settings import CONFIG, VARIABLES
-from streamer.table.schema import ROWS
 
 SHARDS = 4
 START_SECONDS_MAX = 10.0
@@ -36,10 +35,10 @@ class EmbeddedServers:
 
 
 @contextmanager
-def embedded_servers(table_name: str, form: str = ROWS) -> Iterator[EmbeddedServers]:
-    """Runs both servers, with the topics of one table. form: of table.yaml's publish."""
+def embedded_servers(table_name: str, published: Collection[str] = (LIVE,)) -> Iterator[EmbeddedServers]:
+    """Runs both servers, with the topics of one table. published: the kinds that hold what it publishes."""
     with _without_secrets(), _redis() as redis, _kafka() as kafka:
-        _make_topics(kafka, table_name, form)
+        _make_topics(kafka, table_name, published)
         yield EmbeddedServers(kafka, redis)
 
 
@@ -78,11 +77,11 @@ def _kafka() -> Iterator[str]:
     del broker  # the cluster lives as long as the client that started it
 
 
-def _make_topics(kafka: str, table_name: str, form: str) -> None:
+def _make_topics(kafka: str, table_name: str, published: Collection[str]) -> None:
     """Has the broker create every topic by asking for it, and waits until it has its partitions."""
     client = Producer({"bootstrap.servers": kafka, "logger": limited("librdkafka")})
     deadline = monotonic() + START_SECONDS_MAX
-    for name in (topic.name for topic in topics_of(table_name, form)):
+    for name in (topic.name for topic in topics_of(table_name, published)):
         try:
             while len(client.list_topics(name, timeout=START_SECONDS_MAX).topics[name].partitions) != SHARDS:
                 if monotonic() > deadline:

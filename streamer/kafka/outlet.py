@@ -38,7 +38,7 @@ from streamer.incremental import remedies
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.outlet import LiveEnd, Position, PublishedRecord
-from streamer.incremental.topics import CONTROL, DEAD_LETTERS, LIVE, POSITIONS, RECORD_BYTES_MAX
+from streamer.incremental.topics import CONTROL, DEAD_LETTERS, LIVE, POSITIONS, RECORD_BYTES_MAX, SEALED
 from streamer.kafka.clients import Confirmations, KafkaCalls, OnDelivery, client_settings, flush, produce, transaction
 from streamer.kafka.errors import MISSING, NO_ANSWER, READ_RIGHT, WRITE
 from streamer.kafka.reading import CALL_SECONDS_MAX, last_value
@@ -52,7 +52,7 @@ TRANSACTION_MS_MAX = 300_000
 class KafkaOutlet:
     """One shard's `streamer.incremental.shard.outlet.Outlet`; to be used from one thread.
 
-    outputs: the kinds of topics with published rows. live_format: their format.
+    outputs: the kinds of topics with what is published. live_format: the format of rows.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class KafkaOutlet:
         self._format = live_format
         self._producer: Producer | None = None
         self._ends = {kind: LiveEnd(0) for kind in outputs}
+        self._rows = tuple(kind for kind in outputs if kind != SEALED)
 
     # -- fencing --------------------------------------------------------------------------------------------------
 
@@ -85,7 +86,7 @@ class KafkaOutlet:
 
     def _check_keys(self, consumer: Consumer) -> None:
         """Raises ShardRefused if the published records have other keys than the format gives now."""
-        for kind in self._ends:
+        for kind in self._rows:
             first, end = self._kafka.watermarks(consumer, kind)
             record = next(self._kafka.records(consumer, kind, first), None) if first < end else None
             if record is not None and not is_written(record.key() or b"", self._format):
@@ -163,7 +164,7 @@ class KafkaOutlet:
         except KafkaException as error:
             if error.args[0].name() in NO_ANSWER or monotonic() - began < TRANSACTION_MS_MAX / 1000:
                 raise
-            name, kinds = self._kafka.table_name, list(self._ends)
+            name, kinds = self._kafka.table_name, self._rows
             raise ShardRefused(
                 f"{self._kafka.name}: {doing} took longer than the {TRANSACTION_MS_MAX // 1000} s that Kafka gives a "
                 f"transaction; {remedies.in_several_releases(name, kinds)}"
@@ -198,15 +199,16 @@ class KafkaOutlet:
             answer: OnDelivery | None = taken
             key, value = record.key, record.value
             if record.topic in self._ends:
-                key, value = written_key(key), None if value is None else written_value(value)
+                if record.topic != SEALED:
+                    key, value = written_key(key), None if value is None else written_value(value)
                 is_last = i == last[record.topic]
                 answer = partial(taken.last_row, self._ends[record.topic], counts[record.topic]) if is_last else None
             headers = list(record.headers)
             partition = int(record.key) if record.topic == CONTROL else shard
             try:
-                queue(topics[record.topic], value, key, partition, answer, headers=headers)
+                queue(topics[record.topic], value, key, partition, answer, headers=headers, timestamp=record.at)
             except BufferError:
-                produce(producer, topics[record.topic], partition, value, key, headers, answer)
+                produce(producer, topics[record.topic], partition, value, key, headers, answer, record.at)
 
     # -- reading back ---------------------------------------------------------------------------------------------
 

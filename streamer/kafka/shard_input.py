@@ -29,11 +29,12 @@ from confluent_kafka import Message as Record
 from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_written
+from streamer.incremental.sealed.records import Live, Retire, decode
 from streamer.incremental.shard.input import InputState, KeptSecret, Message, is_same
 from streamer.incremental.shard.outlet import PublishedRecord
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver, Placed
 from streamer.incremental.store.base import LastRead, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, SEALED, topic_name
 from streamer.kafka.clients import KafkaCalls, client_settings
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.errors import READ_RIGHT
@@ -62,6 +63,9 @@ class KafkaReading:
         for kind in self.outputs:
             committed, left_open = self._batches(kind, 0), self._left_open(kind)
             for release, batch in chain(zip(repeat(None), committed), zip(repeat(-1), left_open)):
+                if kind == SEALED:
+                    yield from filter(None, map(self._sealed, batch if release is None else ()))
+                    continue
                 self.live_format.learn((record.key(), None) for record in batch)
                 for record in batch:
                     found = self._published(kind, record)
@@ -69,7 +73,7 @@ class KafkaReading:
 
     def check_format(self) -> None:
         """Raises UsageError if the output holds records of another format than table.yaml says."""
-        for kind in self.outputs:
+        for kind in (kind for kind in self.outputs if kind != SEALED):
             with closing(self._batches(kind, 0)) as batches:
                 first = next(batches, [])[:1]
             if not all(is_written(record.key() or b"", self.live_format) for record in first):
@@ -103,6 +107,13 @@ class KafkaReading:
             )
         key = self.live_format.read_key(record.key() or b"")
         return PublishedRecord(int(release), key, record.value() is not None, kind)
+
+    def _sealed(self, record: Record) -> PublishedRecord | None:
+        """A record of the sealed changelog that says what there is."""
+        key = record.key() or b""
+        said = decode(key, record.value())
+        is_there = not isinstance(said, Retire)
+        return None if isinstance(said, Live) else PublishedRecord(said.epoch, key, is_there, SEALED)
 
     def _batches(self, kind: str, start: int, committed: bool = True) -> Generator[list[Record]]:
         kafka = KafkaCalls(self.bootstrap, self.table_name, self.shard)
@@ -216,7 +227,7 @@ class KafkaInput:
     """One shard's `streamer.incremental.shard.input.ShardInput`; to be used from one thread.
 
     topics: questions that all shards of the process share; None: this shard asks by itself. outputs: the kinds of
-    topics with published rows.
+    topics with what is published.
     """
 
     def __init__(
@@ -354,8 +365,8 @@ class KafkaInput:
             found = message_at(self._kafka.bootstrap, consumer, self._input, last.offset)
         return all(one is not None and is_same(one, last, meta.secret) for one in found)
 
-    def placed(self) -> list[Placed]:
-        """The truncations that the shard reported as placed. Raises ServerUnreachable, ShardRefused."""
+    def placed(self) -> list[Placed | EpochOver]:
+        """What the shard said of truncations and epochs. Raises ServerUnreachable, ShardRefused."""
         return self._control.placed()
 
     def secret(self) -> KeptSecret | None:
@@ -386,7 +397,7 @@ class KafkaInput:
             found = self._answer(self._topics.ask())
             missing = [self._kafka.topic(kind) for kind in self._needed if kind not in found]
             if not missing:
-                unused = set(OUTPUTS).difference(self._outputs)
+                unused = {*OUTPUTS, SEALED}.difference(self._outputs)
                 return {kind: described for kind, described in found.items() if kind not in unused}
             if monotonic() > until:
                 raise ShardRefused(f"topic {missing[0]} does not exist: `streamer topics create` makes it")

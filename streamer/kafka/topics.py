@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient as Admin
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from streamer.errors import UsageError
-from streamer.incremental.topics import CHANGES, OUTPUTS, Topic, create_config, topic_name, topics_of
+from streamer.incremental.topics import CHANGES, OUTPUTS, SEALED, Topic, create_config, topic_name, topics_of
 from streamer.kafka.errors import ADMINISTRATION, TOO_EARLY, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX, Place
 from streamer.kafka.settings import EMBEDDED_CLUSTER
@@ -91,7 +91,7 @@ def with_reach(admin: Admin, table_name: str, expected: Topics) -> Topics:
 
 
 def _places_with_reach(table_name: str, topics: Topics) -> list[Place]:
-    kinds = (kind for kind in (CHANGES, *OUTPUTS) if kind in topics)
+    kinds = (kind for kind in (CHANGES, *OUTPUTS, SEALED) if kind in topics)
     return [Place(topic_name(table_name, kind), n) for kind in kinds for n in range(topics[kind].partitions)]
 
 

@@ -23,7 +23,8 @@ from streamer.incremental.topics import (
     DEAD_LETTERS,
     OUTPUTS,
     POSITIONS,
-    outputs_of,
+    SEALED,
+    published_kinds,
     topic_name,
     topics_of,
     worker_group,
@@ -169,19 +170,19 @@ GROUP_SECONDS_MAX, GROUP_AGAIN_SECONDS = 10.0, 0.2
 
 def look(table: Table, kafka: str, redis: str) -> TableFacts:
     """Collects the facts once. Raises UsageError if the input topic does not exist; ServerUnreachable."""
-    table_name, outputs = table.name, outputs_of(table.form)
+    table_name, outputs = table.name, published_kinds(table)
     with open_consumer(kafka) as consumer:
         client = connect_now(redis)
         places = shards_in(consumer, topic_name(table_name, CHANGES))
         stores = [RedisLookups(client, table_name, place.partition) for place in places]
         before = [store.meta() for store in stores]
-        topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name, table.form)}
+        topics = {topic.name: _partitions(consumer, topic.name) for topic in topics_of(table_name, outputs)}
         with open_admin(kafka) as admin:
             ids, workers = topic_ids(admin, table_name), _workers(admin, table_name)
             positions = _positions(consumer, table_name)
             published = [place for kind in outputs for place in places_of(consumer, topic_name(table_name, kind))]
             reach = {place: (found.begin, found.end) for place, found in reach_of(admin, published).items()}
-        ids = {kind: id_ for kind, id_ in ids.items() if kind not in OUTPUTS or kind in outputs}
+        ids = {kind: id_ for kind, id_ in ids.items() if kind not in (*OUTPUTS, SEALED) or kind in outputs}
         in_kafka = [
             _in_kafka(consumer, table, place, meta, positions.get(place.partition), ids, reach, len(places), kafka)
             for place, meta in zip(places, before, strict=True)
@@ -223,7 +224,7 @@ def _in_kafka(
 ) -> InKafka:
     """What Kafka holds of one shard. place: of its input."""
     (earliest, end), shard = watermarks(consumer, place), place.partition
-    published = {kind: Place(topic_name(table.name, kind), shard) for kind in outputs_of(table.form)}
+    published = {kind: Place(topic_name(table.name, kind), shard) for kind in published_kinds(table)}
     reach = {kind: reach_of_outputs[of] for kind, of in published.items() if of in reach_of_outputs}
     last = message_read_last(meta, position)
     again = () if last is None else message_at(kafka, consumer, place, last.offset)

@@ -31,7 +31,7 @@ from streamer.incremental.shard.preflight import Consistency, compare, former_ve
 from streamer.incremental.shard.rebuild import last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, outputs_of, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
 from streamer.privacy.models import model_of, words
 from streamer.status.facts import HeldFacts, InRedis, ServerFacts, ShardFacts, TableFacts, WorkerFacts, Workers
 from streamer.table.schema import Table, version_of
@@ -263,7 +263,7 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
 def _incomplete(table: Table, shard: ShardFacts) -> str:
     """What the output lacks: all of it, the end of a topic, its beginning, or what is published."""
     kafka, meta = shard.kafka, shard.redis.before or Meta()
-    outputs, new = outputs_of(table.form), new_topics(meta, kafka.input_state)
+    outputs, new = live_kinds(table), new_topics(meta, kafka.input_state)
     recreated = [kind for kind in outputs if kind in new] or (list(outputs) if _is_emptied(shard) else [])
     lost = recreated or lost_records(meta, kafka.position, kafka.input_state)
     names = " and ".join(topic_name(table.name, kind) for kind in lost)

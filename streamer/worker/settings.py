@@ -45,12 +45,8 @@ class WorkerSettings:
     name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")  # in Kafka, Redis and `status`
 
     def __post_init__(self) -> None:
-        """Refuses, for the worker, `load` and `reload`, a table that they cannot serve yet. Raises ConfigError."""
+        """Raises ConfigError if the servers are not named as they should be."""
         servers_of(self.kafka)
-        if self.table.sealed is not None:
-            raise ConfigError(
-                "publish.sealed: is not served by workers yet; `streamer replay` alone writes it, so publish live alone"
-            )
 
     @cached_property
     def live_format(self) -> LiveFormat:

@@ -24,7 +24,7 @@ from msgspec import structs
 from streamer.grouping import cohort_formation
 from streamer.incremental.events.changes import RowChange
 from streamer.incremental.sealed.formation import Formation, median_cuts
-from streamer.incremental.sealed.publisher import Draw, Sealed, SealedState, drawn_by
+from streamer.incremental.sealed.publisher import Draw, Sealed, drawn_by
 from streamer.incremental.sealed.records import (
     Add,
     EpochEnd,
@@ -46,6 +46,7 @@ from worlds.sealed_people import (
     HOUSE,
     Event,
     People,
+    Stored,
     Weights,
     as_log,
     events_of,
@@ -240,15 +241,15 @@ def test_who_is_there_waits_or_was_published_and_who_is_gone_is_not_kept(name: s
     table = TABLES[name]
     for seed in range(5):
         epochs, people = stream(Random(seed), table, 6, 14, "abc", cells=30), People()
-        sealed, gone = plain(table, median_cuts(table.space, table.k), DRAW), set[str]()
+        sealed, gone, stored = plain(table, median_cuts(table.space, table.k), DRAW), set[str](), Stored()
         for number_of, events in enumerate(epochs, start=1):
             for one in events:
                 sealed.apply(people.change(one))
                 gone |= {one.name} if one.kind == "delete" else set()
             sealed.end_epoch(60 * number_of)
-            state = msgspec.msgpack.decode(sealed.to_bytes(), type=SealedState)
-            assert sorted(state.source_keys) == sorted(people.rows)
-            assert gone.isdisjoint(state.source_keys)
+            stored.take(sealed)
+            assert sorted(sealed.source_keys) == sorted(stored.places) == sorted(people.rows)
+            assert gone.isdisjoint(stored.places)
             if table.individual is None and table.sealed is not None and table.sealed.tau is None:
                 assert sealed.n_waiting < table.k
 
@@ -512,12 +513,22 @@ class Chronological(Sealed):
 class Crashing(Sealed):
     """R8: after a crash in the second epoch, cohorts are formed again of those who came until then, and later."""
 
+    def __init__(self, table: Table, shard: int, form: Formation, draw: Draw) -> None:
+        super().__init__(table, shard, form, draw)
+        self._stored, self._rows = Stored(), dict[str, Row]()
+
+    def apply(self, change: RowChange) -> None:
+        super().apply(change)
+        self._rows.pop(change.source_key, None)
+        if change.row is not None:
+            self._rows[change.source_key] = change.row
+
     def end_epoch(self, seconds: int) -> list[SealedRecord]:
-        kept = self.to_bytes()
+        self._stored.take(self)
         records = super().end_epoch(seconds)
         if self.epoch == 2:
-            self.__dict__.update(vars(Sealed.of_bytes(self._table, 0, self._form, self._draw, kept)))
-            self.epoch = 2
+            again = self._stored.give(Sealed(self._table, 0, self._form, self._draw), self._rows)
+            self.__dict__.update(vars(again), epoch=2)
         return records
 
 

@@ -14,7 +14,6 @@ import pytest
 from servers.broker.servers import Servers
 from streamer.incremental.store.redis_lookups import forget_shard
 from streamer.incremental.topics import LIVE, POSITIONS, topics_of
-from streamer.table.schema import ROWS
 from worlds.checkout import PATIENTS, ROOT, put_streamer
 from worlds.kafka_and_redis import wait_until_deleted
 from worlds.workers import SHARDS, WorkedTable, wait_until
@@ -95,7 +94,7 @@ def test_a_tables_life_goes_by_the_document(world: WorkedTable, tmp_path: Path) 
     wait_until(lambda: world.n_rows() == PEOPLE, 40, world.logs)
 
     worker.terminate()
-    delete_topics(world, *(topic.kind for topic in topics_of(world.name, ROWS)))
+    delete_topics(world, *(topic.kind for topic in topics_of(world.name, [LIVE])))
     for shard in range(SHARDS):
         forget_shard(world.redis, world.name, shard)
     shell(world, tmp_path, block_under("Send again"))

@@ -23,9 +23,8 @@ from streamer.cli.stream.bootstrap import LEASE_SECONDS, claimed, found_shards
 from streamer.incremental import remedies
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.store.redis_lookups import shards_of
-from streamer.incremental.topics import topics_of
+from streamer.incremental.topics import LIVE, topics_of
 from streamer.kafka.shard_input import KafkaReading
-from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.kafka_and_redis import expire, grow, wait_until_deleted
@@ -240,7 +239,7 @@ def test_an_input_recreated_with_fewer_partitions_leaves_no_shard_behind(world: 
     file = as_csv(tmp_path / "rows.csv", people)
     world.must("load", file)
     world.shards = 2
-    world.recreate_topics(*(topic.kind for topic in topics_of(world.name, ROWS)))
+    world.recreate_topics(*(topic.kind for topic in topics_of(world.name, [LIVE])))
     assert remedies.reload_from_file(world.name) in world.refusal()
     assert "streamer reload --from-source" in world.refused("load", file)
     reload(world, file)

@@ -14,8 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.incremental import remedies
-from streamer.incremental.topics import topics_of
-from streamer.table.schema import ROWS
+from streamer.incremental.topics import LIVE, topics_of
 from worlds.checkout import PATIENTS
 from worlds.kafka_and_redis import admin_of, expire, grow, wait_until_deleted
 from worlds.workers import WorkedTable
@@ -72,7 +71,7 @@ def test_topics_of_three_copies_are_asked_for_with_two_that_confirm(
     monkeypatch.setattr(AdminClient, "create_topics", one_copy)
     said = table.must("topics create", "--replicas", replicas).stderr
     assert ("can lose records that it has confirmed" in said) == (replicas == "1")
-    assert asked == [(int(replicas), confirming)] * len(topics_of(table.name, ROWS))
+    assert asked == [(int(replicas), confirming)] * len(topics_of(table.name, [LIVE]))
     assert setting_of(table, f"{table.name}.live", "min.insync.replicas") == (confirming or "1")
 
 
@@ -88,7 +87,7 @@ def test_a_topic_with_another_setting_is_refused_once_the_others_are_made(table:
     refused = table.refused("topics create")
     told = f"wanted compact (`kafka-configs --bootstrap-server {table.bootstrap} --alter --entity-type topics"
     assert f"{name}.live: cleanup.policy is delete, {told} --entity-name {name}.live --add-config" in refused
-    assert existing(table) == {topic.name for topic in topics_of(name, ROWS)}
+    assert existing(table) == {topic.name for topic in topics_of(name, [LIVE])}
     assert "no existing topic was changed" in refused
 
 

@@ -49,7 +49,15 @@ from streamer.incremental.shard.answers import Retrial, answer
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick, Truncated
 from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild
-from streamer.incremental.shard.requests import Placed, Retry, Truncation, placed_in, read_request, secrets_in
+from streamer.incremental.shard.requests import (
+    EpochOver,
+    Placed,
+    Retry,
+    Truncation,
+    placed_in,
+    read_request,
+    secrets_in,
+)
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.store.base import STOPPED, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -95,7 +103,7 @@ class WorkerInput:
     def check(self, meta: Meta) -> None:
         self._model.check(CHANGES, CONTROL, *outputs_of(self._world.table.form))
 
-    def placed(self) -> list[Placed]:
+    def placed(self) -> list[Placed | EpochOver]:
         return placed_in(self._world.control, self._world.shard)
 
     def secret(self) -> KeptSecret:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streamer.incremental.store.redis_server import connect
-from streamer.incremental.topics import topic_name, topics_of
+from streamer.incremental.topics import outputs_of, topic_name, topics_of
 from streamer.table.schema import ROWS
 
 SECONDS_MAX = 100.0
@@ -37,10 +37,10 @@ def make_topics(
 
     but: kinds that get another number of partitions (0: none at all). config: other settings, by kind.
     """
-    counts = {topic.kind: (but or {}).get(topic.kind, shards) for topic in topics_of(table_name, form)}
+    counts = {topic.kind: (but or {}).get(topic.kind, shards) for topic in topics_of(table_name, outputs_of(form))}
     news = [
         NewTopic(topic.name, counts[topic.kind], 1, config={**topic.config, **(config or {}).get(topic.kind, {})})
-        for topic in topics_of(table_name, form)
+        for topic in topics_of(table_name, outputs_of(form))
         if counts[topic.kind]
     ]
     admin = admin_of(bootstrap)
@@ -57,7 +57,7 @@ def make_topics_again(bootstrap: str, table_name: str, *kinds: str, shards: int 
     """Creates deleted topics of a table, each as soon as the old one is gone."""
     deadline = monotonic() + DELETED_SECONDS_MAX
     for kind in kinds:
-        others = {topic.kind: 0 for topic in topics_of(table_name, form) if topic.kind != kind}
+        others = {topic.kind: 0 for topic in topics_of(table_name, outputs_of(form)) if topic.kind != kind}
         while True:
             try:
                 make_topics(bootstrap, table_name, shards, others, form=form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from random import Random
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from streamer.incremental.events.changes import RowChange
 from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord, Written, encode
+from streamer.incremental.sealed.stored_state import NO_MARK, SealedPlace, StoredCohort, StoredSealed
 from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import EpochLength, KeptColumn, SealedRules, Table
@@ -97,6 +98,32 @@ class People:
 def publisher(table: Table, secret: bytes = b"a secret") -> Sealed:
     """With median cuts, which a reader can do by hand."""
     return Sealed(table, 0, median_cuts(table.space, table.k), drawn_by(secret))
+
+
+class Stored:
+    """What a store keeps of a publisher."""
+
+    def __init__(self) -> None:
+        self.mark = NO_MARK
+        self.places: dict[str, SealedPlace] = {}
+        self.cohorts: dict[int, StoredCohort] = {}
+
+    def take(self, sealed: Sealed) -> None:
+        """A commit."""
+        changes = sealed.drain()
+        self.mark = changes.mark
+        for kept, changed in ((self.places, changes.places), (self.cohorts, changes.cohorts)):
+            kept.update(changed)  # type: ignore[arg-type]
+            for name in [name for name, value in changed.items() if value is None]:
+                del kept[name]  # type: ignore[arg-type]
+
+    def give(self, sealed: Sealed, rows: Mapping[str, Row]) -> Sealed:
+        """Has a new publisher go on, in whatever order a store hands out what it keeps."""
+        places, cohorts = (
+            Random(len(self.places)).sample([*kept.items()], len(kept)) for kept in (self.places, self.cohorts)
+        )
+        sealed.restore(self.mark, StoredSealed(places, cohorts), lambda keys: [rows[key] for key in keys])
+        return sealed
 
 
 def told(sealed: Sealed, epochs: Iterable[Iterable[Event]]) -> list[list[SealedRecord]]:

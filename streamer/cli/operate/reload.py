@@ -131,5 +131,13 @@ def show(done: Done, as_json: bool) -> None:
             f" {begun.pending:,} pending; {begun.removed:,} old records removed; releases: {begun.releases};"
             f" the input is read on from {begun.next}"
         )
+        if begun.cohorts:
+            say(f"shard {begun.shard}: {plural(begun.cohorts, 'sealed cohort')} published")
+        if begun.cohorts_lost:
+            say(
+                f"warning: shard {begun.shard}: Redis did not know what was published in {begun.cohorts_lost:,} sealed"
+                " cohorts: they are retired, and whoever is in the table now is published in a new one only after a"
+                " sensitive value of theirs has changed"
+            )
     for warning in done.warnings:
         say(f"warning: {warning}")

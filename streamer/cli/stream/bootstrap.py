@@ -12,27 +12,30 @@ from itertools import repeat
 from operator import itemgetter
 from secrets import token_bytes
 from threading import Event, Thread
+from time import time
 
 from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import ConfigError, Conflict, ServerUnreachable, StreamerError, UsageError
-from streamer.grouping import first_groups
+from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.events.key_form import AnyKeyForm, default_form, shard_of
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.formats.live_format import LiveFormat
+from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.shard.bootstrap import Begun, known_secret, reload, whole_table
 from streamer.incremental.shard.driver import read_after_truncation, read_again
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState, Remainder
 from streamer.incremental.shard.ready import RowsRead
+from streamer.incremental.shard.sealing import check_same_lineage
 from streamer.incremental.shard.truncations import last_truncation, skipped_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, connect_now, require_durable
-from streamer.incremental.topics import CHANGES, outputs_of, topic_name
+from streamer.incremental.topics import CHANGES, published_kinds, topic_name
 from streamer.kafka.clients import open_consumer, reaching, require_answer
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.outlet import KafkaOutlet
@@ -71,7 +74,7 @@ class Shards:
 
     def _output_of(self, shard: int) -> tuple[str, str, int, Sequence[str], LiveFormat]:
         settings = self.settings
-        return settings.kafka, settings.table.name, shard, outputs_of(settings.table.form), settings.live_format
+        return settings.kafka, settings.table.name, shard, published_kinds(settings.table), settings.live_format
 
 
 LEASE_SECONDS, RENEWED_EVERY_SECONDS = 30.0, 5.0
@@ -118,7 +121,7 @@ def found_shards(settings: WorkerSettings, claim: str) -> Shards:
     client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
     require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
-    outputs = outputs_of(table.form)
+    outputs = published_kinds(table)
     inputs = [KafkaInput(kafka, table.name, 0, topics, outputs)]
     states = [inputs[0].state()]
     for shard in range(1, states[0].shards):
@@ -404,6 +407,7 @@ def begin(
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="shard") as threads:
         step("read")
         read = first_tables(shards, source, from_offset, tell, although_trimmed, warn)
+        _check_sealed(shards, read, warn)
         first = list(threads.map(partial(_in_groups, table), read, _for_each(read, step("anonymize"))))
         del read
         step("compile")
@@ -426,7 +430,17 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
         raise Conflict("the topics were recreated or have grown since the command started: call it again")
     table, store, secret = shards.settings.table, shards.stores[shard], shards.inputs[shard].secret
-    return reload(table, shard, store, shards.outlet(shard), state, prepared, read_secret=secret)
+    form = cohort_formation(table) if table.sealed is not None else None
+    outlet = shards.outlet(shard)
+    return reload(table, shard, store, outlet, state, prepared, read_secret=secret, form=form, now=time())
+
+
+def _check_sealed(shards: Shards, first: Sequence[FirstTable], warn: Say) -> None:
+    """Raises ConfigError or ShardRefused if these rows cannot be published in sealed cohorts."""
+    for shard, store in enumerate(shards.stores):
+        check_same_lineage(shards.settings.table, shard, store.meta())
+    for warning in check_alpha(shards.settings.table, [values for one in first for values in one.rows.values]):
+        warn(warning)
 
 
 def _for_each(shards: Sequence[FirstTable], on_progress: OnProgress) -> list[OnProgress]:

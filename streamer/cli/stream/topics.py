@@ -19,7 +19,15 @@ from streamer.cli.support.options import examples, json_option, kafka_option, ta
 from streamer.cli.support.tables import plural, say
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import remedies
-from streamer.incremental.topics import CHANGES, SHARDS_DEFAULT, Topic, is_as_required, topic_name, topics_of
+from streamer.incremental.topics import (
+    CHANGES,
+    SHARDS_DEFAULT,
+    Topic,
+    is_as_required,
+    published_kinds,
+    topic_name,
+    topics_of,
+)
 from streamer.kafka.clients import open_admin, open_consumer
 from streamer.kafka.reading import shards_in, watermarks
 from streamer.kafka.topics import Admin, FoundTopic, configure, found_topics, make
@@ -85,7 +93,7 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
     never changed.
     """
     schema = load_table(table)
-    name, topics = schema.name, topics_of(schema.name, schema.form)
+    name, topics = schema.name, topics_of(schema.name, published_kinds(schema))
     with open_admin(kafka) as admin:
         found = found_topics(admin, topics)
         count = _same_partitions(name, found, shards)
@@ -116,7 +124,7 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     """Checks that all topics exist, with the right settings and the same number of partitions; changes nothing."""
     schema = load_table(table)
-    name, topics = schema.name, topics_of(schema.name, schema.form)
+    name, topics = schema.name, topics_of(schema.name, published_kinds(schema))
     with open_admin(kafka) as admin:
         found = found_topics(admin, topics)
     _same_partitions(name, found, shards)

@@ -514,6 +514,10 @@ class Engine:
         numbers = self.rows.qi_groups(self.rows.in_core["group"][self.rows.indexes()])
         return zip(self.rows.index_of, numbers.tolist(), strict=True)
 
+    def rows_of(self, source_keys: Sequence[str]) -> list[Row]:
+        """The rows with some source keys, in their order. Raises KeyError if there is no such row."""
+        return [self.rows.row(self.rows.index_of[source_key]) for source_key in source_keys]
+
     def source_rows(self) -> tuple[list[str], Ints]:
         """Source keys and codes (n, d) of all rows, in no particular order, for a full re-anonymization."""
         self.run()

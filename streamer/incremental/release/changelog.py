@@ -157,10 +157,10 @@ WRITERS: Mapping[str, type[Writer]] = MappingProxyType({ROWS: RowsWriter, GROUPS
 
 
 class Changelog:
-    """Writes the published records of one shard."""
+    """Writes the published records of one shard; none, if the table publishes a sealed changelog alone."""
 
     def __init__(self, table: Table, shard: int) -> None:
-        self._writer = WRITERS[table.form](table, shard)
+        self._writer = WRITERS[table.form](table, shard) if table.live else None
 
     def diff(
         self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None
@@ -170,4 +170,5 @@ class Changelog:
         None: a QI group without published rows.
         """
         change = group_hash(qi_group, after) - group_hash(qi_group, before)
-        return self._writer.records(qi_group, before, after), change & DIGEST_MASK
+        records = [] if self._writer is None else self._writer.records(qi_group, before, after)
+        return records, change & DIGEST_MASK

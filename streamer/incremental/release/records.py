@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
+from itertools import repeat
 from types import MappingProxyType
 
 import msgspec
 
-from streamer.incremental.topics import JOINED
+from streamer.errors import LawViolated
+from streamer.incremental.topics import JOINED, SEALED
 from streamer.table.row import Unshown, Values
 
 
@@ -28,7 +31,11 @@ class Outgoing(Unshown, frozen=True):
     key: bytes
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
+    at: int = 0  # its timestamp, in milliseconds since 1970; 0: when it is sent
 
+
+EPOCH_KEY = "epoch-"
+"""With what the key of a record that ends an epoch begins; any other is about a cohort."""
 
 OUTSIDE = ("outside", b"1")
 """The header of records that did not come from the input: of a table that was reloaded, or published again."""
@@ -49,7 +56,8 @@ def outgoing(
     If two topics are one table, each record says how many records of the release are `beside` it in the other topic;
     if there is none, it names the release `after` which it stands: the last one before with records in that topic.
     whole, begins, last_of: as in `Meta`. Each later record repeats `whole` and `begins`, because compaction may drop
-    all records of the release that held the whole table.
+    all records of the release that held the whole table. Records of a sealed changelog have no headers, which would
+    tell where in the input they come from, and the time of their epoch.
     """
     totals = Counter([entry.topic for entry in entries])
     parts = {topic: iter(range(1, total + 1)) for topic, total in totals.items()}
@@ -61,13 +69,39 @@ def outgoing(
         of_topic[topic] = (("beside", b"%d" % totals[other]), *after)
     for topic, offset in begins.items():
         of_topic[topic] = (*of_topic.get(topic, ()), ("begins", b"%d" % offset))
-    records = []
+    records, times = [], _epoch_times(entries)
     for entry in entries:
         topic = entry.topic
+        if topic == SEALED:
+            records.append(Outgoing(topic, entry.key, entry.value, (), next(times)))
+            continue
         part = b"%d/%d" % (next(parts[topic]), totals[topic])
         headers = (of_release, ("part", part), of_through, *of_topic.get(topic, ()), *announced)
         records.append(Outgoing(topic, entry.key, entry.value, headers))
     return records
+
+
+class _EpochEnd(msgspec.Struct):
+    """Of the record that ends an epoch (`streamer.incremental.sealed.records`)."""
+
+    time: datetime
+
+
+def _epoch_times(entries: Sequence[OutboxEntry]) -> Iterator[int]:
+    """The time of the epoch of each record of a sealed changelog, in milliseconds since 1970.
+
+    Raises LawViolated if the records do not end with an epoch.
+    """
+    n = 0
+    for entry in entries:
+        if entry.topic == SEALED:
+            n += 1
+            if entry.key.startswith(EPOCH_KEY.encode()):
+                end = msgspec.json.decode(entry.value or b"", type=_EpochEnd).time
+                yield from repeat(1_000 * int(end.timestamp()), n)
+                n = 0
+    if n:
+        raise LawViolated("records of an epoch without its end were to be published")
 
 
 # The digest of a table is the sum mod 2^64 of one hash per published QI group, of its number, box and values by slot.

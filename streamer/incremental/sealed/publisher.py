@@ -16,8 +16,8 @@ The rules of this file
   - R6, retirement: a cohort with nobody left, or no larger share than theta, is withdrawn as a whole. Who was left is
     never published again with the same values.
   - R7, emission: ids are chance, and the records of an epoch are in the order of their ids.
-  - R8, durability: `to_bytes` after an epoch belongs to its records. Both are stored together, and after a crash the
-    same records are sent again.
+  - R8, durability: what `drain` returns after an epoch is stored together with its records, and after a crash the same
+    records are sent again.
 * Nothing but R3 looks at a value. That is what the guarantee rests on: whoever knows all else about the people, and
   this code, holds every order of the values of a cohort to be equally likely.
 * Individuals: a cohort has at most one row of each. Those with several rows are published in rounds, the rows that came
@@ -55,13 +55,24 @@ from streamer.incremental.sealed.records import (
     sensitive_texts,
     time_text,
 )
+from streamer.incremental.sealed.stored_state import (
+    IN_POOL,
+    NO_TIME,
+    SealedChanges,
+    SealedMark,
+    SealedPlace,
+    StoredCohort,
+    StoredSealed,
+)
 from streamer.table.arrays import Ints
-from streamer.table.row import Row, Unshown, Values
+from streamer.table.row import Row, Values
 from streamer.table.scalars import decimal_text
 from streamer.table.schema import SealedRules, Table
 
 Draw = Callable[[int, int], int]
 """Chance: 128 bits for the number of an epoch and a number from 0 on; each pair is drawn once."""
+
+SEALED_DIGEST_BYTES = 16
 
 SPARE_PLACES = 1_024
 """Places of the pool that those who left may keep until it is closed up, beside as many as rows wait."""
@@ -71,27 +82,8 @@ EMPTY_EPOCHS_MAX = 1_000_000
 
 MINUTE = 60
 
-NO_TIME = -1
-"""Before any epoch is over, and before any message has said a time."""
-
 NOWHERE = -1
 """Of a person: there is none with this index. In a place of the pool: who was there has left."""
-
-
-class SealedState(Unshown, frozen=True, array_like=True):
-    """All that a publisher keeps, as it is stored; numbers are int32, little-endian."""
-
-    epoch: int
-    seconds: int
-    changes: int
-    cohort_ids: bytes
-    cohorts: bytes  # of each: rows, people left, whether it is retired, whether anybody left in this epoch
-    source_keys: list[str]  # those of the pool first, in the order in which they came
-    cohort_of: bytes  # of those who are not in the pool
-    cells: bytes  # of the pool, (m, d)
-    since: bytes  # of the pool: the epoch in which each came
-    values: list[Values]  # of the pool, and the next ones, too
-    individuals: list[str | None]
 
 
 class Pool:
@@ -101,6 +93,7 @@ class Pool:
         self._d = d
         self.n = 0  # those who are there
         self.persons, self.since, self._cells = array("i"), array("i"), array("i")
+        self.arrivals = array("q")
         self.values: list[Values] = []
         self.individuals: list[str | None] = []
 
@@ -114,20 +107,21 @@ class Pool:
         """(places, d), a copy."""
         return np.array(self._cells, np.int64).reshape(-1, self._d)
 
-    def add(self, person: int, cells: Sequence[int], values: Values, individual: str | None, since: int) -> int:
+    def add(self, person: int, cells: Sequence[int], row: Row, since: int, arrival: int) -> int:
         """Adds a row; returns its place."""
         self.persons.append(person)
         self.since.append(since)
+        self.arrivals.append(arrival)
         self._cells.extend(cells)
-        self.values.append(values)
-        self.individuals.append(individual)
+        self.values.append(row.values)
+        self.individuals.append(row.individual)
         self.n += 1
         return len(self.persons) - 1
 
-    def write(self, place: int, cells: Sequence[int], values: Values) -> None:
+    def write(self, place: int, cells: Sequence[int], row: Row) -> None:
         """Gives a row other contents; it keeps its place and its age."""
         self._cells[place * self._d : (place + 1) * self._d] = array("i", cells)
-        self.values[place] = values
+        self.values[place], self.individuals[place] = row.values, row.individual
 
     def remove(self, place: int) -> None:
         self.persons[place], self.values[place], self.individuals[place] = NOWHERE, (), None
@@ -140,6 +134,7 @@ class Pool:
         stay = np.flatnonzero(np.array(self.persons) != NOWHERE)
         self._cells = _array_of(self.cells[stay].ravel())
         self.since, self.persons = _array_of(np.array(self.since)[stay]), _array_of(np.array(self.persons)[stay])
+        self.arrivals = array("q", np.array(self.arrivals)[stay].tobytes())
         self.values = [self.values[place] for place in stay.tolist()]
         self.individuals = [self.individuals[place] for place in stay.tolist()]
 
@@ -150,6 +145,7 @@ class Cohorts:
     def __init__(self) -> None:
         self.rows, self.left, self.retired = array("i"), array("i"), array("i")
         self.touched: set[int] = set()  # those that somebody left in this epoch
+        self.changed: set[int] = set()  # since the last `drain`
         self._ids = bytearray()
         self._free = array("i")
 
@@ -168,25 +164,39 @@ class Cohorts:
             self._ids.extend(bytes(COHORT_ID_BYTES))
         self.rows[index] = self.left[index] = n
         self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = cohort_id.to_bytes(COHORT_ID_BYTES)
+        self.changed.add(index)
         return index
 
-    def name(self, index: int) -> str:
-        return self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES].hex()
+    def id(self, index: int) -> bytes:
+        return bytes(self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES])
 
-    def ids(self) -> bytes:
-        """The ids of all, one after the other."""
-        return bytes(self._ids)
+    def published(self) -> list[int]:
+        """The indexes of those that are not retired."""
+        return [index for index, rows in enumerate(self.rows) if rows and not self.retired[index]]
 
-    def restore(self, ids: bytes, numbers: Ints) -> None:
-        """Takes what was kept: (m, 4) numbers of rows, people left, whether retired and touched."""
-        self._ids = bytearray(ids)
-        self.rows, self.left, self.retired = map(_array_of, numbers.T[:3])
-        self.touched = {*np.flatnonzero(numbers[:, 3]).tolist()}
-        self._free = _array_of(np.flatnonzero(numbers[:, 0] == 0))
+    def stored(self, index: int) -> StoredCohort | None:
+        """As it is kept; None: there is none with this index."""
+        if not self.rows[index]:
+            return None
+        retired, touched = bool(self.retired[index]), index in self.touched
+        return StoredCohort(self.id(index), self.rows[index], self.left[index], retired, touched)
+
+    def restore(self, kept: Iterable[tuple[int, StoredCohort]]) -> None:
+        """Takes what was kept."""
+        by_index = dict(kept)
+        length = max(by_index, default=-1) + 1
+        self.rows, self.left, self.retired = (array("i", bytes(4 * length)) for _ in range(3))
+        self._ids = bytearray(length * COHORT_ID_BYTES)
+        for index, one in by_index.items():
+            self.rows[index], self.left[index], self.retired[index] = one.rows, one.left, one.retired
+            self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = one.id
+        self.touched = {index for index, one in by_index.items() if one.touched}
+        self._free = array("i", [index for index in range(length) if index not in by_index])
 
     def leave(self, index: int) -> None:
         """One of its people leaves."""
         self.left[index] -= 1
+        self.changed.add(index)
         if not self.retired[index]:
             self.touched.add(index)
         elif not self.left[index]:
@@ -194,12 +204,12 @@ class Cohorts:
 
     def retire(self, index: int) -> None:
         self.retired[index] = 1
+        self.changed.add(index)
         if not self.left[index]:
             self._forget(index)
 
     def _forget(self, index: int) -> None:
         self.retired[index] = self.rows[index] = 0
-        self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = bytes(COHORT_ID_BYTES)
         self._free.append(index)
 
 
@@ -220,6 +230,8 @@ class Sealed:
         self._pool = Pool(table.space.d)
         self._cohorts = Cohorts()
         self._drawn = 0  # in this epoch
+        self._arrivals, self._digest = 0, b""  # as in `SealedMark`
+        self._changed: dict[str, None] = {}  # source keys of those who came, went or were published since `drain`
 
     @property
     def n_rows(self) -> int:
@@ -230,6 +242,11 @@ class Sealed:
     def n_waiting(self) -> int:
         """Rows in the pool."""
         return self._pool.n
+
+    @property
+    def source_keys(self) -> list[str]:
+        """Those of all rows."""
+        return list(self._persons)
 
     @property
     def n_cohorts(self) -> int:
@@ -246,26 +263,33 @@ class Sealed:
         self._require_time(seconds)
         for change in table:
             self.apply(change)
-        return self.end_epoch(self._full(seconds))
+        return self.end_epoch(self.full(seconds))
 
     def take(self, changes: Iterable[RowChange]) -> Iterator[list[SealedRecord]]:
-        """Takes row changes in their sequence, and ends the epochs that are over by their number or by their time.
-
-        Raises ConfigError if time counts and a message says none.
-        """
+        """Takes row changes in their sequence, and ends the epochs that are over by the number of changes."""
         for change in changes:
-            seconds = change.at // 1_000
-            if self.rules.epoch.seconds is not None:
-                yield from self._over_before(seconds, self.rules.epoch.seconds)
             self.apply(change)
-            if self.changes == self.rules.epoch.events:
-                yield self.end_epoch(max(self.seconds, self._full(seconds)))
+            if self.rules.epoch.events is not None and self.changes >= self.rules.epoch.events:
+                yield self.end_epoch(max(self.seconds, self.full(change.at // 1_000)))
 
-    def _over_before(self, seconds: int, length: int) -> Iterator[list[SealedRecord]]:
-        """Ends the epochs of this length that are over at a time."""
+    def due(self, now: float) -> int | None:
+        """The time of the epoch that is over by a clock, in seconds since 1970; None: the present one goes on.
+
+        If nobody was there to end them, several make one.
+        """
+        full = self.full(int(now))
+        if self.rules.epoch.events is not None:
+            return max(self.seconds, full) if self.changes >= self.rules.epoch.events else None
+        return full if full > self.seconds else None
+
+    def over_before(self, seconds: int) -> Iterator[list[SealedRecord]]:
+        """Ends the epochs that are over at the time of a message. Raises ConfigError if it says none."""
+        length = self.rules.epoch.seconds
+        if length is None:
+            return
         self._require_time(seconds)
         if self.seconds == NO_TIME:
-            self.seconds = self._full(seconds)
+            self.seconds = self.full(seconds)
         if (seconds - self.seconds) // length > EMPTY_EPOCHS_MAX:
             raise ConfigError(
                 f"publish.sealed.epoch: more than {EMPTY_EPOCHS_MAX:,} epochs lie between two messages: are their times"
@@ -282,7 +306,7 @@ class Sealed:
                 " `epoch: 1000 events`"
             )
 
-    def _full(self, seconds: int) -> int:
+    def full(self, seconds: int) -> int:
         """When the epoch began that a time is in; no time of a message is published, so else the minute."""
         length = self.rules.epoch.seconds or MINUTE
         return seconds // length * length
@@ -301,11 +325,13 @@ class Sealed:
             self._where[person] = NOWHERE
             self._persons.remove(person)
             self._free.append(person)
+            self._changed[change.source_key] = None
         elif self._where[person] < NOWHERE:
-            self._pool.write(-2 - self._where[person], self._cells_of(row), row.values)
+            self._pool.write(-2 - self._where[person], self._cells_of(row), row)
         elif row.values != change.before:
             self._depart(person)
             self._arrive(person, row)
+            self._changed[change.source_key] = None
 
     def _named(self, source_key: str) -> int:
         """A new person's index."""
@@ -315,11 +341,12 @@ class Sealed:
             person = len(self._where)
             self._where.append(NOWHERE)
         self._persons.add(source_key, person)
+        self._changed[source_key] = None
         return person
 
     def _arrive(self, person: int, row: Row) -> None:
-        place = self._pool.add(person, self._cells_of(row), row.values, row.individual, self.epoch + 1)
-        self._where[person] = -2 - place
+        self._arrivals += 1
+        self._where[person] = -2 - self._pool.add(person, self._cells_of(row), row, self.epoch + 1, self._arrivals)
 
     def _depart(self, person: int) -> None:
         """The person leaves the pool without a trace, or a cohort one fewer."""
@@ -357,17 +384,24 @@ class Sealed:
             alpha=decimal_text(self.rules.alpha),
             l=self.rules.l,
         )
-        return ordered_epoch(records, end)
+        return self._digested(ordered_epoch(records, end))
+
+    def _digested(self, records: list[SealedRecord]) -> list[SealedRecord]:
+        """The records of an epoch, which count as published."""
+        written = b"".join(b"%b %b\n" % encode(record) for record in records)
+        self._digest = blake2b(self._digest + written, digest_size=SEALED_DIGEST_BYTES).digest()
+        return records
 
     def _departures(self) -> Iterator[Live | Retire]:
         """What is said of cohorts that somebody left."""
         for index in sorted(self._cohorts.touched):
-            left, name = self._cohorts.left[index], self._cohorts.name(index)
+            left, name = self._cohorts.left[index], self._cohorts.id(index).hex()
             if left <= self.rules.theta * self._cohorts.rows[index]:
                 yield Retire(name, self.epoch)
                 self._cohorts.retire(index)
             elif self.rules.counters:
                 yield Live(name, self.epoch, left)
+        self._cohorts.changed |= self._cohorts.touched
         self._cohorts.touched.clear()
 
     def _formed(self) -> Iterator[Add]:
@@ -406,8 +440,10 @@ class Sealed:
         add = Add(cohort_name(name), self.epoch, n, box, self._shown([self._pool.values[at] for at in places]))
         if len(encode(add).value) > self._table.limits.row_bytes_max:
             add = Add(add.cohort, add.epoch, n, box, None)
-        for place in places:
-            self._where[self._pool.persons[place]] = index
+        persons = [self._pool.persons[place] for place in places]
+        self._changed.update(dict.fromkeys(self._persons.texts[persons].tolist()))
+        for place, person in zip(places, persons, strict=True):
+            self._where[person] = index
             self._pool.remove(place)
         return add
 
@@ -425,48 +461,70 @@ class Sealed:
 
     # -- as it is stored ------------------------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """All that it keeps; to be stored with the records of the epoch that is over, in one go."""
-        self._close_up()
-        pool, cohorts = self._pool, self._cohorts
-        others = [person for person in self._persons.indexes().tolist() if self._where[person] >= 0]
-        persons = [*pool.persons, *others]
-        numbers = np.array([cohorts.rows, cohorts.left, cohorts.retired, np.zeros(len(cohorts.rows))], "<i4").T
-        numbers[sorted(cohorts.touched), 3] = 1
-        state = SealedState(
-            epoch=self.epoch,
-            seconds=self.seconds,
-            changes=self.changes,
-            cohort_ids=cohorts.ids(),
-            cohorts=numbers.tobytes(),
-            source_keys=self._persons.texts[persons].tolist(),
-            cohort_of=np.array([self._where[person] for person in others], "<i4").tobytes(),
-            cells=pool.cells.astype("<i4").tobytes(),
-            since=np.array(pool.since, "<i4").tobytes(),
-            values=pool.values,
-            individuals=pool.individuals,
-        )
-        return msgspec.msgpack.encode(state)
+    @property
+    def mark(self) -> SealedMark:
+        """Where it stands."""
+        return SealedMark(self.epoch, self.seconds, self.changes, self._arrivals, self._digest)
 
-    @classmethod
-    def of_bytes(cls, table: Table, shard: int, form: Formation, draw: Draw, kept: bytes) -> Sealed:
-        """The publisher whose `to_bytes` these are."""
-        sealed, state = cls(table, shard, form, draw), msgspec.msgpack.decode(kept, type=SealedState)
-        sealed.epoch, sealed.seconds, sealed.changes = state.epoch, state.seconds, state.changes
-        sealed._cohorts.restore(state.cohort_ids, _numbers(state.cohorts).reshape(-1, 4))
-        persons = [sealed._named(source_key) for source_key in state.source_keys]
-        cells = _numbers(state.cells).reshape(-1, table.space.d).tolist()
-        waiting = zip(cells, state.values, state.individuals, _numbers(state.since).tolist(), strict=True)
-        for person, row in enumerate(waiting):
-            sealed._where[person] = -2 - sealed._pool.add(person, *row)
-        sealed._where[len(cells) :] = _array_of(_numbers(state.cohort_of))
-        if len(sealed._where) != len(persons):
-            raise LawViolated("a sealed publisher was kept with more or fewer people than places")
-        return sealed
+    def drain(self) -> SealedChanges:
+        """What has changed since the last call; to be stored with the records that came meanwhile, in one go."""
+        places = {source_key: self._place_of(source_key) for source_key in self._changed}
+        cohorts = {index: self._cohorts.stored(index) for index in self._cohorts.changed}
+        self._changed, self._cohorts.changed = {}, set()
+        return SealedChanges(self.mark, places, cohorts)
 
+    def _place_of(self, source_key: str) -> SealedPlace | None:
+        person = self._persons.get(source_key)
+        if person is None:
+            return None
+        where = self._where[person]
+        if where >= 0:
+            return SealedPlace(where)
+        return SealedPlace(IN_POOL, self._pool.since[-2 - where], self._pool.arrivals[-2 - where])
 
-def _numbers(kept: bytes) -> Ints:
-    return np.frombuffer(kept, "<i4").astype(np.int64)
+    def lose(self, epoch: int, cohorts: Iterable[str], source_keys: Sequence[str]) -> None:
+        """Takes the place of a publisher whose state is lost; epoch: the last one that is known to be over.
+
+        All its cohorts, by id, are retired at the end of the next epoch. As nobody knows in which of them somebody was,
+        those who are there now count as people of a retired one.
+        """
+        self.epoch = epoch
+        for name in cohorts:
+            index = self._cohorts.add(int(name, 16), 1)
+            self._cohorts.left[index] = 0
+            self._cohorts.touched.add(index)
+        if source_keys:
+            unknown = self._cohorts.add(0, len(source_keys))
+            self._cohorts.retire(unknown)
+            for source_key in source_keys:
+                self._where[self._named(source_key)] = unknown
+
+    def restore(self, mark: SealedMark, kept: StoredSealed, rows_of: Callable[[list[str]], Iterable[Row]]) -> None:
+        """Takes what was stored. rows_of: the rows with some source keys, in their order. Raises LawViolated."""
+        self.epoch, self.seconds, self.changes = mark.epoch, mark.seconds, mark.changes
+        self._arrivals, self._digest = mark.arrivals, mark.digest
+        self._cohorts.restore(kept.cohorts)
+        source_keys, where, waiting = list[str](), array("i"), list[tuple[int, int, int]]()
+        for person, (source_key, place) in enumerate(kept.places):
+            source_keys.append(source_key)
+            where.append(place.cohort)
+            if place.cohort == IN_POOL:
+                waiting.append((place.arrival, person, place.since))
+        self._check_people(where)
+        self._persons.write(0, source_keys)
+        self._persons.found_up_to(len(source_keys))
+        self._where = where
+        waiting.sort()
+        rows = rows_of([source_keys[person] for _, person, _ in waiting])
+        for (arrival, person, since), row in zip(waiting, rows, strict=True):
+            where[person] = -2 - self._pool.add(person, self._cells_of(row), row, since, arrival)
+
+    def _check_people(self, where: Sequence[int]) -> None:
+        """Raises LawViolated if the cohorts have not as many people as were counted."""
+        cohorts, of_each = self._cohorts, Counter(where)
+        del of_each[IN_POOL]
+        if of_each != {index: n for index, n in enumerate(cohorts.left) if n and cohorts.rows[index]}:
+            raise LawViolated("the sealed cohorts that are stored have not as many people as were counted")
 
 
 def _array_of(numbers: Ints) -> array[int]:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import LawViolated
+from streamer.incremental.release.records import EPOCH_KEY
 from streamer.table.published.rows import box_text
 from streamer.table.row import Unshown, Values
 from streamer.table.scalars import decimal_text
@@ -106,7 +107,7 @@ def epoch_key(shard: int) -> str:
     >>> epoch_key(3)
     'epoch-3'
     """
-    return f"epoch-{shard}"
+    return f"{EPOCH_KEY}{shard}"
 
 
 def time_text(seconds: int) -> str:

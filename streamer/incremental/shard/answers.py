@@ -283,7 +283,7 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     written_at, now: seconds since 1970.
     """
     request = requests.read_request(value)
-    if isinstance(request, requests.Skip | requests.Placed | requests.Secret):
+    if isinstance(request, requests.Skip | requests.Placed | requests.EpochOver | requests.Secret):
         return None  # read at the next take-over
     if isinstance(request, Truncation):
         return request if request.shard == shard and offset >= meta.control_next else None

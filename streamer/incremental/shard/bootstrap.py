@@ -15,6 +15,8 @@ The rules of this file
   groups: old ones are removed whole, new ones appear whole, so no reader sees a broken one. A store whose table is not
   whole yet belongs to no table.yaml (`UNFINISHED`), so no worker goes on with it.
 * Every commit counts as `outside`: reading the input again cannot repeat it.
+* A sealed changelog goes on (`shard.sealing`): its epoch is in the first commit, whole, so that a reload that is
+  repeated finds what is published.
 * The shard keeps the secret that the control topic or the store has. If it has none, a new one is in the control topic
   before the first commit.
 * Before the first commit nothing is changed but who may write. A commit that was stored and not published is not
@@ -46,14 +48,16 @@ import msgspec
 
 from streamer.errors import Conflict, LawViolated
 from streamer.incremental.release.records import OutboxEntry, outgoing
+from streamer.incremental.sealed.formation import Formation
 from streamer.incremental.shard.commit import perform
 from streamer.incremental.shard.first_commits import FoundShard, Prepared, beside_rows, by_slot, commits, has_rows
 from streamer.incremental.shard.input import InputState, KeptSecret
 from streamer.incremental.shard.outlet import FoundRecords, Outlet, Position, found_records
 from streamer.incremental.shard.preflight import with_topics
 from streamer.incremental.shard.ready import Publication, Ready, Unwritable
+from streamer.incremental.shard.sealing import NOTHING_SEALED, epoch_of, reloaded
 from streamer.incremental.store.base import Meta, Store
-from streamer.incremental.topics import CONTROL, output_id
+from streamer.incremental.topics import CONTROL, SEALED, output_id
 from streamer.table.schema import Table
 
 RECORDS_MAX: Final = 100_000
@@ -74,6 +78,8 @@ class Begun:
     removed: int  # records that were published before
     releases: int
     next: int
+    cohorts: int = 0  # sealed ones that were published
+    cohorts_lost: int = 0  # that the topic held and Redis did not know: they are retired
 
 
 @contextmanager
@@ -98,8 +104,12 @@ def reload(
     prepared: Prepared,
     records_max: int = RECORDS_MAX,
     read_secret: ReadSecret = lambda: None,
+    form: Formation | None = None,
+    now: float = 0.0,
 ) -> Begun:
     """Shuts out the shard's owner and gives the shard a new table. read_secret: what the control topic keeps.
+
+    form: of sealed cohorts, if the table has any. now: seconds since 1970.
 
     Raises Fenced if someone else takes the shard over at the same time, Conflict if a worker has drawn a secret since
     the rows were prepared, ShardRefused if the store cannot be read, ServerUnreachable. The table above says what these
@@ -110,26 +120,35 @@ def reload(
     _keep_secret(f"shard {shard} of {table.name}", read_secret(), prepared.first.secret, outlet)
     position, meta = outlet.position(), store.meta()
     store.check_fence(fence)  # nobody wrote between the two readings: they belong together
-    found = find(found_records(outlet.published()), position, meta, input_state)
+    published = found_records(outlet.published())
+    found, seen = find(published, position, meta, input_state), published.sealed
     if meta is not None:
         answered = with_topics(meta, input_state).control_next
         found = replace(found, statement_ids=store.statement_ids(), control_next=answered)
         if meta.commit > (position.commit if position else 0):
             waiting = [entry for commit, entry in store.outbox() if commit == meta.commit]
-            beside = [entry for entry in beside_rows(waiting) if entry.topic != CONTROL]
+            unwanted = {CONTROL} if seen.epoch < epoch_of(meta) else {CONTROL, SEALED}
+            beside = [entry for entry in beside_rows(waiting) if entry.topic not in unwanted]
             letters = outgoing(beside, meta.release, meta.next)
             outlet.publish(letters, not_fitting(meta, position, found))
+            if any(entry.topic == SEALED for entry in beside):
+                seen = replace(seen, epoch=epoch_of(meta))
     if input_state.shards > 1:
         found = replace(found, control_next=max(found.control_next, input_state.control_end))
-    before, releases = meta.commit if meta else 0, 0
-    for commit in commits(table, shard, input_state, prepared, found, records_max):
+    sealed, before, releases = NOTHING_SEALED, meta.commit if meta else 0, 0
+    if form is not None:
+        former = (meta or Meta(), store.load())
+        sealed = reloaded(table, shard, form, prepared.first.secret, prepared.first.rows, former, seen, now)
+    for commit in commits(table, shard, input_state, prepared, found, records_max, sealed):
         number, publication = commit.meta.commit, Publication.of(commit.outbox, commit.meta)
         answer = perform(Ready(fence, before, commit, publication, number), store, outlet, input_state)
         if isinstance(answer, Unwritable):
             raise LawViolated(f"shard {shard} of {table.name}: its first table cannot be stored ({answer.what})")
         before, releases = number, releases + has_rows(commit.outbox)
     n_rows, n_groups = len(prepared.records), len(prepared.qi_groups)
-    return Begun(shard, n_rows, prepared.n_pending, n_groups, found.n_records, releases, prepared.first.next)
+    counts = (n_rows, prepared.n_pending, n_groups, found.n_records, releases)
+    lost = len(seen.cohorts) if form is not None and seen.epoch > (epoch_of(meta) if meta else 0) else 0
+    return Begun(shard, *counts, prepared.first.next, sealed.n_added, lost)
 
 
 def known_secret(kept: KeptSecret | None, meta: Meta | None) -> bytes:
@@ -174,5 +193,10 @@ def not_fitting(meta: Meta, position: Position | None, found: FoundShard) -> Pos
     """A position at the store's commit which says that the output lacks the rows of that commit."""
     said = position or Position(0, 0, max(found.release, 0), 1, 0, 0)
     return msgspec.structs.replace(
-        said, commit=meta.commit, next=min(said.next, meta.next), qi_group_next=found.qi_group_next, outside=meta.commit
+        said,
+        commit=meta.commit,
+        next=min(said.next, meta.next),
+        qi_group_next=found.qi_group_next,
+        outside=meta.commit,
+        sealed=meta.sealed,
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import lt
 from typing import NamedTuple
 
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
@@ -26,6 +27,7 @@ from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Outlet, Position, PublishedRecord, found_records
 from streamer.incremental.shard.preflight import message_read_last
 from streamer.incremental.shard.ready import Event, Messages, Read, Ready
+from streamer.incremental.shard.sealing import epoch_of
 from streamer.incremental.shard.snapshot import has_seen_the_end
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.shard.truncations import begin_of_run, order_lost
@@ -96,8 +98,7 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             position, meta = outlet.position(), store.meta()
             store.check_fence(what.fence)  # nobody wrote between the two readings: they belong together
             state = _state(servers, meta, position)
-            is_behind = position is not None and position.truncations > (meta.truncations if meta else 0)
-            placed = servers.input.placed() if is_behind else ()
+            placed = servers.input.placed() if position is not None and _lacks_placed(meta, position) else ()
             return ready.Owned(position, meta, state, placed, servers.input.secret())
         case ready.ReadOutbox():
             waiting = _waiting(store, what.commit)
@@ -127,6 +128,12 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             of = machine.table, machine.shard, what.shards, first, what.end
             rows = read_after_truncation(what.source, *of, servers.input.messages, what.skips, servers.schemas)
             return ready.RowsAfter(what.request, what.source, rows)
+
+
+def _lacks_placed(meta: Meta | None, position: Position) -> bool:
+    """Whether a store lacks truncations or epochs that are published."""
+    mine, published = ((one.truncations, epoch_of(one)) for one in (meta or Meta(), position))
+    return any(map(lt, mine, published))
 
 
 def _waiting(store: Store, number: int) -> list[OutboxEntry]:

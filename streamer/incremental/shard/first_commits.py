@@ -51,8 +51,9 @@ from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, Publi
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import FoundRecords
 from streamer.incremental.shard.preflight import Digested, new_topics, with_topics
+from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart
 from streamer.incremental.store.base import UNFINISHED, Commit, Meta, State
-from streamer.incremental.topics import OUTPUTS, outputs_of
+from streamer.incremental.topics import OUTPUTS, live_kinds
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.published.groups import Cells, cells_by_group, distinct_cells
@@ -152,9 +153,18 @@ def _present(changed: Mapping[Name, Value | None]) -> dict[Name, Value]:
 
 
 def commits(
-    table: Table, shard: int, input_state: InputState, prepared: Prepared, found: FoundShard, records_max: int
+    table: Table,
+    shard: int,
+    input_state: InputState,
+    prepared: Prepared,
+    found: FoundShard,
+    records_max: int,
+    sealed: SealedPart = NOTHING_SEALED,
 ) -> Iterator[Commit]:
-    """The commits, each of one release at most, that turn whatever was there into the prepared table."""
+    """The commits, each of one release at most, that turn whatever was there into the prepared table.
+
+    sealed: published and kept by the first one, whole.
+    """
     first, shift = prepared.first, found.qi_group_next - 1
     meta = Meta(
         commit=found.commit,
@@ -176,10 +186,11 @@ def commits(
         whole=found.whole,
         begins=found.begins,
         last_of=found.last_of,
+        sealed=sealed.changes.mark if sealed.changes else None,
     )
     new_groups = _NewGroups(table, shard, prepared, shift)
     members = sum(len(state.slots) for state in prepared.qi_groups.values())
-    records_of_new = members * len(outputs_of(table.form))  # at most: forms of fewer records have larger ones
+    records_of_new = members * len(live_kinds(table))  # at most: forms of fewer records have larger ones
     n = -(-(records_of_new + found.n_records + len(first.letters)) // records_max) or 1
     n = 1 if found.is_torn else n
     letters = cut([[letter] for letter in first.letters], n)
@@ -191,7 +202,9 @@ def commits(
             tombstones += _absences(table, shard, found.qi_group_next, tombstones, input_state)
         commit = new_groups.next_commit(meta, new[i], tombstones, whole=n == 1)
         meta, outbox = commit.meta, [*commit.outbox, *(letter for (letter,) in letters[i])]
-        commit = replace(commit, outbox=outbox, replaces=i == 0)
+        commit = replace(commit, outbox=outbox)
+        if i == 0:
+            commit = replace(commit, outbox=[*sealed.entries, *outbox], replaces=True, sealed=sealed.changes)
         yield commit if i < n - 1 else _last(commit, table, prepared, found, shift)
 
 
@@ -323,7 +336,7 @@ def release_commits(
     if snapshot is None:
         raise LawViolated(f"shard {shard} of {table.name}: there is no snapshot to be released")
     prepared = prepare(table, shard, meta.shards, FirstTable(rows, qi_groups, meta.secret, meta.next))
-    records = len(outputs_of(table.form)) * sum(len(state.slots) for state in prepared.qi_groups.values())
+    records = len(live_kinds(table)) * sum(len(state.slots) for state in prepared.qi_groups.values())
     n = snapshot.of or -(-records // records_max) or 1
     runs = cut([NewGroup(number, state) for number, state in sorted(prepared.qi_groups.items())], n)
     _check_same(table, shard, [one for run in runs[: snapshot.released] for one in run], stored)
@@ -417,7 +430,7 @@ def whole_table(
     gone = [OutboxEntry(topic, key, None) for topic, key in found.rows if (topic, key) not in there]
     rows = [*outbox, *sorted(gone, key=by_slot)]
     outbox = [*rows, *_absences(table, shard, meta.qi_group_next, rows, input_state), *beside_rows(waiting)]
-    is_new = set(outputs_of(table.form)) <= new_topics(meta, input_state)
+    is_new = bool(kinds := set(live_kinds(table))) and kinds <= new_topics(meta, input_state)
     before = replace(meta, release=max(found.release, 0), last_of=found.last_of) if is_new else meta
     number, following = meta.commit + 1, with_topics(before.released(outbox, whole=True), input_state)
     begins = {kind: end for kind, (begin, end) in input_state.reach.items() if begin}

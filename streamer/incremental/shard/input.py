@@ -14,7 +14,7 @@ from streamer.incremental.events.changes import Truncate
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.snapshot_marks import Mark, begins_a_snapshot, mark_of
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver, Placed
 from streamer.incremental.store.base import LastRead, Meta
 from streamer.table.row import Unshown
 from streamer.table.schema import Table
@@ -76,7 +76,7 @@ class InputState:
     def check(self, meta: Meta) -> None:
         pass
 
-    def placed(self) -> Sequence[Placed]:
+    def placed(self) -> Sequence[Placed | EpochOver]:
         return ()
 
     def secret(self) -> KeptSecret | None:
@@ -110,8 +110,8 @@ class ShardInput(Protocol):
         meta: as the commit leaves it that is made of what was read.
         """
 
-    def placed(self) -> Sequence[Placed]:
-        """Where truncations from other shards took effect, as the shard said."""
+    def placed(self) -> Sequence[Placed | EpochOver]:
+        """Where truncations from other shards took effect, and epochs ended, as the shard said."""
 
     def secret(self) -> KeptSecret | None:
         """What the control topic holds of the shard's secret; None: there is no such topic."""

@@ -30,7 +30,9 @@ from streamer.incremental.events.snapshot_marks import Mark, mark_of
 from streamer.incremental.events.source_position import position_of
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry
-from streamer.incremental.shard import first_commits, preflight, ready, steps, truncations
+from streamer.incremental.sealed.formation import Formation
+from streamer.incremental.sealed.publisher import Sealed
+from streamer.incremental.shard import first_commits, preflight, ready, sealing, steps, truncations
 from streamer.incremental.shard import snapshot as snapshots
 from streamer.incremental.shard.activities import Activities
 from streamer.incremental.shard.answers import Judged, failed_by
@@ -42,7 +44,7 @@ from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Rele
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
 from streamer.incremental.shard.truncations import in_source_order
 from streamer.incremental.store.base import Adopted, Meta, Snapshot, State, remembered
-from streamer.incremental.topics import CHANGES, CONTROL
+from streamer.incremental.topics import CHANGES, CONTROL, SEALED
 from streamer.table.schema import Table, version_of
 
 NCP_SECONDS = 5.0
@@ -60,12 +62,14 @@ class Machine:
         holding: Holding = Holding.NOTHING,
         schemas: Known | None = None,  # of a registry; those that a batch needs are among them
         turn: AbstractContextManager[object] | None = None,  # held while this shard computes in Python
+        form: Formation | None = None,  # of sealed cohorts; None: this machine publishes none
     ) -> None:
         self.table, self.shard, self.holding = table, shard, holding
         self.name = f"shard {shard} of {table.name}"
         self._secret = secret
         self._schemas = schemas
         self._turn = turn or nullcontext()
+        self._form = form
         self._decoder = Decoder(table, schemas)
         self._contract = KeyContract(table, shard, schemas)
         self._changelog = Changelog(table, shard)
@@ -78,6 +82,7 @@ class Machine:
         self._taken = TakeOver(ready.Assigned())
         self._work = UnderWay()
         self._engine: Engine | None = None  # from the end of Restoring on; None in Releasing
+        self._sealed: Sealed | None = None  # the same, of a table with a sealed changelog
         self._summed_up: tuple[float, float | None] = -NCP_SECONDS, None  # when, and the mean loss then
 
     # -- one event ------------------------------------------------------------------------------------------------
@@ -108,7 +113,7 @@ class Machine:
 
     def _let_go(self, phase: Phase) -> None:
         """Drops the table: a shard that is not served must not fill memory."""
-        self.phase, self._engine, self._work = phase, None, UnderWay()
+        self.phase, self._engine, self._sealed, self._work = phase, None, None, UnderWay()
         self.activities.at = None
         if phase is Phase.REFUSED:
             self._fence = ""  # the remedy may be a copy of the store, whose fence is an older one
@@ -205,7 +210,7 @@ class Machine:
             self.meta = replace(self.meta, truncated=assigned.truncated, log_seen=assigned.log_seen)
         if standing is Consistency.BEHIND and event.position is not None:
             due = truncations.to_repeat(self.name, self.table.name, self.meta, event.position, event.placed)
-            replay = Repetition(event.position, due)
+            replay = Repetition(event.position, due, sealing.to_repeat(self.meta, event.position, event.placed))
         self._taken = TakeOver(assigned, event, standing, replay)
         if standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING
@@ -233,6 +238,8 @@ class Machine:
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
         is_out = owned.position is not None and owned.position.is_of(self.meta)
         waiting = () if is_out else output.waiting
+        if output.found.sealed.epoch >= sealing.epoch_of(self.meta):  # the positions are lost, but the cohorts are out
+            waiting = [entry for entry in waiting if entry.topic != SEALED]
         whole = (self.table, self.shard, self.meta, owned.input, groups, waiting, output.found, records)
         self._work = replace(self._work, release=Release(commits=iter([first_commits.whole_table(*whole)])))
         return self._next_of_release() or self._restore()
@@ -251,7 +258,7 @@ class Machine:
 
     def _load(self, fence: str = "") -> Ready:
         """Has the table loaded as of the last commit; but a release that is due comes before everything else."""
-        self._engine = None  # first: two tables need not fit into memory
+        self._engine = self._sealed = None  # first: two tables need not fit into memory
         if not (self.holds_back and self.meta.snapshot is not None and self.meta.snapshot.is_over):
             self.phase = Phase.RESTORING
             return Ready(read=ready.ReadTable(fence))
@@ -271,6 +278,7 @@ class Machine:
             with self._adoptable():
                 self._engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
                 qi_groups.check(self.table, self.shard, self.meta)
+        self._sealed = sealing.taken_over(self.table, self.shard, self._form, self.meta, state, self._engine)
         return self._go_on()
 
     @contextmanager
@@ -319,6 +327,9 @@ class Machine:
         if late is not None:
             self._work = replace(self._work, late=None)
             return self._apply_late(late)
+        if replay is not None and (over := replay.epoch_due(self.meta)) is not None:
+            self._taken = replace(self._taken, replay=replace(replay, epochs=replay.epochs[1:]))
+            return self._end_epoch(over.seconds)
         due = replay.retry_due(self.meta) if replay is not None else None
         if due is not None and due[0] == self.meta.next:
             return Ready(read=ready.ReadMessage(due[1]))
@@ -447,6 +458,10 @@ class Machine:
         if isinstance(event, ready.Tick) and event.clock - self._summed_up[0] >= NCP_SECONDS:
             published = self.engine.n_rows - self.engine.n_pending
             self._summed_up = event.clock, self.table.space.mean_loss(self.engine.loss, published)
+        if isinstance(event, ready.Tick) and self._sealed is not None and self.phase is Phase.SERVING:
+            over = self._sealed.due(event.now)
+            if over is not None:
+                return self._end_epoch(over)
         with self._turn:
             what = self.activities.next(event, self.meta, self.engine)
         if what is None:
@@ -484,8 +499,12 @@ class Machine:
         late: ready.ApplyLate | None = None,
         due: tuple[int, int] | None = None,
         complaint: str = "",
+        over: int | None = None,
     ) -> Ready:
-        """Checks what was applied, and has it stored and published; a replay only stores it. Raises Unforeseen."""
+        """Checks what was applied, and has it stored and published; a replay only stores it. Raises Unforeseen.
+
+        over: the time of the epoch that ends with it, if one does.
+        """
         engine, replay, report = self.engine, self._taken.replay, self._work.report
         with unforeseen():
             engine.compute()
@@ -493,7 +512,8 @@ class Machine:
                 drained = engine.drain()
                 report.merges += drained.merges
                 report.splits += drained.splits
-                commit = steps.next_commit(self.meta, drained, tally, self._changelog)
+                sealed = sealing.committed(self._sealed, drained.row_changes, self.holds_back, over)
+                commit = steps.next_commit(self.meta, drained, tally, self._changelog, sealed)
                 if replay is not None:
                     commit = replace(commit, meta=replay.numbered(self.table, self.shard, commit.meta), outbox=[])
         records = max(0, len(commit.outbox) - len(tally.letters))
@@ -533,12 +553,19 @@ class Machine:
             return self._late_failed(doing.late, doing.due, fault)
         return self._begin_again(fault, doing.tally)
 
-    def _commit_without_messages(self, complaint: str, said: Sequence[OutboxEntry] = ()) -> Ready:
-        """Commits and publishes what no message has brought about; said: of it, beside rows."""
+    def _end_epoch(self, seconds: int) -> Ready:
+        """Ends an epoch of the sealed changelog that the clock, or what is repeated, says is over."""
+        said = sealing.said_of_end(self.meta, self.shard, seconds)
+        return self._commit_without_messages("an epoch of the sealed changelog cannot end", [said], seconds)
+
+    def _commit_without_messages(
+        self, complaint: str, said: Sequence[OutboxEntry] = (), over: int | None = None
+    ) -> Ready:
+        """Commits and publishes what no message has brought about; said: of it, beside rows; over: of `_commit`."""
         tally = StepTally.after(self.meta)
         tally.letters += said
         try:
-            return self._commit(tally, complaint=complaint)
+            return self._commit(tally, complaint=complaint, over=over)
         except Unforeseen as fault:
             raise LawViolated(f"{self.name}: {complaint} ({fault.what})") from None
 
@@ -596,6 +623,7 @@ class Machine:
         """Gives the shard the rows that came after a truncation, in one commit; see `shard.truncations`."""
         later, rows, replay = event.rows, event.rows.rows, self._taken.replay
         with self._turn:
+            self.engine.at = 0  # no message of this shard has brought it about
             self.engine.apply(changes.Truncate(spared=frozenset(rows.source_keys)))
             for source_key, row in zip(rows.source_keys, rows.rows(), strict=True):
                 self.engine.apply(changes.Upsert(source_key, row))
@@ -666,6 +694,7 @@ class Machine:
             with unforeseen(one.offset):
                 change = self._decode(one.message)
                 key_form = self._contract.form_after(tally.key_form, one.message.key, change, self.meta.shards)
+                self.engine.at = one.message.timestamp
                 outcome = self.engine.apply(change)
         except EventRefused as refusal:
             tally.letters.append(steps.not_retried(where, refusal))
@@ -714,7 +743,7 @@ class Machine:
             self._work = replace(self._work, batch=event)
         else:
             self._work = replace(self._work, release=Release(event.why))
-        self.phase, self._engine = Phase.RELEASING, None
+        self.phase, self._engine, self._sealed = Phase.RELEASING, None, None
         return Ready(read=ready.ReadTable())
 
     def _release_from(self, event: ready.Stored) -> Ready:

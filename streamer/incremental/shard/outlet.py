@@ -17,14 +17,15 @@ import msgspec
 from msgspec.structs import replace
 
 from streamer.incremental import remedies
-from streamer.incremental.release.records import Outgoing
+from streamer.incremental.release.records import EPOCH_KEY, Outgoing
+from streamer.incremental.sealed.stored_state import SealedMark
 from streamer.incremental.store.base import LastRead, Meta
 from streamer.incremental.store.codec import check_format
-from streamer.incremental.topics import JOINED, LIVE, output_id
+from streamer.incremental.topics import JOINED, LIVE, SEALED, output_id
 from streamer.table.published.rows import qi_group_of
 from streamer.table.schema import version_of
 
-POSITION_FORMAT = 2
+POSITION_FORMAT = 3
 """Of positions. Increase it when a field is added: an old reader would ignore the field and misjudge the commit."""
 
 
@@ -53,6 +54,7 @@ class Position(msgspec.Struct, frozen=True):
     ends: Mapping[str, int] = {}  # of the topics of published rows, by kind; their outlet knows them
     format: int = POSITION_FORMAT  # 1 if none is said
     engine: str = ""  # the version that published the commit; "": not known
+    sealed: SealedMark | None = None
 
     @classmethod
     def of(cls, meta: Meta) -> Position:
@@ -72,6 +74,7 @@ class Position(msgspec.Struct, frozen=True):
             meta.whole,
             meta.begins,
             engine=version_of(meta.fingerprint),
+            sealed=meta.sealed,
         )
 
     def is_of(self, meta: Meta) -> bool:
@@ -94,12 +97,20 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class PublishedRecord(NamedTuple):
-    """A published record."""
+    """A published record; of a sealed changelog any but LIVE, which says nothing of what there is."""
 
-    release: int  # -1: its transaction did not end
+    release: int  # -1: its transaction did not end; of a sealed changelog: the epoch
     key: bytes
-    is_row: bool  # else a tombstone
+    is_row: bool  # else a tombstone, or RETIRE
     topic: str = LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSealed:
+    """What was found of a shard's sealed changelog."""
+
+    epoch: int = 0  # the last one
+    cohorts: frozenset[str] = frozenset()  # those that are not retired
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +121,19 @@ class FoundRecords:
     qi_group: int = 0  # the highest number
     rows: Mapping[tuple[str, bytes], int] = field(default_factory=dict, repr=False)  # QI group by topic and key
     last_of: Mapping[str, int] = field(default_factory=dict)  # as in `Meta`
+    sealed: FoundSealed = FoundSealed()
 
 
 def found_records(records: Iterable[PublishedRecord]) -> FoundRecords:
     """What records, in the order in which they were published, leave in the output."""
     release, highest, rows = -1, 0, dict[tuple[str, bytes], int]()
     last_of: dict[str, int] = {}
+    epoch, cohorts = 0, set[str]()
     for record in records:
+        if record.topic == SEALED:
+            epoch = max(epoch, record.release)
+            (cohorts.add if record.is_row else cohorts.discard)(record.key.decode())
+            continue
         release = max(release, record.release)
         if record.topic in JOINED:
             last_of[record.topic] = max(last_of.get(record.topic, 0), record.release)
@@ -126,7 +143,8 @@ def found_records(records: Iterable[PublishedRecord]) -> FoundRecords:
             rows[record.topic, record.key] = number
         else:
             rows.pop((record.topic, record.key), None)
-    return FoundRecords(release, highest, rows, last_of)
+    sealed = FoundSealed(epoch, frozenset(name for name in cohorts if not name.startswith(EPOCH_KEY)))
+    return FoundRecords(release, highest, rows, last_of, sealed)
 
 
 class Outlet(Protocol):

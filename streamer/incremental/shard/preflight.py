@@ -22,6 +22,7 @@ The rules of this file
 * QI groups that an older version of the engine kept are legal if they hold the model: they are adopted, in one commit
   that does not come from the input. Commits that the store lost are repeated only by the version that decided them. A
   newer version's state is refused.
+* A topic of cohorts that was recreated, or has lost records, cannot be written again (`shard.sealing`).
 * Every refusal names its remedy (`incremental.remedies`).
 """
 
@@ -36,10 +37,11 @@ from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.release.records import DIGEST_MASK, PublishedGroup, group_hash
+from streamer.incremental.shard import sealing
 from streamer.incremental.shard.input import InputState, KeptSecret, is_same
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import UNFINISHED, LastRead, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, output_id, outputs_of
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, SEALED, live_kinds, output_id
 from streamer.table.schema import Table, precedes, version_of
 
 
@@ -69,7 +71,8 @@ def compare(table: Table, shard: int, meta: Meta, position: Position | None, inp
             f"{remedies.reload(table.name)}"
         )
     _check_repeatable(name, table, meta, position)
-    recreated = not new.isdisjoint(outputs_of(table.form))
+    sealing.check(table, name, meta, position, input_state, new)
+    recreated = not new.isdisjoint(live_kinds(table))
     if meta.whole_at == meta.commit > published and not recreated:
         return Consistency.AHEAD  # by a whole table, whatever the output has lost before
     unknown = position is None and POSITIONS in new
@@ -97,6 +100,7 @@ def lost_records(meta: Meta, position: Position | None, input_state: InputState)
     return [
         kind
         for kind, (begin, end) in input_state.reach.items()
+        if kind != SEALED
         if end < ended.get(kind, 0) or begin > begun.get(kind, 0)
     ]
 

@@ -17,7 +17,7 @@ from streamer.incremental.release.records import OutboxEntry, Outgoing, outgoing
 from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.outlet import FoundRecords, Position
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver, Placed
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Commit, Meta, Progress, State
 from streamer.table.arrays import Ints
@@ -198,7 +198,7 @@ class Owned(NamedTuple):
     position: Position | None
     meta: Meta | None
     input: InputState
-    placed: Sequence[Placed] = ()  # where truncations took effect, if a replay may need that
+    placed: Sequence[Placed | EpochOver] = ()  # where truncations took effect and epochs ended, if a replay may need it
     secret: KeptSecret | None = None  # as in `Inspected`
 
 

@@ -8,10 +8,11 @@ A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. A record that cannot be read is ignored.
 But one that says `"format":2`, or more, is a newer streamer's and may not be ignored by an older one.
 
-Two come from shards (`streamer.incremental.shard.truncations`):
+Three come from shards (`streamer.incremental.shard.truncations`):
 `{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
 and, by the shard that was asked, after it took effect:
-`{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`.
+`{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`; and, of a sealed changelog,
+`{"command":"epoch-over","shard":1,"epoch":12,"seconds":1764000000,"next":980,"retried":0,"truncations":3}`.
 
 One keeps a shard's secret against the loss of Redis, as it is or encrypted (`streamer.kafka.secret_records`):
 `{"command":"secret","shard":1,"plain":"…"}`, `{"command":"secret","shard":1,"encrypted":"…"}`.
@@ -102,6 +103,19 @@ class Placed(_AnyRequest, frozen=True, tag="truncated"):
     number: int  # of the truncations from other shards, from 1
 
 
+class EpochOver(_AnyRequest, frozen=True, tag="epoch-over"):
+    """The clock ended an epoch of the sealed changelog: before the source offset `next`, and does so in a replay.
+
+    Some retries and truncations came before, too.
+    """
+
+    epoch: int
+    seconds: Seconds
+    next: int
+    retried: int
+    truncations: int
+
+
 RETRIES_MAX = 1_000
 """How many messages of a shard may be retried in all: every position that follows names all of them."""
 
@@ -130,7 +144,7 @@ class Secret(_AnyRequest, frozen=True, tag="secret"):
         return [("shard", self.shard)]
 
 
-Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed | Secret
+Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed | EpochOver | Secret
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:
@@ -143,9 +157,10 @@ def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozens
     return frozenset(one.offset for one in requests if one.shard == shard and one.topic_id == topic_id)
 
 
-def placed_in(values: Iterable[bytes], shard: int) -> list[Placed]:
-    """Where truncations took effect, as the records of a shard's control partition say, in order."""
-    return [one for one in map(read_request, values) if isinstance(one, Placed) and one.shard == shard]
+def placed_in(values: Iterable[bytes], shard: int) -> list[Placed | EpochOver]:
+    """Where truncations took effect and epochs ended, as the records of a shard's control partition say, in order."""
+    requests = map(read_request, values)
+    return [one for one in requests if isinstance(one, Placed | EpochOver) and one.shard == shard]
 
 
 def secrets_in(values: Iterable[bytes], shard: int) -> list[Secret]:

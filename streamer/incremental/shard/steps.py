@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from operator import ge
 from pathlib import PurePath
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -36,7 +37,8 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.shard.input import Message, last_read
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver, Placed
+from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart
 from streamer.incremental.shard.snapshot import held_after
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.topics import DEAD_LETTERS
@@ -150,8 +152,10 @@ class StepReport:
             self.seconds[phase] += seconds
 
 
-def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Changelog) -> Commit:
-    """The commit after `meta`; its outbox has the records by QI group, then the dead letters."""
+def next_commit(
+    meta: Meta, drained: Drained, tally: StepTally, changelog: Changelog, sealed: SealedPart = NOTHING_SEALED
+) -> Commit:
+    """The commit after `meta`; its outbox has the records by QI group, those of epochs, then the dead letters."""
     outbox: list[OutboxEntry] = []
     digest = meta.digest
     for number, before, after in drained.published:
@@ -172,12 +176,15 @@ def next_commit(meta: Meta, drained: Drained, tally: StepTally, changelog: Chang
         truncated=tally.truncated,
         log_seen=tally.log_seen,
         read=meta.read if tally.read is None else last_read(tally.read, meta.secret),
+        sealed=sealed.changes.mark if sealed.changes else None,
     )
+    outbox += sealed.entries
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
     kept = drained.records, drained.qi_groups, drained.similarity
     origins = origins_of(drained, following.commit)
-    return Commit(following, *kept, statement_ids, outbox, origins=origins, row_changes=drained.row_changes)
+    changes = drained.row_changes
+    return Commit(following, *kept, statement_ids, outbox, origins=origins, row_changes=changes, sealed=sealed.changes)
 
 
 def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
@@ -315,11 +322,20 @@ class Repetition:
 
     to: Position  # the published position, where it ends
     truncations: tuple[Placed, ...] = ()  # of other shards; not applied again yet, in order
+    epochs: tuple[EpochOver, ...] = ()  # that the clock ended; not ended again yet, in order
 
     def is_over(self, meta: Meta) -> bool:
-        """Whether all messages, all retried messages and all truncations are applied again."""
+        """Whether all messages, retried messages and truncations are applied again, and all epochs have ended."""
         retried = meta.next >= self.to.next and len(meta.retried) >= len(self.to.retried)
-        return retried and meta.truncations >= self.to.truncations
+        sealed = self.to.sealed is None or (meta.sealed is not None and meta.sealed.epoch >= self.to.sealed.epoch)
+        return retried and meta.truncations >= self.to.truncations and sealed
+
+    def epoch_due(self, meta: Meta) -> EpochOver | None:
+        """The epoch that ends now, before the next message, retry or truncation; None if none does."""
+        if not self.epochs:
+            return None
+        one, reached = self.epochs[0], (meta.next, len(meta.retried), meta.truncations)
+        return one if all(map(ge, reached, (one.next, one.retried, one.truncations))) else None
 
     def retry_due(self, meta: Meta) -> tuple[int, int] | None:
         """The next message to be applied late again, as in `Meta.retried`; None if there is no more."""
@@ -336,7 +352,8 @@ class Repetition:
         retried (`Meta.letters_from`).
         """
         retry = self.retry_due(meta)
-        stops = [self.to.next, *(one.next for one in self.truncations[:1])]
+        truncations, epochs = self.truncations[:1], self.epochs[:1]
+        stops = [self.to.next, *(one.next for one in truncations), *(one.next for one in epochs)]
         return min(stops if retry is None else [retry[0], *stops])
 
     def numbered(self, table: Table, shard: int, meta: Meta) -> Meta:
@@ -347,7 +364,9 @@ class Repetition:
         """
         if not self.is_over(meta):
             return replace(meta, commit=max(meta.commit, self.to.commit + 1))
-        rebuilt, published = ((one.digest, one.qi_group_next, one.skipped, one.retried) for one in (meta, self.to))
+        rebuilt, published = (
+            (one.digest, one.qi_group_next, one.skipped, one.retried, one.sealed) for one in (meta, self.to)
+        )
         if rebuilt != published:
             raise ShardRefused(
                 f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "

@@ -40,7 +40,7 @@ from streamer.incremental.events.source_position import OrderLost, SourcePositio
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.requests import Placed, Truncation
+from streamer.incremental.shard.requests import EpochOver, Placed, Truncation
 from streamer.incremental.shard.steps import StepTally
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CONTROL
@@ -217,14 +217,14 @@ def last_truncation(found: Iterable[SourcePosition | None], table_name: str) -> 
 
 
 def to_repeat(
-    name: str, table_name: str, meta: Meta, position: Position, placed: Iterable[Placed]
+    name: str, table_name: str, meta: Meta, position: Position, said: Iterable[Placed | EpochOver]
 ) -> tuple[Placed, ...]:
     """The truncations from other shards that a store has lost, up to the published position, in order.
 
-    placed: where they took effect, as the shard said. Raises ShardRefused if that is not there any more.
+    said: by the shard, where they took effect. Raises ShardRefused if that is not there any more.
     """
     missing = range(meta.truncations + 1, position.truncations + 1)
-    known = {one.number: one for one in placed}
+    known = {one.number: one for one in said if isinstance(one, Placed)}
     if not known.keys() >= set(missing):
         raise ShardRefused(
             f"{name}: the store has lost commits, and the control topic does not say any more where truncations took "

@@ -4,6 +4,7 @@ The rules of this file
 ----------------------
 * A store holds one shard: its index table (`records`), its QI groups, the similarity lists, the outbox and `meta`. It
   also holds how each QI group came to be (`origins`), for people to read: it depends on batches, nothing depends on it.
+  Of a table with a sealed changelog it holds the place of each person (`sealed`) and the cohorts.
 * A commit is atomic: all of `Commit` or nothing. It compares the fence and the number of the commit before. It can be
   repeated: if the same fence has stored this commit already, the answer was lost and the work is done.
 * The outbox holds what is committed and not yet known to be published. It is trimmed by commit number, never by count,
@@ -33,6 +34,7 @@ from streamer.incremental.engine.stored_state import Origin, QIGroupState, Recor
 from streamer.incremental.events.changes import NO_MESSAGES, Counts, RowChange
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import SealedChanges, SealedMark, StoredSealed
 from streamer.incremental.topics import JOINED, OUTPUTS
 
 # `Snapshot`, `Rebuild`, `Progress` and `Adopted` are stored by position (`store.codec`): a new field comes last and has
@@ -198,6 +200,7 @@ class Meta:
     last_of: Mapping[str, int] = field(default_factory=dict)
     whole_at: int = 0  # the commit that published the whole table last
     adopted: tuple[Adopted, ...] = ()  # from older versions of the engine, in that order
+    sealed: SealedMark | None = None  # where the sealed changelog stands; None: there is none
 
     def released(self, entries: Iterable[OutboxEntry], whole: bool = False) -> Meta:
         """With the next release, if any of the entries is a published record. whole: they hold the whole table."""
@@ -218,9 +221,10 @@ class Commit:
     similarity: Mapping[int, SimilarityList | None] = field(default_factory=dict)
     statement_ids: Sequence[str] = ()
     outbox: Sequence[OutboxEntry] = ()
-    replaces: bool = False  # of what was kept before only the statement ids stay
+    replaces: bool = False  # of what was kept before only the statement ids stay, and what is sealed if `meta` says so
     origins: Mapping[int, Origin | None] = field(default_factory=dict)
     row_changes: Sequence[RowChange] = ()  # not kept: for who publishes a sealed changelog
+    sealed: SealedChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,7 @@ class State:
 
     meta: Meta
     kept: StoredTable
+    sealed: StoredSealed = field(default_factory=StoredSealed)
 
 
 def being_loaded(table_name: str, claim: str, by: str, left_s: float) -> Conflict:

@@ -28,6 +28,7 @@ from streamer.incremental.engine.stored_state import How, Origin, QIGroupState, 
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import SealedMark, SealedPlace, StoredCohort
 from streamer.incremental.store.base import Adopted, LastRead, Meta, Progress, Snapshot
 from streamer.table.row import Row, Values
 from streamer.table.schema import ENGINE_VERSION, precedes, version_of
@@ -138,6 +139,7 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     last_of: dict[str, int] = {}
     whole_at: int = 0
     adopted: tuple[Adopted, ...] = ()
+    sealed: SealedMark | None = None
 
 
 _LATER = {
@@ -154,6 +156,8 @@ FINGERPRINT_AT = _StoredMeta.__struct_fields__.index("fingerprint")
 
 _meta = msgspec.msgpack.Decoder(_StoredMeta).decode
 _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
+_place = msgspec.msgpack.Decoder(tuple[_Version, SealedPlace]).decode
+_cohort = msgspec.msgpack.Decoder(tuple[_Version, StoredCohort]).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
 
@@ -200,6 +204,32 @@ def decode_origin(data: bytes) -> Origin:
     except UNREADABLE:
         _refuse("origin of a QI group", data)
     return Origin(how, commit)
+
+
+def encode_place(place: SealedPlace) -> bytes:
+    """Where a person is in the sealed changelog."""
+    return _encode((FORMAT_VERSION, place))
+
+
+def decode_place(data: bytes) -> SealedPlace:
+    """Raises ShardRefused if `data` is not a place of this format."""
+    try:
+        return _place(data)[1]
+    except UNREADABLE:
+        _refuse("place in the sealed changelog", data)
+
+
+def encode_cohort(cohort: StoredCohort) -> bytes:
+    """A sealed cohort."""
+    return _encode((FORMAT_VERSION, cohort))
+
+
+def decode_cohort(data: bytes) -> StoredCohort:
+    """Raises ShardRefused if `data` is not a cohort of this format."""
+    try:
+        return _cohort(data)[1]
+    except UNREADABLE:
+        _refuse("sealed cohort", data)
 
 
 def decode_number(data: bytes) -> int:

@@ -23,6 +23,7 @@ from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, SimilarityList, StoredTable
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import StoredSealed
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 
@@ -48,6 +49,8 @@ class ShardBytes:
     qi_groups: dict[int, bytes] = field(default_factory=dict, repr=False)
     similarity: dict[int, SimilarityList] = field(default_factory=dict, repr=False)
     origins: dict[int, bytes] = field(default_factory=dict, repr=False)
+    sealed: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    cohorts: dict[int, bytes] = field(default_factory=dict, repr=False)
     statement_ids: deque[bytes] = field(default_factory=lambda: deque(maxlen=STATEMENT_IDS_MAX), repr=False)
     outbox: deque[tuple[int, OutboxEntry]] = field(default_factory=deque, repr=False)
 
@@ -148,7 +151,11 @@ class MemoryStore:
             similarity=list(shard.similarity.items()),
             statement_ids=self.statement_ids(),
         )
-        return State(meta, kept)
+        sealed = StoredSealed(
+            places=[(source_key.decode(), codec.decode_place(data)) for source_key, data in shard.sealed.items()],
+            cohorts=[(number, codec.decode_cohort(data)) for number, data in shard.cohorts.items()],
+        )
+        return State(meta, kept, sealed)
 
     def statement_ids(self) -> tuple[str, ...]:
         return tuple(statement_id.decode() for statement_id in self._shard.statement_ids)
@@ -176,14 +183,21 @@ class MemoryStore:
         similarity = _each(codec.in_order, commit.similarity, int)
         origins = _each(codec.encode_origin, commit.origins, int)
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
+        places = _each(codec.encode_place, commit.sealed.places, str.encode) if commit.sealed else {}
+        cohorts = _each(codec.encode_cohort, commit.sealed.cohorts, int) if commit.sealed else {}
 
         if commit.replaces:
             for kept in (shard.records, shard.qi_groups, shard.similarity, shard.origins, shard.outbox):
                 kept.clear()
+            if commit.meta.sealed is None:
+                shard.sealed.clear()
+                shard.cohorts.clear()
         _merge(shard.records, records)
         _merge(shard.qi_groups, qi_groups)
         _merge(shard.similarity, similarity)
         _merge(shard.origins, origins)
+        _merge(shard.sealed, places)
+        _merge(shard.cohorts, cohorts)
         shard.statement_ids.extend(statement_ids)
         shard.outbox.extend((commit.meta.commit, entry) for entry in commit.outbox)
         shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence

@@ -6,7 +6,8 @@ The rules of this file
   `{table:shard}:meta` (hash: fence, commit, state ...), `:records` (hash: source key -> row), `:groups` (hash: QI group
   -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
   QGSSD), `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which
-  commit). Raw values are stored here: access control and TLS are part of a deployment.
+  commit), `:sealed` (hash: source key -> cohort, or since when it waits for one), `:cohorts` (hash: number -> id, rows,
+  people left). Raw values are stored here: access control and TLS are part of a deployment.
   `{table:shard}:custody` (hash) is what people and commands read: who holds the shard, who loads the table.
 * Every change is one Lua call that can be repeated without harm. The client repeats a call whose answer was lost, and
   an answer is lost after the work as often as before it.
@@ -37,13 +38,14 @@ from streamer.incremental.engine.stored_state import (
     StoredTable,
 )
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import SealedPlace, StoredCohort, StoredSealed
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of
 
-# The arguments of `commit.lua`. The script changes seven keys and one sorted set per similarity list. Its values come
-# as ten sections, each the arguments of one Redis command, and then the sorted sets. Values are joined into slices: one
-# argument says how long each value is, the next holds them all. A dozen values per event as arguments of their own
+# The arguments of `commit.lua`. The script changes nine keys and one sorted set per similarity list. Its values come as
+# fourteen sections, each the arguments of one Redis command, and then the sorted sets. Values are joined into slices:
+# one argument says how long each value is, the next holds them all. A dozen values per event as arguments of their own
 # would cost the client more than everything else in a commit. Floats are sent as their shortest exact text, which Redis
 # reads back to the same double.
 
@@ -72,7 +74,8 @@ def arguments(fence: str, commit_before: int, commit: Commit) -> list[str | int 
     lists = _sorted_sets(commit)
     sections = [_slices(section) for section in _sections(commit)]
     state = codec.encode_meta(commit.meta)
-    head = (fence, commit_before, commit.meta.commit, state, STATEMENT_IDS_MAX, int(commit.replaces))
+    replaced = (1 if commit.meta.sealed else 2) if commit.replaces else 0
+    head = (fence, commit_before, commit.meta.commit, state, STATEMENT_IDS_MAX, replaced)
     counts = [len(slices) // 2 for slices in sections]
     return [*head, *counts, _packed(list(map(len, lists))), *chain(*sections), *_slices(list(chain(*lists)))]
 
@@ -92,7 +95,7 @@ def _packed(numbers: Sequence[int]) -> bytes:
 
 
 def keys(shard_keys: Sequence[str], similarity_key: str, commit: Commit) -> list[str]:
-    """The shard's seven keys and those of the changed similarity lists."""
+    """The shard's nine keys and those of the changed similarity lists."""
     return [*shard_keys, *(f"{similarity_key}:{qi_group}" for qi_group in commit.similarity)]
 
 
@@ -105,13 +108,15 @@ def entries(commit: Commit) -> dict[str, int]:
         "outbox": len(commit.outbox),
         "statements": len(commit.statement_ids),
         "origins": len(commit.origins),
+        "sealed": len(commit.sealed.places) if commit.sealed else 0,
+        "cohorts": len(commit.sealed.cohorts) if commit.sealed else 0,
         "meta": 1,
     }
 
 
 def _sections(commit: Commit) -> list[Texts]:
-    """The values of the script's ten sections, each as the arguments of its command."""
-    number = commit.meta.commit
+    """The values of the script's fourteen sections, each as the arguments of its command."""
+    number, sealed = commit.meta.commit, commit.sealed
     floors = {n: None if similar is None else similar.floor for n, similar in commit.similarity.items()}
     return [
         *_put_and_gone(commit.records, str.encode, codec.encode_record),
@@ -120,6 +125,8 @@ def _sections(commit: Commit) -> list[Texts]:
         [codec.encode_entry(number, entry) for entry in commit.outbox],
         [statement_id.encode() for statement_id in commit.statement_ids],
         *_put_and_gone(commit.origins, _number, codec.encode_origin),
+        *_put_and_gone(sealed.places if sealed else {}, str.encode, codec.encode_place),
+        *_put_and_gone(sealed.cohorts if sealed else {}, _number, codec.encode_cohort),
     ]
 
 
@@ -161,7 +168,7 @@ LISTS_PER_READ = 1_000
 TOKENS_KEPT = 100
 """How many fences are remembered that this process asked for without an answer: far more than an outage leaves."""
 
-KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins")
+KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins", "sealed", "cohorts")
 
 
 class RedisStore:
@@ -177,9 +184,8 @@ class RedisStore:
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
-        self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements, self._origins = (
-            self._keys
-        )
+        self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements = self._keys[:6]
+        self._origins, self._sealed, self._cohorts = self._keys[6:]
         self._custody = f"{{{table_name}:{shard}}}:custody"
         self._commit_script, self._trim_script, self._take_over_script, self._claim_script, self._loading_script = (
             self._client.register_script(files("streamer.incremental.store").joinpath(f"{name}.lua").read_text("utf-8"))
@@ -298,7 +304,7 @@ class RedisStore:
             similarity=self._read_lists(meta.commit),
             statement_ids=self.statement_ids(),
         )
-        return State(meta, kept)
+        return State(meta, kept, StoredSealed(self._read_places(meta.commit), self._read_cohorts()))
 
     def statement_ids(self) -> tuple[str, ...]:
         with self._answers():
@@ -321,12 +327,24 @@ class RedisStore:
 
     def _read_records(self, commit: int) -> Iterator[tuple[str, Record]]:
         decode = codec.decode_record
+        for source_key, data in self._scan_people(self._records, commit):
+            yield source_key, decode(data)
+
+    def _scan_people(self, hash_name: str, commit: int) -> Iterator[tuple[str, bytes]]:
         try:
-            for source_key, data in self._scan(self._records):
-                yield source_key.decode(), decode(data)
+            for source_key, data in self._scan(hash_name):
+                yield source_key.decode(), data
         except UnicodeDecodeError:
             raise ShardRefused(f"store: a source key is damaged; {remedies.reload()}") from None
         self._check_still_at(commit)
+
+    def _read_places(self, commit: int) -> Iterator[tuple[str, SealedPlace]]:
+        for source_key, data in self._scan_people(self._sealed, commit):
+            yield source_key, codec.decode_place(data)
+
+    def _read_cohorts(self) -> Iterator[tuple[int, StoredCohort]]:
+        for number, data in self._scan(self._cohorts):
+            yield codec.decode_number(number), codec.decode_cohort(data)
 
     def _read_groups(self) -> Iterator[tuple[int, QIGroupState]]:
         for number, data in self._scan(self._groups):

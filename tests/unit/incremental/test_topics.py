@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamer.incremental.topics import (
@@ -10,11 +12,16 @@ from streamer.incremental.topics import (
     QIT,
     READER_TIME_MS,
     REQUIRED_CONFIGS,
+    SEALED,
     STT,
     create_config,
+    live_kinds,
+    outputs_of,
+    published_kinds,
     topic_name,
     topics_of,
 )
+from worlds.sealed_people import sealed_table
 
 
 def test_every_topic_is_named_after_its_table_and_the_input_comes_first() -> None:
@@ -35,10 +42,23 @@ def test_neither_rows_nor_tombstones_go_before_a_reader_has_had_a_day() -> None:
 
 
 def test_every_form_has_the_topics_that_hold_it_and_not_those_of_another() -> None:
-    kinds = {form: {topic.kind for topic in topics_of("patients", form)} for form in ("rows", "groups", "lossy-join")}
-    assert kinds["rows"] == kinds["groups"] == set(REQUIRED_CONFIGS) - {QIT, STT}
-    assert kinds["lossy-join"] == set(REQUIRED_CONFIGS) - {LIVE}
+    kinds = {
+        form: {topic.kind for topic in topics_of("patients", outputs_of(form))}
+        for form in ("rows", "groups", "lossy-join")
+    }
+    assert kinds["rows"] == kinds["groups"] == set(REQUIRED_CONFIGS) - {QIT, STT, SEALED}
+    assert kinds["lossy-join"] == set(REQUIRED_CONFIGS) - {LIVE, SEALED}
     assert REQUIRED_CONFIGS[QIT] == REQUIRED_CONFIGS[STT] == REQUIRED_CONFIGS[LIVE]
+
+
+def test_a_sealed_changelog_has_a_topic_that_loses_nothing_and_may_be_all_that_a_table_publishes() -> None:
+    table = sealed_table()
+    assert live_kinds(table) == () and published_kinds(table) == (SEALED,)
+    assert published_kinds(replace(table, live=True)) == (LIVE, SEALED)
+    assert published_kinds(replace(table, live=True, sealed=None)) == (LIVE,)
+    config = REQUIRED_CONFIGS[SEALED]
+    assert (config["cleanup.policy"], config["retention.ms"], config["retention.bytes"]) == ("delete", "-1", "-1")
+    assert config["message.timestamp.type"] == "CreateTime"  # a broker's own times would tell when something arrived
 
 
 @pytest.mark.parametrize(("replicas", "confirming"), [(1, None), (2, None), (3, "2"), (5, "2")])

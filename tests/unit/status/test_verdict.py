@@ -30,7 +30,7 @@ from streamer.incremental.store.base import (
 )
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
-from streamer.incremental.topics import CHANGES, topic_name, topics_of
+from streamer.incremental.topics import CHANGES, published_kinds, topic_name, topics_of
 from streamer.status.facts import HeldFacts, ServerFacts, ShardFacts, TableFacts, Waiting, Workers
 from streamer.status.verdict import (
     STANDSTILL_SECONDS_MAX,
@@ -363,7 +363,7 @@ KEEPS = Durability(Kind.SERVER, masters=1)
 
 
 def seen(**more: Any) -> TableFacts:
-    topics = {topic.name: 2 for topic in topics_of(TABLE.name, TABLE.form)}
+    topics = {topic.name: 2 for topic in topics_of(TABLE.name, published_kinds(TABLE))}
     shards = [shard(), replace(shard(), number=1)]
     return replace(TableFacts(shards, BY_ALICE, topics, [0, 1], RedisNow(NOW), KEEPS), **more)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streamer.errors import ConfigError, UsageError
-from streamer.table.schema import EpochLength, SealedRules
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import VARIABLES, WorkerSettings
 from worlds.checkout import PATIENTS
@@ -42,13 +40,6 @@ def test_a_password_in_kafkas_address_is_refused_and_never_printed(kafka: str) -
     with pytest.raises(UsageError, match="HOST:PORT") as refused:
         WorkerSettings(load_table(PATIENTS), kafka, REDIS)
     assert PASSWORD not in str(refused.value)
-
-
-def test_a_table_with_a_sealed_changelog_is_refused_with_what_writes_it() -> None:
-    """By the worker, `load` and `reload`, which all have these settings."""
-    sealed = replace(load_table(PATIENTS), sealed=SealedRules(EpochLength(seconds=600)))
-    with pytest.raises(ConfigError, match=r"^publish\.sealed: is not served by workers yet; `streamer replay` alone"):
-        WorkerSettings(sealed, "a:9092", REDIS)
 
 
 def test_a_worker_is_named_by_its_host_and_process() -> None:

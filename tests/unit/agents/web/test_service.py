@@ -47,7 +47,7 @@ from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import DONE, REFUSED, Meta, Progress, Rebuild
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
-from streamer.incremental.topics import topics_of
+from streamer.incremental.topics import published_kinds, topics_of
 from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, WorkerFacts, Workers
 from streamer.table.yaml.loading import load_table
 from streamer.worker.options import Address
@@ -93,7 +93,7 @@ def other(custody: Ownership, held_by: str, meta: Meta | None = None) -> ShardFa
 
 def seen(*others: ShardFacts, told: bool = True) -> Seen:
     """A table of these shards, and what a look finds of it."""
-    topics = {topic.name: 6 for topic in topics_of(TABLE.name, TABLE.form)}
+    topics = {topic.name: 6 for topic in topics_of(TABLE.name, published_kinds(TABLE))}
     workers = Workers({}, told=told)
     return Seen(TableFacts(others, workers, topics, [], RedisNow(NOW), Durability(Kind.SERVER, masters=1)))
 

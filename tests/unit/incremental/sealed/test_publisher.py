@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 
 from streamer.errors import LawViolated
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert, RowChange
-from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
-from streamer.incremental.sealed.records import EpochEnd, SealedRecord, decode, encode
+from streamer.incremental.sealed.records import EpochEnd, Retire, SealedRecord, decode, encode
 from streamer.table.row import Row
 from streamer.table.schema import NO_REPAIR
 from worlds.sealed_by_hand import by_hand
@@ -24,6 +24,7 @@ from worlds.sealed_people import (
     Event,
     InWords,
     People,
+    Stored,
     as_log,
     ended,
     events_of,
@@ -152,9 +153,10 @@ def test_s15_after_a_crash_the_same_records_are_sent_and_nobody_is_published_twi
         for one in epochs_of([line])[0]:
             before.apply(people.change(one))
         outbox.append(before.end_epoch(number_of * 60))
-    kept = before.to_bytes(), as_log(outbox[-1:])
-    after = Sealed.of_bytes(table, 0, median_cuts(table.space, 2), drawn_by(b"another secret"), kept[0])
-    assert [InWords().of([decode(*written) for written in kept[1]])] == [["ADD c1 [30, 31] 2 cold,flu"]]
+    stored, kept = Stored(), as_log(outbox[-1:])
+    stored.take(before)
+    after = stored.give(publisher(table, b"another secret"), people.rows)
+    assert [InWords().of([decode(*written) for written in kept])] == [["ADD c1 [30, 31] 2 cold,flu"]]
     assert (after.n_waiting, after.n_cohorts, after.epoch) == (0, 2, 2)
     assert [type(one) for one in after.end_epoch(180)] == [EpochEnd]
 
@@ -206,18 +208,50 @@ def test_a_publisher_that_is_kept_goes_on_as_if_it_had_not_been(name: str) -> No
     """At the end of any epoch, and within it."""
     table, rng = WAYS[name], Random(name)
     epochs = stream(rng, table, 8, 14, "abc", cells=30)
-    expected, people = as_log(told(publisher(table), epochs)), People()
+    expected, people, stored = as_log(told(publisher(table), epochs)), People(), Stored()
     sealed, found = publisher(table), list[list[SealedRecord]]()
     for number_of, events in enumerate(epochs, start=1):
         for one in events:
             sealed.apply(people.change(one))
             if rng.random() < 0.2:
-                sealed = Sealed.of_bytes(
-                    table, 0, median_cuts(table.space, table.k), drawn_by(b"a secret"), sealed.to_bytes()
-                )
+                stored.take(sealed)
+                sealed = stored.give(publisher(table), people.rows)
         found.append(sealed.end_epoch(number_of * 60))
-        sealed = Sealed.of_bytes(table, 0, median_cuts(table.space, table.k), drawn_by(b"a secret"), sealed.to_bytes())
+        stored.take(sealed)
+        sealed = stored.give(publisher(table), people.rows)
     assert as_log(found) == expected
+    assert {*stored.places} == {*people.rows}
+    assert sealed.mark == stored.mark
+
+
+@pytest.mark.parametrize("damage", ["a person is missing", "a cohort is missing", "a cohort counts one more"])
+def test_a_store_that_has_lost_people_or_cohorts_is_found_out(damage: str) -> None:
+    people, stored, sealed = People(), Stored(), publisher(sealed_table())
+    for one in epochs_of([START])[0]:
+        sealed.apply(people.change(one))
+    sealed.end_epoch(60)
+    stored.take(sealed)
+    if damage == "a person is missing":
+        del stored.places["p1"]
+    elif damage == "a cohort is missing":
+        stored.cohorts.clear()
+    else:
+        stored.cohorts = {n: msgspec.structs.replace(one, left=one.left + 1) for n, one in stored.cohorts.items()}
+    with pytest.raises(LawViolated, match="not as many people as were counted"):
+        stored.give(publisher(sealed_table()), people.rows)
+
+
+def test_cohorts_whose_people_are_not_known_any_more_are_retired_and_who_is_there_is_not_published() -> None:
+    """Until their values are others, or they are deleted and come again as somebody new."""
+    sealed, people = publisher(sealed_table()), People()
+    for text in ("p1 20 flu; p2 22 cold", ""):
+        [people.change(one) for one in epochs_of([text])[0]]
+    sealed.lose(7, ["0" * 31 + "a", "0" * 31 + "b"], [*people.rows])
+    retired, end = sealed.end_epoch(60)[:2], sealed.epoch
+    assert [(type(one), one.epoch) for one in retired] == [(Retire, 8), (Retire, 8)] and end == 8
+    for one in epochs_of(["p1 =21 =; p2 = =asthma; p3 50 flu"])[0]:
+        sealed.apply(people.change(one))
+    assert InWords().of(sealed.end_epoch(120)) == ["ADD c1 [22, 50] 2 asthma,flu"]
 
 
 def test_the_pool_keeps_no_places_for_all_who_came_and_went() -> None:
@@ -227,7 +261,7 @@ def test_the_pool_keeps_no_places_for_all_who_came_and_went() -> None:
         if i >= 20:
             sealed.apply(people.change(Event("delete", f"p{i - 20}")))
     assert sealed.n_waiting == 20
-    assert len(sealed.to_bytes()) < 2_000
+    assert sealed._pool.places < 2_000
 
 
 def test_a_change_of_a_row_that_cannot_be_is_a_broken_law() -> None:

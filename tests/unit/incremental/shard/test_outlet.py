@@ -33,18 +33,18 @@ def test_a_position_of_before_offsets_could_be_passed_over_has_passed_over_none(
 def test_a_position_of_a_newer_format_is_refused_whatever_else_it_says() -> None:
     """Before: what a newer streamer said beside the rest was passed over in silence."""
     newer = [
-        Position.of(META).to_json().replace(b'"format":2', b'"format":3'),
-        b'{"format":4,"commit":"another shape"}',
+        Position.of(META).to_json().replace(b'"format":3', b'"format":4'),
+        b'{"format":5,"commit":"another shape"}',
     ]
-    for text, format_ in zip(newer, (3, 4), strict=True):
-        said = f"the last position is in format {format_}, and this streamer reads up to format 2: run the version that"
+    for text, format_ in zip(newer, (4, 5), strict=True):
+        said = f"the last position is in format {format_}, and this streamer reads up to format 3: run the version that"
         with pytest.raises(ShardRefused, match=said):
             Position.from_json(text)
 
 
 def test_whoever_adds_a_field_to_a_position_raises_its_format() -> None:
     named = "commit next release qi_group_next outside digest skipped live_id truncations retried last_of read whole"
-    assert (" ".join(Position.__struct_fields__), POSITION_FORMAT) == (f"{named} begins ends format engine", 2)
+    assert (" ".join(Position.__struct_fields__), POSITION_FORMAT) == (f"{named} begins ends format engine sealed", 3)
 
 
 def test_a_position_names_the_engine_that_published_it_and_an_earlier_one_that_does_not_is_still_of_its_commit() -> (

@@ -19,6 +19,7 @@ from streamer.incremental.engine.stored_state import Origin, QIGroupState, Recor
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import SealedMark
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Adopted, Meta, Progress, Rebuild
 from streamer.incremental.store.codec import check_format, unread
@@ -179,7 +180,9 @@ def test_what_lossy_joins_and_whole_tables_need_is_kept() -> None:
 def test_the_meta_of_a_newer_streamer_is_refused_by_both_versions_and_never_called_damaged() -> None:
     """Before: "a meta is damaged; delete the keys in Redis", of a sound state with one field more."""
     adopted = (Adopted("5", 7, 9),)
-    meta = Meta(5, 50, secret=b"key", letters_from=7, adopted=adopted, fingerprint="engine-version:1000 columns:aa")
+    meta = Meta(
+        5, 50, secret=b"key", adopted=adopted, fingerprint="engine-version:1000 columns:aa", sealed=SealedMark(3, 60)
+    )
     known = msgspec.msgpack.decode(codec.encode_meta(meta))
     assert codec.decode_meta(msgspec.msgpack.encode(known)) == meta
     more = [*known, "canary"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import SealedChanges, SealedMark, SealedPlace, StoredCohort
 from streamer.incremental.store import codec, redis
 from streamer.incremental.store.base import Commit, Meta
 from streamer.table.row import Row
@@ -17,18 +18,20 @@ from streamer.table.row import Row
 ANN, GROUP = Record(Row((3,), (b'"flu"',)), 1), QIGroupState((0,), (4,), ("ann",), ((b'"flu"',),))
 LISTED = SimilarityList(((4, 1 / 3), (9, 0.5)), 0.1)
 LETTER = OutboxEntry("dead-letters", b"k", b"{}")
+MARK, COHORT = SealedMark(2, 120, 5, 9, b"digest"), StoredCohort(bytes(16), 5, 4, touched=True)
 
 FULL = Commit(
-    Meta(commit=8),
+    Meta(commit=8, sealed=MARK),
     records={"ann": ANN, "bob": None},
     qi_groups={1: GROUP, 2: None},
     similarity={1: LISTED, 2: None},
     statement_ids=["s-1", "s-2"],
     outbox=[LETTER],
     origins={1: Origin("split", 8), 2: None},
+    sealed=SealedChanges(MARK, {"ann": SealedPlace(3), "bob": None}, {3: COHORT, 4: None}),
 )
 
-HEAD, SECTIONS = 6, 10
+HEAD, SECTIONS = 6, 14
 
 
 def numbers(packed: object) -> list[int]:
@@ -48,7 +51,7 @@ def slices_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
 
 
 def sections_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
-    """The values of the ten sections and of each sorted set."""
+    """The values of the fourteen sections and of each sorted set."""
     counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS + 1 :])
     sections = []
     for count in counts:
@@ -65,6 +68,8 @@ def test_the_comparisons_stand_first() -> None:
     head = redis.arguments("3-token", 7, FULL)[:HEAD]
     assert head == ["3-token", 7, 8, codec.encode_meta(FULL.meta), STATEMENT_IDS_MAX, 0]
     assert redis.arguments("3-token", 7, replace(FULL, replaces=True))[HEAD - 1] == 1
+    unsealed = replace(FULL, meta=Meta(commit=8), sealed=None, replaces=True)
+    assert redis.arguments("3-token", 7, unsealed)[HEAD - 1] == 2
 
 
 def test_every_section_holds_the_arguments_of_its_command() -> None:
@@ -79,12 +84,16 @@ def test_every_section_holds_the_arguments_of_its_command() -> None:
         [b"s-1", b"s-2"],
         [b"1", codec.encode_origin(Origin("split", 8))],
         [b"2"],
+        [b"ann", codec.encode_place(SealedPlace(3))],
+        [b"bob"],
+        [b"3", codec.encode_cohort(COHORT)],
+        [b"4"],
         [b"0.5", b"9", repr(1 / 3).encode(), b"4"],  # nearest first
         [],  # a list that is gone
     ]
 
 
-def test_an_empty_commit_is_a_head_and_ten_empty_sections() -> None:
+def test_an_empty_commit_is_a_head_and_as_many_empty_sections() -> None:
     assert redis.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [*[0] * SECTIONS, b""]
 
 
@@ -97,7 +106,7 @@ def test_a_slice_is_no_longer_than_the_script_can_take_and_parts_no_field_from_i
 
 
 def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
-    kinds = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins")
+    kinds = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins", "sealed", "cohorts")
     shard_keys = [f"{{t:0}}:{kind}" for kind in kinds]
     assert redis.keys(shard_keys, "{t:0}:similarity", FULL) == [
         *shard_keys, "{t:0}:similarity:1", "{t:0}:similarity:2",
@@ -106,7 +115,8 @@ def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
 
 def test_what_a_commit_writes_is_counted_by_kind() -> None:
     assert redis.entries(FULL) == {
-        "records": 2, "groups": 2, "floors": 2, "outbox": 1, "statements": 2, "origins": 2, "meta": 1,
+        "records": 2, "groups": 2, "floors": 2, "outbox": 1, "statements": 2, "origins": 2, "sealed": 2,
+        "cohorts": 2, "meta": 1,
     }  # fmt: skip
 
 

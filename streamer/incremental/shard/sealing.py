@@ -1,0 +1,200 @@
+"""The sealed changelog as a part of a shard: taken over, committed, repeated, and given a new table.
+
+The rules of this file
+----------------------
+* What a batch did to rows goes to the publisher in the same commit, change by change. Its records wait in the outbox
+  beside those of `live`, in the same transaction, and what it keeps is stored in the same call. So no cohort is formed
+  twice, and what was stored is published as it is.
+* An epoch that counts row changes ends between two of them. Batches decide nothing.
+* An epoch that lasts a time ends when a `Tick` says so: on a quiet stream, too. Where that was, between which messages,
+  retries and truncations, is a record of the shard's partition of the control topic, in the same transaction. A
+  replay repeats it there (`EpochOver`).
+* Ids are drawn by the shard's secret: a replay draws the same ones, and its digest shows that it forms the same
+  cohorts.
+* While a snapshot is held back, its rows wait in the pool, and no epoch ends.
+* A table that is loaded is an epoch of its own, which ends with the first commit. In a reload people whose values stay
+  are where they were. Others leave and come again, like after any change. What is not known any more is taken as
+  unchanged.
+* If Redis has lost what was published, every cohort in the topic is retired, and none of the rows that are there now is
+  published with the values that it has: nobody knows in which cohort it was.
+* A topic that has lost cohorts is not repaired: whoever was in them would be published twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from streamer.errors import LawViolated, ShardRefused
+from streamer.incremental import remedies
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.events.changes import RowChange
+from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.formation import Formation
+from streamer.incremental.sealed.publisher import Sealed, drawn_by
+from streamer.incremental.sealed.records import SealedRecord, encode
+from streamer.incremental.sealed.stored_state import NO_MARK, SealedChanges
+from streamer.incremental.shard.input import InputState
+from streamer.incremental.shard.outlet import FoundSealed, Position
+from streamer.incremental.shard.requests import EpochOver
+from streamer.incremental.store.base import UNFINISHED, Meta, State
+from streamer.incremental.topics import CONTROL, SEALED
+from streamer.table.encode import EncodedRows
+from streamer.table.row import Row, Values
+from streamer.table.schema import Table
+
+
+@dataclass(frozen=True, slots=True)
+class SealedPart:
+    """What a commit says and keeps of the sealed changelog."""
+
+    entries: Sequence[OutboxEntry] = ()
+    changes: SealedChanges | None = None
+
+    @property
+    def n_added(self) -> int:
+        """How many cohorts it publishes."""
+        return sum((entry.value or b"").startswith(b'{"record":"ADD"') for entry in self.entries)
+
+
+NOTHING_SEALED = SealedPart()
+
+
+def taken_over(
+    table: Table, shard: int, form: Formation | None, meta: Meta, state: State | None, engine: Engine
+) -> Sealed | None:
+    """The publisher as the last commit left it; None: there is none. Raises ShardRefused."""
+    if table.sealed is None or form is None:
+        return None
+    sealed = Sealed(table, shard, form, drawn_by(meta.secret))
+    if state is None:
+        return sealed
+    try:
+        sealed.restore(meta.sealed or NO_MARK, state.sealed, engine.rows_of)
+    except (LawViolated, KeyError, ValueError):
+        raise _damaged(table, shard, meta) from None
+    if sealed.n_rows != engine.n_rows:
+        raise _damaged(table, shard, meta)
+    return sealed
+
+
+def _damaged(table: Table, shard: int, meta: Meta) -> ShardRefused:
+    return ShardRefused(
+        f"shard {shard} of {table.name}: the sealed cohorts in the store are not those of commit {meta.commit}; "
+        f"{remedies.reset_redis_and_reload(table.name)}"
+    )
+
+
+def committed(sealed: Sealed | None, changes: Iterable[RowChange], holds_back: bool, over: int | None) -> SealedPart:
+    """What a commit of some row changes says and keeps. over: the time of the epoch that ends after them, if one does.
+
+    holds_back: whether no epoch ends.
+    """
+    if sealed is None:
+        return NOTHING_SEALED
+    if not holds_back and over is None:
+        return SealedPart(list(_entries(sealed.take(changes))), sealed.drain())
+    for change in changes:
+        sealed.apply(change)
+    epochs = [] if over is None else [sealed.end_epoch(over)]
+    return SealedPart(list(_entries(epochs)), sealed.drain())
+
+
+def _entries(epochs: Iterable[Iterable[SealedRecord]]) -> Iterator[OutboxEntry]:
+    for records in epochs:
+        for record in records:
+            yield OutboxEntry(SEALED, *encode(record))
+
+
+# -- the end of an epoch that lasts a time ----------------------------------------------------------------------------
+
+
+def epoch_of(at: Meta | Position) -> int:
+    """The last epoch that is over there."""
+    return (at.sealed or NO_MARK).epoch
+
+
+def said_of_end(meta: Meta, shard: int, seconds: int) -> OutboxEntry:
+    """What a shard says in its own partition of an epoch that it ends at a time. meta: before it ends."""
+    said = EpochOver(shard, epoch_of(meta) + 1, seconds, meta.next, len(meta.retried), meta.truncations)
+    return OutboxEntry(CONTROL, b"%d" % shard, said.to_json())
+
+
+def to_repeat(meta: Meta, position: Position, said: Iterable[object]) -> tuple[EpochOver, ...]:
+    """The ends of epochs that a store has lost, up to the published position, in order; said: by the shard."""
+    by_epoch = {one.epoch: one for one in said if isinstance(one, EpochOver)}
+    lost = range(epoch_of(meta) + 1, epoch_of(position) + 1)
+    return tuple(by_epoch[epoch] for epoch in lost if epoch in by_epoch)
+
+
+# -- a take-over ------------------------------------------------------------------------------------------------------
+
+
+def check(
+    table: Table, name: str, meta: Meta, position: Position | None, found: InputState, new: Iterable[str]
+) -> None:
+    """Raises ShardRefused if the sealed changelog cannot go on with these topics."""
+    if table.sealed is None:
+        return
+    if found.topic_ids and CONTROL not in found.topic_ids:
+        raise ShardRefused(f"{name}: there is no control topic: `streamer topics create` makes it")
+    if meta.commit and meta.sealed is None:
+        raise ShardRefused(f"{name}: the state knows of no sealed changelog; {remedies.reload(table.name)}")
+    begin, end = found.reach.get(SEALED, (0, 0))
+    lost = begin > 0 or (position is not None and end < position.ends.get(SEALED, 0))
+    if lost or (epoch_of(meta) and SEALED in new):
+        raise ShardRefused(f"{name}: {remedies.sealed_is_lost(table.name)}")
+
+
+# -- a table that is loaded -------------------------------------------------------------------------------------------
+
+
+def check_same_lineage(table: Table, shard: int, meta: Meta | None) -> None:
+    """Raises ShardRefused if people were published in cohorts by another table.yaml: its bound holds for one."""
+    if table.sealed is None or meta is None or meta.sealed is None or meta.fingerprint == UNFINISHED:
+        return
+    decides = {"columns", "privacy", "publish"}
+    if changed := sorted(decides.intersection(table.differences(meta.fingerprint).parts)):
+        raise ShardRefused(
+            f"shard {shard} of {table.name}: its sealed changelog was written for another table.yaml "
+            f"({', '.join(changed)}), and who was published by both would be less protected than by either; "
+            f"{remedies.under_another_name(table.name)}"
+        )
+
+
+def reloaded(
+    table: Table,
+    shard: int,
+    form: Formation,
+    secret: bytes,
+    rows: EncodedRows,
+    former: tuple[Meta, State | None],
+    found: FoundSealed,
+    now: float,
+) -> SealedPart:
+    """The epoch in which a shard gets these rows.
+
+    former: what the store holds, before it is overwritten. found: what readers find in the topic. now: seconds since
+    1970. Raises ShardRefused if the topic has lost cohorts.
+    """
+    meta, state = former
+    mark = meta.sealed or NO_MARK
+    if found.epoch < mark.epoch:
+        raise ShardRefused(f"shard {shard} of {table.name}: {remedies.sealed_is_lost(table.name)}")
+    sealed = Sealed(table, shard, form, drawn_by(secret))
+    sealed.seconds = mark.seconds
+    if found.epoch > mark.epoch or state is None:
+        sealed.lose(found.epoch, found.cohorts, rows.source_keys if found.epoch else ())
+        before: Mapping[str, Values] = {}
+    else:
+        before = {key: record.row.values for key, record in state.kept.records}
+        nothing = Row((0,) * len(table.attributes), ())  # each row of the pool is written below, or leaves
+        sealed.restore(mark, state.sealed, lambda keys: [nothing] * len(keys))
+    now_there = dict(zip(rows.source_keys, rows.rows(), strict=True))
+    for source_key in sealed.source_keys:
+        row = now_there.pop(source_key, None)
+        known = before.get(source_key, row.values if row is not None else ())
+        sealed.apply(RowChange(source_key, known, row))
+    for source_key, row in now_there.items():
+        sealed.apply(RowChange(source_key, None, row))
+    return committed(sealed, (), False, max(sealed.seconds, sealed.full(int(now))))
