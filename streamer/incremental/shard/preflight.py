@@ -9,8 +9,8 @@ The rules of this file
   A broker that lost the end of a log and took new messages after that has others there.
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published. If
   it is further ahead, the positions have lost their end.
-* A store behind the output lacks messages, truncations that other shards read (`shard.truncations`), or retried
-  messages (`shard.answers`). The input is read again, unless a commit on the way did not come from the input.
+* A store behind the output lacks messages, truncations that other shards read (`shard.truncations`), retried messages
+  (`shard.answers`), or ends of epochs (`shard.sealing`). The input is read again, unless a commit on the way did not come from the input.
 * A recreated topic has another id. A topic of published rows may also end below the end that the position names, or
   begin later than it did: compaction moves neither. Then a difference would mean nothing there: the whole table is
   published in one release, from a store that is not behind. So it is if the positions were recreated or have lost their
@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
-from operator import attrgetter
+from operator import attrgetter, gt
 
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
@@ -137,8 +137,9 @@ def to_say_again(meta: Meta, input_state: InputState) -> str:
 
 
 def _lacks(meta: Meta, position: Position) -> bool:
-    """Whether more messages were retried, or more truncations applied, than the store knows."""
-    return position.truncations > meta.truncations or len(position.retried) > len(meta.retried)
+    """Whether more messages were retried, more truncations applied, or more epochs ended, than the store knows."""
+    known, published = ((one.truncations, len(one.retried), sealing.epoch_of(one)) for one in (meta, position))
+    return any(map(gt, published, known))
 
 
 def check_written_for(table: Table, shard: int, meta: Meta) -> None:
