@@ -14,10 +14,11 @@ import msgspec
 
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.release.records import Outgoing
+from streamer.incremental.sealed.records import Live, Retire, decode
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import LiveEnd, Position, PublishedRecord
 from streamer.incremental.shard.requests import Secret
-from streamer.incremental.topics import CONTROL, OUTPUTS, POSITIONS
+from streamer.incremental.topics import CONTROL, OUTPUTS, POSITIONS, SEALED
 
 
 @dataclass
@@ -100,9 +101,17 @@ class ModelOutlet:
 
     def published(self) -> list[PublishedRecord]:
         return [
-            PublishedRecord(position.release, record.key, record.value is not None, record.topic)
-            for records, position in self._topic.in_topic(*OUTPUTS)
-            for record in records
+            *(
+                PublishedRecord(position.release, record.key, record.value is not None, record.topic)
+                for records, position in self._topic.in_topic(*OUTPUTS)
+                for record in records
+            ),
+            *(
+                PublishedRecord(said.epoch, record.key, not isinstance(said, Retire), SEALED)
+                for records, _ in self._topic.in_topic(SEALED)
+                for record in records
+                if not isinstance(said := decode(record.key, record.value), Live)
+            ),
         ]
 
     def keep_secret(self, secret: bytes) -> None:

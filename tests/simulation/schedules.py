@@ -21,6 +21,7 @@ from simulation import test_output_recreated as new_outputs
 from simulation import test_rebuilds as rebuilds
 from simulation import test_reload as starts
 from simulation import test_retries as retries
+from simulation import test_sealed as sealed
 from simulation import test_simulator as batches
 from simulation import test_truncations as truncations
 from simulation.simulator import Fault, World
@@ -130,6 +131,10 @@ def with_truncations(seed: int) -> Worlds:
     return worlds
 
 
+def with_sealed_cohorts(seed: int) -> Worlds:
+    return [sealed.run_with_retries_and_lost_commits(seed)]
+
+
 def with_an_output_recreated(seed: int) -> Worlds:
     chance = random.Random(seed)
     world = World(PEOPLE, MESSAGES, {})
@@ -197,6 +202,7 @@ KINDS: Mapping[str, Callable[[int], Worlds]] = {
     "first snapshot": with_a_first_snapshot,
     "retries": with_retries,
     "truncations": with_truncations,
+    "sealed cohorts": with_sealed_cohorts,
     "output made anew": with_an_output_recreated,
     "output lost records": with_an_output_that_lost_records,
     "input made anew": with_an_input_recreated,
@@ -216,5 +222,7 @@ def digest_of(worlds: Worlds) -> str:
             known.update(repr((name, shard.commit, shard.meta, sorted(shard.records.items()))).encode())
             known.update(repr((sorted(shard.qi_groups.items()), sorted(shard.origins.items()))).encode())
             known.update(repr((sorted(shard.similarity.items()), [*shard.statement_ids])).encode())
+            if shard.sealed:
+                known.update(repr((sorted(shard.sealed.items()), sorted(shard.cohorts.items()))).encode())
             known.update(repr([(n, entry.topic, entry.key, entry.value) for n, entry in shard.outbox]).encode())
     return known.hexdigest()[:16]

@@ -61,7 +61,7 @@ from streamer.incremental.shard.requests import (
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.store.base import STOPPED, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, outputs_of
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, published_kinds
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -82,6 +82,8 @@ class Fault(Enum):
 MENDED = "the broker refuses it for good"
 
 
+NOON = 1_795_694_400
+
 SECRET, ANOTHER_SECRET = b"of every first run", b"of a later worker"
 
 
@@ -101,7 +103,7 @@ class WorkerInput:
         return state
 
     def check(self, meta: Meta) -> None:
-        self._model.check(CHANGES, CONTROL, *outputs_of(self._world.table.form))
+        self._model.check(CHANGES, CONTROL, *published_kinds(self._world.table))
 
     def placed(self) -> list[Placed | EpochOver]:
         return placed_in(self._world.control, self._world.shard)
@@ -156,6 +158,10 @@ class Worker(Driven):
             self.release(_alike(job.rows, self.table.k), self._world.records_max)
         if self._world.hears is None or self._world.hears.random() < 0.5:
             self.hear()
+        if self._world.clock is not None:
+            self._world.now += self._world.clock.choice([0, 0, 20, 90])
+            self.input.ask()
+            self.drive(Tick(self._world.now, self._world.now))
         if self._world.between is not None:
             self.go_on_between(self._world.between)
         elif self._world.rebuilds is not None and self.replays_to is None:
@@ -267,7 +273,7 @@ class World:
         self.server = MemoryServer()
         self.topic = ModelTopic()
         beside = (POSITIONS, DEAD_LETTERS, CONTROL)
-        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *outputs_of(table.form), *beside)}
+        self.topic_ids = {kind: f"first {kind}" for kind in (CHANGES, *published_kinds(table), *beside)}
         self.schemas: Callable[[], Schemas] = NoSchemas
         """Of a registry, as a worker that has just begun knows them."""
         self.expired: set[int] = set()
@@ -293,6 +299,9 @@ class World:
         """Regions that were replaced and confirmed."""
         self.changed_meanwhile = 0
         """Regions that were not, because they had changed."""
+        self.clock: Random | None = None
+        """By what chance time goes on after a batch; None: nobody looks at a clock."""
+        self.now = float(NOON)
         self.between: Random | None = None
         """What goes on between the batches is for the machine to say, by this chance."""
         self.wanted: list[bytes] = []
@@ -355,7 +364,7 @@ class World:
 
     def state(self, last: int | None = None) -> InputState:
         """What the broker says."""
-        outputs = outputs_of(self.table.form)
+        outputs = published_kinds(self.table)
         reach = {kind: (self.topic.firsts[kind], self.topic.ends[kind]) for kind in outputs}
         there = [one for one in self.there if one.offset == last and one.offset not in self.expired]
         again: tuple[Message | None, ...] = () if last is None or last < self.earliest else (*there, None)[:1]

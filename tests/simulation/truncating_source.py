@@ -12,6 +12,7 @@ from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
 from streamer.table.row import Row
+from streamer.table.schema import Table
 from worlds.small_tables import CITY, YEARS, table
 
 PEOPLE = table(YEARS, CITY, k=2)
@@ -81,11 +82,13 @@ class Source:
             self.partitions[n].append(Message(len(self.partitions[n]), message_key, None))
 
 
-def worlds_of(partitions: Sequence[Sequence[Message]], plans: Sequence[dict[int, Fault]] = ({}, {}, {})) -> list[World]:
+def worlds_of(
+    partitions: Sequence[Sequence[Message]], plans: Sequence[dict[int, Fault]] = ({}, {}, {}), people: Table = PEOPLE
+) -> list[World]:
     """A world for every shard, with one control topic."""
     worlds: list[World] = []
     for shard, (messages, plan) in enumerate(zip(partitions, plans, strict=True)):
-        world = World(PEOPLE, [*messages, Message(len(messages), None, b'{"ts_ms": 1}')], plan)
+        world = World(people, [*messages, Message(len(messages), None, b'{"ts_ms": 1}')], plan)
         world.shard, world.shards, world.written = shard, SHARDS, 0
         world.topic.control = worlds[0].topic.control if worlds else world.topic.control
         worlds.append(world)

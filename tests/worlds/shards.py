@@ -15,6 +15,7 @@ from streamer.incremental.engine.replacing import Region
 from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.release.records import Outgoing
+from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
@@ -84,7 +85,8 @@ class Driven:
         self.table, self.shard = table, shard
         self.schemas = schemas or NoSchemas()
         secret = secret or token_bytes(SECRET_BYTES)
-        self.machine = Machine(table, shard, secret, holding, self.schemas.known)
+        form = None if table.sealed is None else median_cuts(table.space, table.k)
+        self.machine = Machine(table, shard, secret, holding, self.schemas.known, form=form)
         self.servers = Servers(store, outlet, InputState({}, 1, 0, 0), self.schemas)
 
     def drive(self, event: Event) -> Ready:

@@ -96,8 +96,8 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
         case ready.ReadOwned():
             outlet.fence()
             position, meta = outlet.position(), store.meta()
-            store.check_fence(what.fence)  # nobody wrote between the two readings: they belong together
             state = _state(servers, meta, position)
+            store.check_fence(what.fence)  # nobody wrote between these readings: they belong together
             placed = servers.input.placed() if position is not None and _lacks_placed(meta, position) else ()
             return ready.Owned(position, meta, state, placed, servers.input.secret())
         case ready.ReadOutbox():

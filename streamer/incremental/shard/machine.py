@@ -186,7 +186,8 @@ class Machine:
 
     def _inspect(self, event: ready.Inspected) -> Ready:
         """Refuses what does not fit together; if the present owner is at work, without what its work changes."""
-        position, meta, found = event.position, event.meta, event.input
+        position, meta = event.position, event.meta
+        found = replace(event.input, live_begun=False)  # the present owner may have begun it just now
         if meta is not None and meta != event.before:
             position, found = Position.of(meta), replace(found, again=())
         preflight.check_secret(self.table, self.shard, event.meta, event.secret)

@@ -10,7 +10,8 @@ The rules of this file
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published. If
   it is further ahead, the positions have lost their end.
 * A store behind the output lacks messages, truncations that other shards read (`shard.truncations`), retried messages
-  (`shard.answers`), or ends of epochs (`shard.sealing`). The input is read again, unless a commit on the way did not come from the input.
+  (`shard.answers`), or ends of epochs (`shard.sealing`). The input is read again, unless a commit on the way did not
+  come from the input.
 * A recreated topic has another id. A topic of published rows may also end below the end that the position names, or
   begin later than it did: compaction moves neither. Then a difference would mean nothing there: the whole table is
   published in one release, from a store that is not behind. So it is if the positions were recreated or have lost their

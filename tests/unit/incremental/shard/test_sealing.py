@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -50,7 +51,7 @@ class Died(Exception):
 
 @dataclass
 class World:
-    """One shard with servers in memory; `dies` names the call in which a worker dies next, before or after its effect."""
+    """One shard with servers in memory. dies: the call in which a worker dies next, before or after its effect."""
 
     table: Table = BY_TIME
     server: MemoryServer = field(default_factory=MemoryServer)
@@ -58,7 +59,7 @@ class World:
     last: Position | None = None
     dies: str = ""
     now: int = NOON
-    messages: list[Message] = field(default_factory=list)
+    written: list[Message] = field(default_factory=list)
     kept: dict[int, ShardBytes] = field(default_factory=dict)  # copies of the store, by commit
     sealed_begins: int = 0  # offsets of `sealed` that are lost
 
@@ -67,7 +68,7 @@ class World:
     def state(self, last: int | None = None) -> InputState:
         n = sum(one.topic == SEALED for one in self.sent)
         return InputState(
-            {"changes": "c", "live": "l", "sealed": "s", "control": "k"}, 1, 0, len(self.messages),
+            {"changes": "c", "live": "l", "sealed": "s", "control": "k"}, 1, 0, len(self.written),
             reach={SEALED: (self.sealed_begins, n)},
         )  # fmt: skip
 
@@ -76,6 +77,9 @@ class World:
     def begins(self) -> int:
         return 0
 
+    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
+        yield self.written[start:end]
+
     def secret(self) -> KeptSecret:
         return KeptSecret(SECRET, is_current=True)
 
@@ -83,7 +87,7 @@ class World:
         return placed_in([one.value or b"" for one in self.sent if one.topic == "control"], 0)
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
-        return self.messages[start:end], end
+        return self.written[start:end], end
 
     def fence(self) -> None: ...
     def keep_secret(self, secret: bytes) -> None: ...
@@ -125,7 +129,7 @@ class World:
             row = {"id": name, "age": int(rest[0]), "problem": rest[1]} if rest != ["-"] else None
             said = {"op": "upsert", "row": row} if row else {"op": "delete", "key": {"id": name}}
             at = 1_000 * self.now
-            self.messages.append(Message(len(self.messages), None, json.dumps(said).encode(), at))
+            self.written.append(Message(len(self.written), None, json.dumps(said).encode(), at))
 
     @property
     def log(self) -> list[SealedRecord]:
@@ -151,7 +155,7 @@ class World:
         table = table or self.table
         rows = [text.split() for text in lines.split(";")]
         records = [{"id": name, "age": int(age), "problem": problem} for name, age, problem in rows]
-        first = FirstTable(Encoder(table).frame(pd.DataFrame(records, dtype=str)), (), SECRET, len(self.messages))
+        first = FirstTable(Encoder(table).frame(pd.DataFrame(records, dtype=str)), (), SECRET, len(self.written))
         store, form = MemoryStore(self.server, table.name, 0), median_cuts(table.space, table.k)
         prepared = prepare(table, 0, 1, first)
         return reload(table, 0, store, self, self.state(), prepared, read_secret=self.secret, form=form, now=self.now)
@@ -167,9 +171,7 @@ class KeepingStore(MemoryStore):
     def commit(self, fence: str, before: int, commit: Commit) -> None:
         self._world._die("before commit")
         super().commit(fence, before, commit)
-        held = self._shard
-        copied = {name: value.copy() for name, value in vars(held).items() if isinstance(value, dict)}
-        self._world.kept[commit.meta.commit] = replace(held, **copied, outbox=held.outbox.copy())
+        self._world.kept[commit.meta.commit] = deepcopy(self._shard)
         self._world._die("after commit")
 
 
@@ -183,9 +185,9 @@ class Worker:
         drive(self.machine, Assigned(), self.servers)
 
     def read(self, batch: int = 3) -> None:
-        while self.machine.meta.next < len(self.world.messages):
+        while self.machine.meta.next < len(self.world.written):
             first = self.machine.meta.next
-            drive(self.machine, Messages(self.world.messages[first : first + batch]), self.servers)
+            drive(self.machine, Messages(self.world.written[first : first + batch]), self.servers)
 
     def tick(self, later: int = 0) -> None:
         self.world.now += later

@@ -1,0 +1,107 @@
+"""Sealed cohorts under faults: the same ones whatever happens to workers, and nobody in two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from simulation import test_retries as retries
+from simulation.simulator import Fault, World
+from simulation.story import PEOPLE, events
+from simulation.truncating_source import SHARDS, Source, read_apart_and_lose, worlds_of
+from streamer.audit.sealed_log import SealedLaws, SealedLine
+from streamer.incremental.release.records import Outgoing
+from streamer.incremental.topics import SEALED
+from streamer.table.schema import EpochLength, SealedRules, Table
+
+KEPT = tuple(replace(column, sensitive=True) for column in PEOPLE.kept)
+
+
+def sealed_people(seconds: int | None = None, events: int | None = None, theta: str = "0.5") -> Table:
+    rules = SealedRules(EpochLength(seconds, events), Decimal("0.67"), theta=Decimal(theta))
+    return replace(PEOPLE, kept=KEPT, sealed=rules)
+
+
+BY_TIME, BY_NUMBER = sealed_people(seconds=60), sealed_people(events=7)
+
+
+def sealed_log(world: World) -> list[Outgoing]:
+    return [one for records, _ in world.topic.transactions for one in records if one.topic == SEALED]
+
+
+def assert_lawful(worlds: Sequence[World]) -> None:
+    """The records obey the laws of a sealed log, and a worker that comes now finds the cohorts that they tell of."""
+    for world in worlds:
+        laws, world.plan = SealedLaws(world.table), {}
+        lines = [SealedLine(world.shard, one.key.decode(), one.value, one.at) for one in sealed_log(world)]
+        epochs = list(laws.follow(lines)) if lines else []
+        worker = world.worker()
+        worker.take_over(world.input)
+        state = worker.servers.store.load()
+        assert state is not None
+        assert {one.id.hex() for _, one in state.sealed.cohorts if not one.retired} == laws.cohorts.keys()
+        assert worker.meta.sealed is not None
+        assert worker.meta.sealed == world.topic.transactions[-1][1].sealed
+        assert worker.meta.sealed.epoch == (epochs[-1].end.epoch if epochs else 0)
+
+
+def faults(chance: Random, share: float, steps: int = 300) -> dict[int, Fault]:
+    return {step: chance.choice(list(Fault)) for step in range(steps) if chance.random() < share}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_faults_change_no_record_of_epochs_that_count_changes(seed: int) -> None:
+    chance, messages = Random(seed), events(60, seed)
+    quiet = World(BY_NUMBER, messages, {})
+    quiet.run(batch=1)
+    world = World(BY_NUMBER, messages, faults(chance, 0.15), arrivals=chance.choice([0, 0.2, 1, 5]))
+    world.run(batch=chance.choice([1, 3, 7, 20]))
+    assert sealed_log(world) == sealed_log(quiet)
+    assert_lawful([world])
+
+
+def run_with_retries_and_lost_commits(seed: int) -> World:
+    """What is published is published once, however much of it a store loses; held to its laws."""
+    chance = Random(seed)
+    world = retries.story(seed)
+    world.table = chance.choice([BY_TIME, BY_NUMBER])
+    world.topic_ids |= {SEALED: "first sealed"}
+    world.clock = Random(seed)
+    world.plan = faults(chance, 0.05)
+    world.happens = dict.fromkeys(chance.sample(range(25, 90), 3), world.snapshot)
+    world.run(batch=chance.choice([1, 4, 9]), tries_max=200)
+    before = sealed_log(world)
+    world.lose_commits(chance.choice(world.snapshots or [None]))
+    world.run(batch=chance.choice([1, 4, 9]), tries_max=200)
+    assert sealed_log(world)[: len(before)] == before
+    assert_lawful([world])
+    return world
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_epochs_by_the_clock_are_repeated_where_they_were_with_retries_and_lost_commits(seed: int) -> None:
+    run_with_retries_and_lost_commits(seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_shards_whose_table_is_truncated_publish_nobody_twice(seed: int) -> None:
+    chance = Random(seed)
+    source = Source(chance)
+    source.happen(90)
+    source.captured()
+    worlds = worlds_of(source.partitions, [faults(chance, 0.03, 400) for _ in range(SHARDS)], BY_TIME)
+    for world in worlds:
+        world.hears = world.clock = Random(seed)
+    read_apart_and_lose(worlds, chance)
+    assert_lawful(worlds)
+
+
+def test_the_stories_have_epochs_with_cohorts_that_come_shrink_and_go() -> None:
+    world = World(BY_NUMBER, events(200, 1), {})
+    world.run(batch=5)
+    kinds = [one.value[:20] for one in sealed_log(world) if one.value]
+    assert min(sum(name in kind for kind in kinds) for name in (b"ADD", b"LIVE", b"RETIRE", b"EPOCH")) > 3
