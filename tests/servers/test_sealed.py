@@ -1,0 +1,174 @@
+"""The sealed changelog on a real Kafka and Redis: what workers, `load` and `reload` publish, through deaths and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.broker.servers import Servers
+from servers.test_reload import as_csv, inserted, rows, send, wait_until_read
+from streamer.audit.sealed_log import SealedLaws, SealedLine
+from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord, decode
+from streamer.incremental.topics import LIVE, SEALED
+from streamer.table.yaml.loading import load_table
+from worlds.workers import WorkedTable, wait_until
+
+BOTH = "publish:\n  live: {form: rows}\n  sealed: {epoch: 2 s, alpha: 0.67}"
+
+
+class SealedTable(WorkedTable):
+    """A table of two shards that publishes both."""
+
+    def __init__(self, servers: Servers, folder: Path, publish: str = BOTH) -> None:
+        super().__init__(servers, folder, 0)
+        self.edit_yaml("publish:\n  live: {form: rows}", publish)
+        self.must("topics create", "--shards", 2)
+        self.shards = 2
+
+    def sealed(self, shard: int) -> list[SealedRecord]:
+        return [decode(one.key() or b"", one.value()) for one in self.read(SEALED, shard)]
+
+    def epoch(self, shard: int) -> int:
+        return max((one.epoch for one in self.sealed(shard) if isinstance(one, EpochEnd)), default=0)
+
+    def wait_for_epochs(self, more: int = 1) -> None:
+        before = [self.epoch(shard) for shard in range(self.shards)]
+        wait_until(
+            lambda: all(self.epoch(shard) >= epoch + more for shard, epoch in enumerate(before)), 40.0, self.logs
+        )
+
+    def laws(self) -> SealedLaws:  # type: ignore[override]
+        """Held by all records; what is published now."""
+        lines = [
+            SealedLine(shard, (one.key() or b"").decode(), one.value(), one.timestamp()[1])
+            for shard in range(self.shards)
+            for one in self.read(SEALED, shard)
+        ]
+        laws = SealedLaws(load_table(self.table))
+        for _ in laws.follow(lines):
+            pass
+        return laws
+
+    def published(self) -> int:
+        """How many people have ever been published."""
+        return sum(one.n for shard in range(self.shards) for one in self.sealed(shard) if isinstance(one, Add))
+
+
+@pytest.fixture
+def world(servers: Servers, tmp_path: Path) -> Iterator[SealedTable]:
+    world = SealedTable(servers, tmp_path)
+    yield world
+    world.kill()
+
+
+def test_a_loaded_table_is_published_in_cohorts_and_newcomers_follow_in_later_epochs(
+    world: SealedTable, tmp_path: Path
+) -> None:
+    done = world.must("load", as_csv(tmp_path / "rows.csv", rows(300)))
+    assert "sealed cohorts published" in done.output
+    assert world.published() >= 290  # a shard's last few may wait
+    first = sum(cohort.n for cohort in world.laws().cohorts.values())
+    worker = world.start()
+    send(world, *inserted(rows(40, 1000)), *((str(key), {"op": "delete", "key": str(key)}) for key in range(10)))
+    wait_until_read(world)
+    world.wait_for_epochs(2)
+    laws = world.laws()
+    assert world.published() > first
+    assert sum(cohort.n - cohort.left for cohort in laws.cohorts.values()) > 0
+    assert all(not (one.headers() or ()) for shard in range(2) for one in world.read(SEALED, shard))
+    assert worker.terminate()[0] == 0
+
+
+def test_a_killed_worker_is_followed_by_one_that_publishes_nobody_twice(world: SealedTable, tmp_path: Path) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(200)))
+    for first in (1000, 1100, 1200):
+        worker = world.start()
+        send(world, *inserted(rows(60, first)))
+        wait_until_read(world)
+        worker.kill()
+    world.start()
+    world.wait_for_epochs(2)
+    world.laws()
+    assert 350 <= world.published() <= 380
+
+
+def test_an_emptied_redis_is_filled_again_with_the_same_cohorts(world: SealedTable) -> None:
+    worker = world.start()
+    send(world, *inserted(rows(80)))
+    wait_until_read(world)
+    world.wait_for_epochs(2)
+    assert worker.terminate()[0] == 0
+    before = [world.sealed(shard) for shard in range(2)]
+    kept = [world.meta(shard).sealed for shard in range(2)]
+    world.lose_redis()
+    worker = world.start()
+    wait_until(lambda: [meta.commit for meta in world.metas()] >= [1, 1], 40.0, world.logs)
+    send(world, *inserted(rows(30, 500)))
+    wait_until_read(world)
+    world.wait_for_epochs()
+    for shard in range(2):
+        assert world.sealed(shard)[: len(before[shard])] == before[shard]
+        assert kept[shard] is not None
+    world.laws()
+
+
+def test_a_reload_goes_on_with_the_cohorts_and_one_without_redis_retires_them(
+    world: SealedTable, tmp_path: Path
+) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(200)))
+    published = world.published()
+    world.must("reload", "--from-source", as_csv(tmp_path / "rows.csv", rows(200)))
+    assert published <= world.published() <= 200
+    cohorts = len(world.laws().cohorts)
+    world.lose_redis()
+    done = world.must("reload", "--from-source", as_csv(tmp_path / "rows.csv", rows(200)))
+    assert "they are retired" in done.output
+    assert not world.laws().cohorts
+    retired = sum(isinstance(one, Retire) for shard in range(2) for one in world.sealed(shard))
+    assert retired == cohorts
+    world.start()
+    world.wait_for_epochs()
+    assert not world.laws().cohorts
+
+
+def test_a_recreated_topic_of_cohorts_is_not_filled_a_second_time(world: SealedTable, tmp_path: Path) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(100)))
+    world.delete_topics(SEALED)
+    world.must("topics create")
+    assert "was recreated or has lost cohorts" in world.refusal()
+
+
+def test_a_table_may_publish_cohorts_alone(servers: Servers, tmp_path: Path) -> None:
+    world = SealedTable(servers, tmp_path, "publish:\n  sealed: {epoch: 50 events, alpha: 0.67}")
+    try:
+        world.start()
+        send(world, *inserted(rows(200)))
+        wait_until_read(world)
+        world.laws()
+        assert world.published() > 90
+        assert LIVE not in {topic.removeprefix(f"{world.name}.") for topic in world.report("topics check")}
+    finally:
+        world.kill()
+
+
+def test_a_reload_by_another_table_yaml_is_refused_before_anything_is_touched(
+    world: SealedTable, tmp_path: Path
+) -> None:
+    file = as_csv(tmp_path / "rows.csv", rows(100))
+    world.must("load", file)
+    world.edit_yaml("{k: 3}", "{k: 4}")
+    assert "publish under another name" in world.refused("reload", "--from-source", file)
+    world.edit_yaml("{k: 4}", "{k: 3}")
+    world.start()
+    world.wait_for_epochs()
+
+
+def test_alpha_below_the_share_of_a_value_is_refused_before_anything_is_written(
+    servers: Servers, tmp_path: Path
+) -> None:
+    world = SealedTable(servers, tmp_path, "publish:\n  sealed: {epoch: 2 s, alpha: 0.2}")
+    said = world.refused("load", as_csv(tmp_path / "rows.csv", rows(100)))
+    assert "publish.sealed.alpha: 0.2 is below the share" in said
+    assert world.ends(SEALED) == [0, 0]
