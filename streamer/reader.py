@@ -17,6 +17,7 @@ The rules of this file
   again, and raises.
 * So does a reader whose topic was deleted and recreated: the new topic holds the whole table, and its records must not
   be applied to the old one's. The topic's id is checked whenever records have come.
+* A sealed changelog is read epoch by epoch. Its topic is never compacted, so what is lost there is lost for good.
 * The client library is kafka-python: readers need no library in C. It logs keys and values at debug level, so its
   logger is silenced.
 """
@@ -34,7 +35,7 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from time import monotonic, sleep, time
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -49,7 +50,9 @@ from streamer.incremental.formats.live_format import live_format
 from streamer.incremental.release.fold import Fold, FoldedRelease, missing_before, parse_part
 from streamer.incremental.release.frames import recorded_frames, to_arrow
 from streamer.incremental.release.records import OUTSIDE
-from streamer.incremental.topics import READER_TIME_MS, outputs_of, topic_name
+from streamer.incremental.sealed.fold import SealedFold
+from streamer.incremental.sealed.records import EpochEnd, Written, decode, log_line
+from streamer.incremental.topics import READER_TIME_MS, SEALED, live_kinds, topic_name
 from streamer.kafka.access import kafka_settings
 from streamer.kafka.diagnose import kafka_python_access, require_access
 from streamer.kafka.errors import READ_RIGHT, Right, command_error, missing_topic, sent_nothing, topics_named
@@ -93,7 +96,9 @@ class Subscription:
         if schemas is not None and not isinstance(schemas, Schemas):
             raise UsageError(f"schemas must be those of a schema registry or None, not {type(schemas).__name__}")
         self._format = live_format(table, schemas or registry_from())
-        self._kinds = {topic_name(table.name, kind): kind for kind in outputs_of(table.form)}
+        if not table.live:
+            raise UsageError(f"{table.name} publishes a sealed changelog alone: read it by `--sealed`")
+        self._kinds = {topic_name(table.name, kind): kind for kind in live_kinds(table)}
         self._name = " and ".join(self._kinds)
         self._table = table
         self._kafka = kafka
@@ -117,13 +122,8 @@ class Subscription:
 
     def __enter__(self) -> Subscription:
         with self._open, _reaching(self._kafka):
-            connection = _connection(self._kafka)
-            self._admin = self._open.enter_context(closing(_admin(self._kafka, connection)))
-            self._consumer = self._open.enter_context(closing(_consumer(connection)))
-            self._at_start = _topics_there(self._admin, tuple(self._kinds))
-            places = [TopicPartition(name, n) for name, found in self._at_start.items() for n in range(found[1])]
-            self._consumer.assign(places)
-            self._consumer.seek_to_beginning(*places)
+            self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, tuple(self._kinds))
+            places = list(self._consumer.assignment())
             self._end_at_start = self._consumer.end_offsets(places)
             self._size_at_start = sum(self._end_at_start.values())
             self._next = dict.fromkeys(places, 0)
@@ -197,7 +197,7 @@ class Subscription:
         with _reaching(self._kafka):
             came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
             if came:
-                self._check_topic()
+                _check_same_topics(self._admin, self._at_start)
             self._format.learn((record.key, record.value) for records in came.values() for record in records)
             complete = [release for records in came.values() for record in records for release in self._apply(record)]
             complete += self._read_all_of_joins()
@@ -235,12 +235,6 @@ class Subscription:
         )
         return self._refused
 
-    def _check_topic(self) -> None:
-        """Records that came before the answer came from the topics that it names. Raises StreamerError."""
-        now = topics_now(self._admin, tuple(self._kinds))
-        if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in self._at_start.items()):
-            raise StreamerError(f"{self._name} was deleted and recreated since this reader began: start again")
-
     def _apply(self, record: Any) -> list[FoldedRelease]:
         place = TopicPartition(record.topic, record.partition)
         if record.offset < self._next[place]:
@@ -271,12 +265,6 @@ class Subscription:
             where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
             raise LawViolated(f"{where}: {broken} (publish.live.format: {self._table.format})") from None
 
-    def _position(self, place: TopicPartition) -> int:
-        position = self._consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
-        if position is None:
-            raise ServerUnreachable(f"Kafka does not say where {place.topic} ends: is it being recreated?")
-        return int(position)
-
     def _read_all_of_joins(self) -> list[FoldedRelease]:
         """Shows releases of a lossy join that wait for an earlier one which compaction has removed.
 
@@ -291,14 +279,14 @@ class Subscription:
             elif shard not in self._asked:
                 places = [place for place in self._next if place.partition == shard]
                 self._asked[shard] = waits, self._consumer.end_offsets(places)
-            elif all(self._position(place) >= end for place, end in self._asked[shard][1].items()):
+            elif all(_position(self._consumer, place) >= end for place, end in self._asked[shard][1].items()):
                 complete += self._whole(self._fold.read_up_to(shard, self._asked.pop(shard)[0]))
         return complete
 
     def _reach_ends(self) -> list[FoldedRelease]:
         """Finds the shards that have reached the end that they had at the start."""
         for place, end in list(self._end_at_start.items()):
-            if self._position(place) >= end:
+            if _position(self._consumer, place) >= end:
                 del self._end_at_start[place]
         complete: list[FoldedRelease] = []
         for shard in self._behind - {place.partition for place in self._end_at_start}:
@@ -335,7 +323,142 @@ class Subscription:
                 raise sent_nothing(SILENCE_SECONDS_MAX)
 
 
+# -- the sealed changelog -----------------------------------------------------------------------------------------
+
+
+class SealedEpoch(NamedTuple):
+    """A whole epoch of one shard, as it was read."""
+
+    shard: int
+    end: EpochEnd
+    lines: Sequence[bytes]  # its records as lines of a sealed log
+
+
+class SealedSubscription:
+    """The sealed changelog of `table` at the brokers `kafka`, to be used like `Subscription`.
+
+        with SealedSubscription(table, "127.0.0.1:9092") as people:
+            people.catch_up()
+            print(people.frame())         # the cohorts as they are now
+            for epoch in people.follow():  # and every epoch from now on
+                print(epoch.shard, epoch.end.epoch, len(people.frame()))
+
+    It shows whole epochs, and nothing of a log that has lost records. Raises as `Subscription` does, and UsageError if
+    the table has no sealed changelog.
+    """
+
+    def __init__(self, table: Table | str | Path, kafka: str) -> None:
+        table = table_of(table)
+        require_type("kafka", kafka, A_TEXT)
+        if table.sealed is None:
+            raise UsageError(f"{table.name} has no sealed changelog: table.yaml names none under `publish`")
+        self._kafka, self._name = kafka, topic_name(table.name, SEALED)
+        self._fold = SealedFold(table)
+        self._open = ExitStack()
+        self._consumer: KafkaConsumer = None
+        self._admin: KafkaAdminClient = None
+        self._at_start: Topics = {}
+        self._end_at_start: dict[TopicPartition, int] = {}
+        self._size_at_start = 0
+        self._lines: dict[int, list[bytes]] = {}  # of the epoch that is being read, by shard
+        self._heard_at = 0.0
+
+    def __enter__(self) -> SealedSubscription:
+        with self._open, _reaching(self._kafka):
+            self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, [self._name])
+            places = list(self._consumer.assignment())
+            self._end_at_start = self._consumer.end_offsets(places)
+            self._size_at_start, self._heard_at = sum(self._end_at_start.values()), monotonic()
+            if lost := [place for place, begins in self._consumer.beginning_offsets(places).items() if begins]:
+                raise LawViolated(f"{self._name}, partition {lost[0].partition}, has lost its first records")
+            self._open = self._open.pop_all()  # no error: stay open
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every shard has reached the end that it had at the start."""
+        return not self._end_at_start
+
+    @property
+    def share_read(self) -> float:
+        """The share of the offsets up to the end at the start that is read, 0 to 1."""
+        left = sum(end - _position(self._consumer, place) for place, end in self._end_at_start.items())
+        return 1 - left / max(1, self._size_at_start)
+
+    def frame(self) -> pd.DataFrame:
+        """The published cohorts, row by row (`streamer.incremental.sealed.fold`)."""
+        return self._fold.frame()
+
+    def catch_up(self) -> None:
+        """Reads until every shard has reached the end that it had at the start."""
+        while not self.caught_up:
+            self.poll()
+
+    def follow(self) -> Iterator[SealedEpoch]:
+        """Catches up, then yields every further epoch; for ever."""
+        self.catch_up()
+        yield from chain.from_iterable(iter(self.poll, None))
+
+    def poll(self, timeout_s: float = POLL_SECONDS) -> list[SealedEpoch]:
+        """Reads what has come; returns the epochs that are whole now, in order per shard."""
+        with _reaching(self._kafka):
+            came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+            if came:
+                _check_same_topics(self._admin, self._at_start)
+                self._heard_at = monotonic()
+            whole = [epoch for records in came.values() for record in records for epoch in self._apply(record)]
+            for place, end in list(self._end_at_start.items()):
+                if _position(self._consumer, place) >= end:
+                    del self._end_at_start[place]
+            if not self.caught_up and monotonic() - self._heard_at > SILENCE_SECONDS_MAX:
+                raise sent_nothing(SILENCE_SECONDS_MAX)
+        return whole
+
+    def _apply(self, record: Any) -> Iterator[SealedEpoch]:
+        shard, key, value = record.partition, record.key or b"", record.value
+        try:
+            said = decode(key, value)
+            self._fold.apply(shard, said)
+        except LawViolated as broken:
+            raise LawViolated(f"{record.topic}, partition {shard}, offset {record.offset}: {broken}") from None
+        lines = self._lines.setdefault(shard, [])
+        lines.append(log_line(shard, Written(key, value), record.timestamp))
+        if isinstance(said, EpochEnd):
+            yield SealedEpoch(shard, said, self._lines.pop(shard))
+
+
 # -- the client library -------------------------------------------------------------------------------------------
+
+
+def _opened(opened: ExitStack, kafka: str, names: Sequence[str]) -> tuple[KafkaAdminClient, KafkaConsumer, Topics]:
+    """Two clients, to be closed with `opened`, and the topics as they are now; all their partitions are assigned."""
+    connection = _connection(kafka)
+    admin = opened.enter_context(closing(_admin(kafka, connection)))
+    consumer = opened.enter_context(closing(_consumer(connection)))
+    topics = _topics_there(admin, names)
+    places = [TopicPartition(name, n) for name, found in topics.items() for n in range(found[1])]
+    consumer.assign(places)
+    consumer.seek_to_beginning(*places)
+    return admin, consumer, topics
+
+
+def _check_same_topics(admin: KafkaAdminClient, at_start: Topics) -> None:
+    """Records that came before the answer came from the topics that it names. Raises StreamerError."""
+    now = topics_now(admin, tuple(at_start))
+    if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in at_start.items()):
+        raise StreamerError(f"{' and '.join(at_start)} was deleted and recreated since this reader began: start again")
+
+
+def _position(consumer: KafkaConsumer, place: TopicPartition) -> int:
+    position = consumer.position(place, int(SILENCE_SECONDS_MAX * 1000))
+    if position is None:
+        raise ServerUnreachable(f"Kafka does not say where {place.topic} ends: is it being recreated?")
+    return int(position)
 
 
 @contextmanager

@@ -46,7 +46,7 @@ from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import Formation, median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
-from streamer.incremental.sealed.records import Add, SealedRecord, encode
+from streamer.incremental.sealed.records import Add, SealedRecord, encode, log_line
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.machine import Machine
@@ -194,9 +194,7 @@ class FilesOutlet:
         """Writes the records of an epoch."""
         if self._sealed is not None:
             for record in records:
-                key, value = encode(record)
-                line = b'{"partition":%d,"key":"%b","value":%b,"timestamp":%d}\n'
-                self._sealed.write(line % (self._shard, key, value, 1_000 * seconds))
+                self._sealed.write(log_line(self._shard, encode(record), 1_000 * seconds))
                 self._sealed_fold.apply(self._shard, record)
 
 

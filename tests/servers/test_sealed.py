@@ -1,10 +1,12 @@
-"""The sealed changelog on a real Kafka and Redis: what workers, `load` and `reload` publish, through deaths and losses."""
+"""The sealed changelog on a real Kafka and Redis: what is published, through deaths and losses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
+import pandas as pd
 import pytest
 
 from servers.broker.servers import Servers
@@ -12,6 +14,7 @@ from servers.test_reload import as_csv, inserted, rows, send, wait_until_read
 from streamer.audit.sealed_log import SealedLaws, SealedLine
 from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord, decode
 from streamer.incremental.topics import LIVE, SEALED
+from streamer.reader import SealedSubscription
 from streamer.table.yaml.loading import load_table
 from worlds.workers import WorkedTable, wait_until
 
@@ -71,7 +74,9 @@ def test_a_loaded_table_is_published_in_cohorts_and_newcomers_follow_in_later_ep
     assert world.published() >= 290  # a shard's last few may wait
     first = sum(cohort.n for cohort in world.laws().cohorts.values())
     worker = world.start()
-    send(world, *inserted(rows(40, 1000)), *((str(key), {"op": "delete", "key": str(key)}) for key in range(10)))
+    send(world, *inserted(rows(40, 1000)))
+    for key in range(10):
+        send(world, (str(key), {"op": "delete", "key": str(key)}))
     wait_until_read(world)
     world.wait_for_epochs(2)
     laws = world.laws()
@@ -79,6 +84,48 @@ def test_a_loaded_table_is_published_in_cohorts_and_newcomers_follow_in_later_ep
     assert sum(cohort.n - cohort.left for cohort in laws.cohorts.values()) > 0
     assert all(not (one.headers() or ()) for shard in range(2) for one in world.read(SEALED, shard))
     assert worker.terminate()[0] == 0
+
+
+def test_a_reader_sees_cohorts_and_keeps_them_in_files_a_database_and_a_log(world: SealedTable, tmp_path: Path) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(120)))
+    csv, database, log = (tmp_path / name for name in ("cohorts.csv", "people.duckdb", "sealed.jsonl"))
+    said = world.report("subscribe", "--sealed", "--csv", csv, "--duckdb", database, "--log", log)
+    frame = pd.read_csv(csv)
+    assert said["rows"] == len(frame) == world.published()
+    assert said["cohorts"] == frame["_cohort"].nunique() == len(world.laws().cohorts)
+    assert set(frame.columns) >= {"age_lo", "age_hi", "problem", "_rows", "_left", "_withheld"}
+    with duckdb.connect(str(database)) as connection:
+        assert connection.sql(f"SELECT count(*) FROM {world.name}_sealed").fetchone() == (len(frame),)
+    assert world.report("audit", log, "--table", world.table)["verdict"].startswith(
+        "Every record of the sealed log holds every law"
+    )
+    with SealedSubscription(load_table(world.table), world.bootstrap) as people:
+        people.catch_up()
+        before = len(people.frame())
+        world.start()
+        send(world, *inserted(rows(40, 1000)))
+        for epoch in people.follow():
+            if epoch.end.adds:
+                break
+        assert len(people.frame()) > before
+    asked = f"SELECT count(*) AS n FROM {world.name} WHERE _withheld"
+    assert world.report("subscribe", "--sealed", "--sql", asked)["rows"][0]["n"] >= 0
+    world.must("subscribe", "--sealed", "--csv", csv)  # what an earlier run left is replaced
+
+
+@pytest.mark.parametrize("words", ["--sealed --query age=30", "--sealed --live x.jsonl", "--log x.jsonl"])
+def test_options_that_do_not_go_with_cohorts_are_refused(world: SealedTable, words: str) -> None:
+    assert world.refused("subscribe", *words.split()).startswith("streamer: --")
+
+
+def test_a_table_without_cohorts_and_a_topic_that_is_not_there_are_refused(
+    world: SealedTable, servers: Servers, tmp_path: Path
+) -> None:
+    world.delete_topics(SEALED)
+    assert "does not exist" in world.refused("subscribe", "--sealed")
+    (tmp_path / "live").mkdir()
+    live = WorkedTable(servers, tmp_path / "live", 1)
+    assert "has no sealed changelog" in live.refused("subscribe", "--sealed")
 
 
 def test_a_killed_worker_is_followed_by_one_that_publishes_nobody_twice(world: SealedTable, tmp_path: Path) -> None:

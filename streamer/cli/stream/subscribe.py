@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import click
 import msgspec
@@ -41,8 +41,9 @@ from streamer.incremental.release.frames import (
     require,
     to_arrow,
 )
+from streamer.incremental.sealed.fold import COHORT, SealedFold
 from streamer.progress import OnProgress
-from streamer.reader import Subscription
+from streamer.reader import SealedEpoch, SealedSubscription, Subscription
 from streamer.table.files import KEEP, PARQUET, atomic_writer, atomic_writers, open_bytes, table_files, write_rows
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP
@@ -423,6 +424,7 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
     epilog=examples(
         "streamer subscribe --table mine --follow --csv published.csv",
         "streamer subscribe --table mine --live live.jsonl",
+        "streamer subscribe --table mine --sealed --csv cohorts.csv",
         "streamer subscribe --table mine --query \"age = 30 and problem = 'flu'\"",
     ),
 )
@@ -440,6 +442,8 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 )
 @_file("--duckdb", "FILE.duckdb", "Keep a table of this DuckDB database current.", ".duckdb", ".db")
 @_file("--live", "FILE.jsonl", "Write the changelog, for `verify`.", ".jsonl")
+@click.option("--sealed", is_flag=True, help="Read the sealed changelog instead of the live one.")
+@_file("--log", "FILE.jsonl", "Write the records of the sealed changelog, for `audit`.", ".jsonl")
 @force_option
 @click.option("--sql", metavar="QUERY", help="Print DuckDB's answer to a query instead of the table.")
 @click.option("--query", metavar="CONDITION", help="Print an estimate of how many rows match, instead of the table.")
@@ -450,6 +454,8 @@ def command(
     once: bool,
     formulas: str,
     live: Path | None,
+    sealed: bool,
+    log: Path | None,
     force: bool,
     sql: str | None,
     query: str | None,
@@ -473,18 +479,27 @@ def command(
     A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced, also if
     `anonymize` wrote it; any other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made
     stays.
+
+    With --sealed the table is that of the sealed changelog, as of the last whole epoch of each shard: a row for every
+    person who was ever published in a cohort that stands. `_rows` and `_left` say how many a cohort has and how many of
+    its people are left; withheld values are null. In DuckDB its name is <table>_sealed.
     """
     schema = load_table(table)
+    if sealed:
+        _read_sealed(schema, kafka, once, SealedOutputs(formulas, log, force, sql, live, query, copies), as_json)
+        return
+    if log is not None:
+        raise UsageError("--log: goes with --sealed only; --live writes the live changelog")
     show = _shower(schema, sql, query)
     require_writable(_new_files(schema, live, copies), force)
     with ExitStack() as files, Subscription(schema, kafka) as subscription:
-        log = None if live is None else files.enter_context(_opened(live))
+        lines = None if live is None else files.enter_context(_opened(live))
         made = [COPIES[name](schema, path, formulas) for name, path in copies.items() if path is not None]
         for copy in made:
             files.callback(copy.close)
         with stages(as_json) as progress:
             with progress.stage("read") as on_progress:
-                past = _caught_up(subscription, log, on_progress)
+                past = _caught_up(subscription, lines, on_progress)
             with progress.stage("write"):
                 frames = subscription.recorded_frames()
                 for copy in made:
@@ -492,7 +507,7 @@ def command(
         show(frames, as_json)
         while not once:
             releases = subscription.poll()
-            _write_live(log, releases)
+            _write_live(lines, releases)
             if show is print_tables:
                 _print_releases(releases, as_json)
             if releases:
@@ -501,6 +516,100 @@ def command(
                     copy.change(changed)
                 if show is not print_tables:
                     show(subscription.recorded_frames(), as_json)
+
+
+class SealedOutputs(NamedTuple):
+    """What `--sealed` is asked to write, and options that do not go with it."""
+
+    formulas: str
+    log: Path | None
+    force: bool
+    sql: str | None
+    live: Path | None
+    query: str | None
+    copies: Mapping[str, Path | None]
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        parquet = self.copies["parquet"]
+        refused = {
+            "--live": self.live is not None and "writes the live changelog; --log writes the sealed one",
+            "--query": self.query is not None and "estimates from QI groups; --sql answers from cohorts",
+            "--parquet": parquet is not None and not is_parquet(parquet) and "with --sealed it names a FILE.parquet",
+        }
+        for option, why in refused.items():
+            if why:
+                raise UsageError(f"{option}: {why}")
+
+
+def _read_sealed(schema: Table, kafka: str, once: bool, out: SealedOutputs, as_json: bool) -> None:
+    """Reads the sealed changelog; writes its log and its copies, and prints it or its epochs."""
+    out.check()
+    empty = SealedFold(schema).frame() if schema.sealed is not None else pd.DataFrame()
+    files = [path for path in (out.copies["csv"], out.copies["parquet"]) if path is not None]
+    new = [path for path in files if not (path.is_file() and _has_columns(path, empty))]
+    require_writable([*new, *([out.log] if out.log else [])], out.force)
+    with ExitStack() as opened, SealedSubscription(schema, kafka) as subscription:
+        log = None if out.log is None else opened.enter_context(_opened(out.log))
+        copies: list[Copy] = [WholeFile(schema, path, out.formulas) for path in files]
+        if (database := out.copies["duckdb"]) is not None:
+            copies.append(Duckdb(replace(schema, name=f"{schema.name}_sealed"), database))
+            opened.callback(copies[-1].close)
+        with stages(as_json) as progress, progress.stage("read") as on_progress:
+            while not subscription.caught_up:
+                _write_epochs(log, subscription.poll())
+                on_progress(subscription.share_read)
+        frame = _copied(subscription, copies)
+        _show_sealed(schema, frame, out.sql, as_json)
+        while not once:
+            epochs = subscription.poll()
+            _write_epochs(log, epochs)
+            if epochs:
+                frame = _copied(subscription, copies)
+                if out.sql is not None:
+                    _show_sealed(schema, frame, out.sql, as_json)
+            for epoch in () if out.sql is not None else epochs:
+                _print_epoch(epoch, as_json)
+
+
+def _copied(subscription: SealedSubscription, copies: Iterable[Copy]) -> pd.DataFrame:
+    """The table of cohorts, which every copy has now."""
+    frame = subscription.frame()
+    frame.insert(0, RECORD, frame[COHORT])
+    for copy in copies:
+        copy.begin({PUBLISHED: frame}, ())
+    return frame
+
+
+def _show_sealed(schema: Table, frame: pd.DataFrame, sql: str | None, as_json: bool) -> None:
+    if sql is not None:
+        print_found(looked_up(schema, {PUBLISHED: frame}, sql), as_json)
+        return
+    shown, cohorts = _shown({PUBLISHED: frame})[PUBLISHED], int(frame[COHORT].nunique())
+    if as_json:
+        table = shown.to_dict(orient="records")
+        click.echo(_ENCODE({"rows": len(shown), "cohorts": cohorts, "table": table}))
+        return
+    _print_grid(_with_intervals(shown), None, f"{plural(len(shown), 'row')} in {plural(cohorts, 'cohort')}")
+
+
+def _write_epochs(log: IO[bytes] | None, epochs: Iterable[SealedEpoch]) -> None:
+    if log is not None:
+        log.writelines(line for epoch in epochs for line in epoch.lines)
+        log.flush()
+
+
+def _print_epoch(epoch: SealedEpoch, as_json: bool) -> None:
+    end = epoch.end
+    line = {
+        "shard": epoch.shard,
+        "epoch": end.epoch,
+        "time": end.time,
+        "published": end.adds,
+        "retired": end.retires,
+        "counted": end.lives,
+    }
+    click.echo(msgspec.json.encode(line) if as_json else "  ".join(f"{k} {v}" for k, v in line.items()))
 
 
 def _new_files(schema: Table, live: Path | None, copies: Mapping[str, Path | None]) -> list[Path]:

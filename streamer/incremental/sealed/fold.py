@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 import pandas as pd
 
 from streamer.errors import LawViolated
-from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord
+from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord
 from streamer.table.published.rows import all_box_columns
 from streamer.table.schema import Table
 from streamer.table.typed_frame import decode_json, typed_frame
@@ -33,13 +33,28 @@ class SealedFold:
         self._cohorts: dict[str, Add] = {}
         self._left: dict[str, int] = {}
         self._waiting: dict[int, list[SealedRecord]] = defaultdict(list)
+        self._epochs: dict[int, int] = {}  # the last one of each shard
 
     def apply(self, shard: int, record: SealedRecord) -> None:
-        """Takes the next record of a shard. Raises LawViolated if it speaks of a cohort that is not published."""
+        """Takes the next record of a shard.
+
+        Raises LawViolated if it speaks of a cohort that is not published, or if records before it are missing.
+        """
         self._waiting[shard].append(record)
         if isinstance(record, EpochEnd):
-            for one in self._waiting.pop(shard):
+            records = self._waiting.pop(shard)
+            self._check_whole(shard, records, record)
+            for one in records:
                 self._show(one)
+
+    def _check_whole(self, shard: int, records: Sequence[SealedRecord], end: EpochEnd) -> None:
+        wanted = self._epochs.get(shard, 0) + 1
+        counts = Counter(map(type, records))
+        if end.epoch != wanted:
+            raise LawViolated(f"epoch {end.epoch} follows where epoch {wanted} should: records are missing")
+        if (counts[Add], counts[Retire], counts[Live]) != (end.adds, end.retires, end.lives):
+            raise LawViolated(f"epoch {end.epoch} has not all the records that it counts")
+        self._epochs[shard] = end.epoch
 
     def _show(self, record: SealedRecord) -> None:
         if isinstance(record, EpochEnd):

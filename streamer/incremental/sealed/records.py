@@ -160,6 +160,12 @@ def decode(key: bytes, value: bytes | None) -> SealedRecord:
     return record
 
 
+def log_line(shard: int, record: Written, timestamp: int) -> bytes:
+    """A record as a line of a sealed log; timestamp: in milliseconds since 1970."""
+    line = b'{"partition":%d,"key":"%b","value":%b,"timestamp":%d}\n'
+    return line % (shard, record.key, record.value, timestamp)
+
+
 def _check(record: SealedRecord) -> None:
     """Raises LawViolated for values that no record has."""
     if record.epoch < 1:

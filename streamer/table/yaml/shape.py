@@ -312,7 +312,7 @@ class SealedSettings(_Settings):
 class PublishSettings(_Settings):
     """What is published; nothing is by default, and at least one of these has to be named.
 
-    live: the changelog of the table, current to the last change. sealed: cohorts, for readers who must not learn from it.
+    live: the changelog of the table, current to the last change. sealed: cohorts, for readers who must not see changes.
     """
 
     live: LiveSettings | None = None
