@@ -34,7 +34,7 @@ from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.store.redis_lookups import Ownership, RedisLookups, RedisNow, server_now
 from streamer.incremental.store.redis_server import RedisClient, connect
 from streamer.incremental.topics import CHANGES, topic_name
-from streamer.status.facts import HeldFacts, ServerFacts, TableFacts, WorkerFacts
+from streamer.status.facts import HeldFacts, SealedFacts, ServerFacts, TableFacts, WorkerFacts, overdue_seconds
 from streamer.status.verdict import held_problems, not_ready, worker_problems
 from streamer.worker.settings import WorkerSettings
 
@@ -123,6 +123,7 @@ class FactCollector:
             rebuilds=meta.rebuilds,
             messages_per_s=messages_per_s,
             records_per_s=records_per_s,
+            sealed=facts.sealed and SealedFacts(*facts.sealed, overdue_seconds(shard.table, meta, time())),
         )
 
     def _still_seconds(self, shard: HeldShard, lag: int, now: float) -> float:
@@ -280,6 +281,12 @@ class TableLook:
 
 SHARD = ["table", "shard"]
 
+
+def of_sealed(held: HeldFacts, name: str) -> float | None:
+    """A figure of the sealed changelog; None if there is none."""
+    return None if held.sealed is None else float(getattr(held.sealed, name))
+
+
 GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     "lag_messages": ("Offsets of the input that are not applied yet.", lambda one, _: one.lag),
     "rows": ("Rows that the shard holds.", lambda one, _: one.rows),
@@ -295,6 +302,13 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
         lambda one, _: one.ncp,
     ),
     "ncp_fresh": ("The same of a table anonymized afresh, by the last look for drift.", lambda one, _: one.ncp_fresh),
+    "sealed_epoch": ("The last epoch of the sealed changelog that is over.", lambda one, _: of_sealed(one, "epoch")),
+    "sealed_cohorts": ("Sealed cohorts that are published.", lambda one, _: of_sealed(one, "cohorts")),
+    "sealed_waiting_rows": ("Rows that wait for a sealed cohort.", lambda one, _: of_sealed(one, "waiting")),
+    "sealed_overdue_seconds": (
+        "For how long an epoch of the sealed changelog should have been over.",
+        lambda one, _: of_sealed(one, "overdue_seconds"),
+    ),
     "still_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
     "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),
     "rebuild_running": ("Whether a rebuild is under way.", lambda one, _: float(one.rebuild is not None)),

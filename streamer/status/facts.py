@@ -21,6 +21,7 @@ from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.store.base import Meta, Progress
 from streamer.incremental.store.redis_lookups import Measured, Ownership, RedisNow, Sizes
 from streamer.incremental.store.redis_server import Durability
+from streamer.table.schema import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,24 @@ class InKafka:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedFacts:
+    """The sealed changelog of a shard, as its worker knows it."""
+
+    epoch: int = 0  # the last one that is over
+    cohorts: int = 0  # published
+    waiting: int = 0  # rows in no cohort
+    overdue_seconds: float = 0.0  # since the next epoch should have been over; 0 if it counts row changes
+
+
+def overdue_seconds(table: Table, meta: Meta | None, now: float) -> float:
+    """For how long an epoch that lasts a time should have been over; 0 before the first one and for others."""
+    length = None if table.sealed is None else table.sealed.epoch.seconds
+    if length is None or meta is None or meta.sealed is None or not meta.sealed.epoch or holds_back(meta):
+        return 0.0
+    return max(0.0, now - (meta.sealed.seconds + length))
+
+
+@dataclass(frozen=True, slots=True)
 class HeldFacts:
     """One shard, as the worker to which it is assigned knows it."""
 
@@ -82,6 +101,7 @@ class HeldFacts:
     rebuilds: tuple[Progress, ...] = ()
     messages_per_s: float = 0.0
     records_per_s: float = 0.0
+    sealed: SealedFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,16 @@ from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
 from streamer.privacy.models import model_of, words
-from streamer.status.facts import HeldFacts, InRedis, ServerFacts, ShardFacts, TableFacts, WorkerFacts, Workers
+from streamer.status.facts import (
+    HeldFacts,
+    InRedis,
+    ServerFacts,
+    ShardFacts,
+    TableFacts,
+    WorkerFacts,
+    Workers,
+    overdue_seconds,
+)
 from streamer.table.schema import Table, version_of
 
 SERVER_SILENT_SECONDS_MAX = 10.0
@@ -54,6 +63,9 @@ STANDSTILL_SECONDS_MAX = 600.0
 
 UNJOINED_SECONDS_MAX = 60.0
 """How long a rebalance may take: Kafka waits for dead workers until their sessions end."""
+
+OVERDUE_SECONDS_MAX = 60.0
+"""How long after its time an epoch of a sealed changelog may end."""
 
 FAULT_SECONDS = 30.0
 """How long a message that could not be applied is reported."""
@@ -122,7 +134,9 @@ def _joining(facts: WorkerFacts) -> Iterator[str]:
 
 def held_problems(held: HeldFacts, worker: str = "") -> list[str]:
     """What is wrong with one shard, by what its worker knows."""
-    return list(_stands_still(ShardFacts(held.shard, worker=worker, held=held), Workers({}, told=False), now=0.0))
+    shard = ShardFacts(held.shard, worker=worker, held=held)
+    overdue = held.sealed.overdue_seconds if held.sealed is not None else 0.0
+    return [*_stands_still(shard, Workers({}, told=False), now=0.0), *_overdue(shard, overdue)]
 
 
 def not_ready(facts: WorkerFacts) -> list[str]:
@@ -149,6 +163,7 @@ def judge_shard(
     if shard.held is None or not shard.held.taken_over:
         verdict.add(_refused(shard, now, known=verdict.problems))
     verdict.problems += _stands_still(shard, workers, now)
+    verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now))
     verdict.problems += _counts(shard, dead_letters_max)
     verdict.warnings += _unknown_keys(shard)
     verdict.add(_rebuilds(shard, now))
@@ -193,6 +208,14 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         yield (
             f"{prefix} a message could not be applied {ago(held.fault_seconds)} ago, by an unforeseen error, and was "
             "skipped: `streamer dead-letters` says which"
+        )
+
+
+def _overdue(shard: ShardFacts, seconds: float) -> Iterator[str]:
+    if seconds > OVERDUE_SECONDS_MAX:
+        yield (
+            f"shard {shard.number}: an epoch of its sealed changelog should have been over {ago(seconds)} ago, and its"
+            " newcomers are not published: is its worker running?"
         )
 
 

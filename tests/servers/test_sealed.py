@@ -15,6 +15,8 @@ from streamer.audit.sealed_log import SealedLaws, SealedLine
 from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord, decode
 from streamer.incremental.topics import LIVE, SEALED
 from streamer.reader import SealedSubscription
+from streamer.status.facts import InRedis, ShardFacts, Workers
+from streamer.status.verdict import judge_shard
 from streamer.table.yaml.loading import load_table
 from worlds.workers import WorkedTable, wait_until
 
@@ -81,6 +83,9 @@ def test_a_loaded_table_is_published_in_cohorts_and_newcomers_follow_in_later_ep
     world.wait_for_epochs(2)
     laws = world.laws()
     assert world.published() > first
+    (sealed, *_) = [shard["sealed"] for shard in world.status()["shards"]]
+    assert sealed["epoch"] >= 3
+    assert "sealed changelog of shard 0: epoch" in world.call("status").output
     assert sum(cohort.n - cohort.left for cohort in laws.cohorts.values()) > 0
     assert all(not (one.headers() or ()) for shard in range(2) for one in world.read(SEALED, shard))
     assert worker.terminate()[0] == 0
@@ -99,6 +104,7 @@ def test_a_reader_sees_cohorts_and_keeps_them_in_files_a_database_and_a_log(worl
     assert world.report("audit", log, "--table", world.table)["verdict"].startswith(
         "Every record of the sealed log holds every law"
     )
+    assert world.report("audit", "topic")["sealed"]["cohorts"] == said["cohorts"]
     with SealedSubscription(load_table(world.table), world.bootstrap) as people:
         people.catch_up()
         before = len(people.frame())
@@ -210,6 +216,16 @@ def test_a_reload_by_another_table_yaml_is_refused_before_anything_is_touched(
     world.edit_yaml("{k: 4}", "{k: 3}")
     world.start()
     world.wait_for_epochs()
+
+
+def test_a_worker_that_is_gone_leaves_an_overdue_epoch_and_a_red_light(world: SealedTable, tmp_path: Path) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(100)))
+    assert world.status()["problems"] == []
+    mark = world.meta(0).sealed
+    assert mark is not None
+    facts = ShardFacts(0, InRedis(meta=world.meta(0)))
+    verdict = judge_shard(load_table(world.table), facts, Workers({}, told=False), mark.seconds + 70.0)
+    assert any("an epoch of its sealed changelog should have been over 1 min ago" in said for said in verdict.problems)
 
 
 def test_alpha_below_the_share_of_a_value_is_refused_before_anything_is_written(

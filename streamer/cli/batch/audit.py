@@ -26,8 +26,9 @@ from streamer.audit.sealed_source import SealedAudit, read_members
 from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
 from streamer.cli.batch.verify import start_engine
+from streamer.cli.stream.bootstrap import TOPIC
 from streamer.cli.stream.replay import Initially
-from streamer.cli.support.options import examples, json_option, optional_table_option
+from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, named, plural, print_table, say, say_facts
@@ -40,12 +41,15 @@ from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.events.changes import RowChange
 from streamer.incremental.message_files import count_lines, read_files, read_messages
 from streamer.progress import OnProgress
+from streamer.reader import SealedSubscription
 from streamer.table.encode import Encoder
 from streamer.table.files import STDIN, atomic_writers, open_bytes, read_rows
 from streamer.table.schema import EpochLength, SealedRules, Table
 from streamer.table.yaml.loading import files_of, load_table
 
 LIVE, SEALED = "live", "sealed"
+
+LAWFUL = "Every record of the sealed log holds every law that bytes alone can show."
 
 NAIVE_BATCH = 1_000
 """Events that naive batching publishes at once."""
@@ -69,11 +73,13 @@ class AuditOptions:
     epilog=examples(
         "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
         "streamer audit --table mine replayed/sealed.jsonl --source events.jsonl --initial rows.csv",
+        "streamer audit --table mine topic",
         "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
     ),
 )
 @optional_table_option
-@click.argument("log", metavar="[LOG.jsonl]", type=click.Path(path_type=Path), required=False)
+@kafka_option
+@click.argument("log", metavar="[LOG.jsonl|topic]", type=click.Path(path_type=Path), required=False)
 @click.option("--source", metavar="EVENTS.jsonl", help="The events that the log was made of: finds out what it tells.")
 @click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --source.")
 @click.option(
@@ -105,6 +111,7 @@ class AuditOptions:
 def command(
     ctx: click.Context,
     table: str | None,
+    kafka: str,
     log: Path | None,
     source: str | None,
     initial: str | None,
@@ -125,8 +132,11 @@ def command(
     against its laws without anything else. With --source the rows behind a log are known, and an adversary looks for
     their sensitive values who knows all else about them. Values are in no output without --raw.
 
+    `topic` reads all shards of the sealed changelog from Kafka, and checks its laws. No shard shows its secret there:
+    replay the events to find out what their history tells.
+
     Ends with 1 if a law or the bound is broken: a value of a sealed log is known for certain, or a guess is right more
-    often than --bound allows. Topics are not read, and a live shard does not show its secret: replay its events.
+    often than --bound allows.
     """
     asked = AuditOptions(source, initial, secret, members, persistent, raw, bound)
     if source is None and (compare or initial or members or persistent or bound is not None):
@@ -138,6 +148,9 @@ def command(
     if compare and (page or members or kind or bound is not None):
         raise UsageError("--compare goes with none of --html, --members, --kind and --bound")
     schema = None if table is None else load_table(table)
+    if log == Path(TOPIC):
+        _audit_topic(_required(schema), kafka, source, page, as_json)
+        return
     if page is not None:
         require_report()
         if table is None:
@@ -156,6 +169,22 @@ def command(
     _print(facts, found, as_json)
     if not facts["ok"]:
         ctx.exit(EXIT_LAW)
+
+
+def _audit_topic(schema: Table, kafka: str, source: str | None, page: Path | None, as_json: bool) -> None:
+    """Checks the laws of the sealed changelog in Kafka. Raises LawViolated."""
+    if source is not None or page is not None:
+        raise UsageError("an audit of the topic goes with neither --source nor --html: audit a replay of the events")
+    laws, lines = SealedLaws(schema), list[bytes]()
+    with SealedSubscription(schema, kafka) as subscription, stages(as_json) as progress:
+        with progress.stage("read") as on_progress:
+            while not subscription.caught_up:
+                lines += [line for epoch in subscription.poll() for line in epoch.lines]
+                on_progress(subscription.share_read)
+        with progress.stage("laws") as on_progress:
+            _watched((laws.records for _ in laws.follow(read_sealed(lines))), len(lines), on_progress)
+    facts = {"table": schema.name, "kind": SEALED, "log": TOPIC, "sealed": sealed_facts(laws), "ok": True}
+    _print(facts | {"verdict": LAWFUL}, None, as_json)
 
 
 def _required(schema: Table | None) -> Table:
@@ -193,7 +222,7 @@ def _audited(
             lines = read_sealed(file)
             _watched((laws.records for _ in laws.follow(lines)), count_lines(log), on_progress)
         facts |= {"sealed": sealed_facts(laws), "ok": True}
-        return facts | {"verdict": "Every record of the sealed log holds every law that bytes alone can show."}, None
+        return facts | {"verdict": LAWFUL}, None
     schema = _required(schema)
     require_sensitive(schema)
     if asked.source is None:

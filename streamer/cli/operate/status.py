@@ -114,6 +114,7 @@ def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, A
         "snapshot": meta.snapshot and {**msgspec.structs.asdict(meta.snapshot), "holds_back": meta.snapshot.holds},
         "rebuild": meta.rebuild and rebuild_described(meta.rebuild, space),
         "rebuilds": [rebuild_described(one, space) for one in meta.rebuilds],
+        "sealed": meta.sealed and {"epoch": meta.sealed.epoch, "time": _epoch_time(meta)},
         "adopted": [msgspec.structs.asdict(one) for one in meta.adopted],
         "offsets_read": meta.next,
         "messages": meta.counts.messages,
@@ -133,6 +134,11 @@ def _measured(one: Measured) -> dict[str, Any]:
         "records": one.records,
         "records_per_event": one.records_per_event,
     }
+
+
+def _epoch_time(meta: Meta) -> str | None:
+    """When the last epoch was over; None before the first one."""
+    return _time(meta.sealed.seconds) if meta.sealed is not None and meta.sealed.epoch else None
 
 
 def _time(seconds: float | None) -> str | None:
@@ -157,6 +163,7 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
         if_redis_is_lost(schema, facts).told(),
         *(line for shard in facts.shards for line in _rebuild_lines(shard, facts.redis_now.time)),
         *(line for shard in facts.shards for line in _adoption_lines(shard)),
+        *(line for shard in facts.shards for line in _sealed_lines(shard, facts.redis_now.time)),
     ]
     for line in lines:
         say(line)
@@ -193,6 +200,15 @@ def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:
     elif last is not None:
         by = f"by {last.rebuild.algorithm} ({last.why})"
         yield f"last rebuild of shard {shard.number}, {by}, {ago(now - last.at)} ago: {told(last)}"
+
+
+def _sealed_lines(shard: ShardFacts, now: float) -> Iterator[str]:
+    meta = shard.redis.meta or Meta()
+    if meta.sealed is not None and meta.sealed.epoch:
+        since = ago(now - meta.sealed.seconds)
+        yield f"sealed changelog of shard {shard.number}: epoch {meta.sealed.epoch} was over {since} ago"
+    elif meta.sealed is not None:
+        yield f"sealed changelog of shard {shard.number}: no epoch is over yet"
 
 
 def _adoption_lines(shard: ShardFacts) -> Iterator[str]:

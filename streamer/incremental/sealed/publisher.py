@@ -148,10 +148,11 @@ class Cohorts:
         self.changed: set[int] = set()  # since the last `drain`
         self._ids = bytearray()
         self._free = array("i")
+        self._n = 0
 
     def __len__(self) -> int:
         """How many are published."""
-        return len(self.rows) - len(self._free) - sum(self.retired)
+        return self._n
 
     def add(self, cohort_id: int, n: int) -> int:
         """Adds a cohort of n people; returns its index."""
@@ -163,6 +164,7 @@ class Cohorts:
                 column.append(0)
             self._ids.extend(bytes(COHORT_ID_BYTES))
         self.rows[index] = self.left[index] = n
+        self._n += 1
         self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = cohort_id.to_bytes(COHORT_ID_BYTES)
         self.changed.add(index)
         return index
@@ -191,6 +193,7 @@ class Cohorts:
             self.rows[index], self.left[index], self.retired[index] = one.rows, one.left, one.retired
             self._ids[index * COHORT_ID_BYTES : (index + 1) * COHORT_ID_BYTES] = one.id
         self.touched = {index for index, one in by_index.items() if one.touched}
+        self._n = sum(not one.retired for one in by_index.values())
         self._free = array("i", [index for index in range(length) if index not in by_index])
 
     def leave(self, index: int) -> None:
@@ -204,6 +207,7 @@ class Cohorts:
 
     def retire(self, index: int) -> None:
         self.retired[index] = 1
+        self._n -= 1
         self.changed.add(index)
         if not self.left[index]:
             self._forget(index)

@@ -134,7 +134,9 @@ class Machine:
         engine, ncp, drift = self._engine, self._summed_up[1], self.activities.drift
         sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
         fresh = ncp / drift if ncp is not None and drift else None
-        return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh)
+        s = self._sealed
+        sealed = None if s is None else ready.SealedFigures(s.epoch, s.n_cohorts, s.n_waiting)
+        return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh, sealed)
 
     # -- how it stands --------------------------------------------------------------------------------------------
 

@@ -135,6 +135,14 @@ class GroupRegion(NamedTuple):
     standing: Ints | None  # of each row (n,) its present group, if groups not worth publishing again are to stay
 
 
+class SealedFigures(NamedTuple):
+    """Counts of a shard's sealed changelog."""
+
+    epoch: int  # the last one that is over
+    cohorts: int  # published
+    waiting: int  # rows in no cohort
+
+
 class Facts(NamedTuple):
     """What is shown of a shard: counts and figures, nobody's data. None: not known."""
 
@@ -143,6 +151,7 @@ class Facts(NamedTuple):
     sizes: Mapping[str, int] = {}  # empty before the table is loaded
     ncp: float | None = None  # mean loss of the published rows (`Space.mean_loss`), some seconds old at most
     ncp_fresh: float | None = None  # the same of a fresh table
+    sealed: SealedFigures | None = None
 
 
 class Ready(NamedTuple):
