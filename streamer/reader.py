@@ -123,7 +123,7 @@ class Subscription:
     def __enter__(self) -> Subscription:
         with self._open, _reaching(self._kafka):
             self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, tuple(self._kinds))
-            places = list(self._consumer.assignment())
+            places = _places(self._at_start)
             self._end_at_start = self._consumer.end_offsets(places)
             self._size_at_start = sum(self._end_at_start.values())
             self._next = dict.fromkeys(places, 0)
@@ -366,7 +366,7 @@ class SealedSubscription:
     def __enter__(self) -> SealedSubscription:
         with self._open, _reaching(self._kafka):
             self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, [self._name])
-            places = list(self._consumer.assignment())
+            places = _places(self._at_start)
             self._end_at_start = self._consumer.end_offsets(places)
             self._size_at_start, self._heard_at = sum(self._end_at_start.values()), monotonic()
             if lost := [place for place, begins in self._consumer.beginning_offsets(places).items() if begins]:
@@ -441,10 +441,13 @@ def _opened(opened: ExitStack, kafka: str, names: Sequence[str]) -> tuple[KafkaA
     admin = opened.enter_context(closing(_admin(kafka, connection)))
     consumer = opened.enter_context(closing(_consumer(connection)))
     topics = _topics_there(admin, names)
-    places = [TopicPartition(name, n) for name, found in topics.items() for n in range(found[1])]
-    consumer.assign(places)
-    consumer.seek_to_beginning(*places)
+    consumer.assign(_places(topics))
+    consumer.seek_to_beginning(*_places(topics))
     return admin, consumer, topics
+
+
+def _places(topics: Topics) -> list[TopicPartition]:
+    return [TopicPartition(name, n) for name, found in topics.items() for n in range(found[1])]
 
 
 def _check_same_topics(admin: KafkaAdminClient, at_start: Topics) -> None:

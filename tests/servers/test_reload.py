@@ -11,7 +11,6 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from socket import gethostname
 from time import monotonic, sleep
@@ -28,27 +27,9 @@ from streamer.kafka.shard_input import KafkaReading
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.kafka_and_redis import expire, grow, wait_until_deleted
-from worlds.patients import CANARY, COLUMNS, smallest_group, write_csv
+from worlds.patients import CANARY, smallest_group
+from worlds.served_patients import as_csv, inserted, rows, send, wait_until_read
 from worlds.workers import PATIENCE, SHARDS, WorkedTable, wait_until
-
-
-def rows(n: int, first: int = 0) -> dict[str, dict[str, object]]:
-    """Rows of the example table by source key."""
-    return {
-        str(i): {
-            "id": str(i),
-            "age": i * 7 % 100,
-            "zip": 10_000 + i * 37 % 90 * 100,
-            "bmi": 15 + i % 40 / 2,
-            "sex": ("Female", "Male")[i % 2],
-            "problem": ("flu", "asthma", "ulcer", "burn")[i % 4],
-        }
-        for i in range(first, first + n)
-    }
-
-
-def as_csv(path: Path, people: Mapping[str, Mapping[str, object]], but: str = "") -> Path:
-    return write_csv(path, people.values(), [name for name in COLUMNS if name != but])
 
 
 def reload(world: WorkedTable, source: object, *more: str) -> list[dict[str, int]]:
@@ -62,21 +43,6 @@ def assert_holds(world: WorkedTable, wanted: set[str]) -> None:
     assert set().union(*found) == wanted
     assert all(shard_of(key.encode(), len(found)) == shard for shard, keys in enumerate(found) for key in keys)
     assert world.laws().n_rows == len(wanted)
-
-
-def send(world: WorkedTable, *messages: tuple[str, dict[str, object] | None]) -> None:
-    world.send(
-        (shard_of(key.encode(), world.shards), key.encode(), None if value is None else json.dumps(value).encode())
-        for key, value in messages
-    )
-
-
-def inserted(people: Mapping[str, dict[str, object]]) -> list[tuple[str, dict[str, object] | None]]:
-    return [(key, {"op": "insert", "row": row}) for key, row in people.items()]
-
-
-def wait_until_read(world: WorkedTable) -> None:
-    world.wait_until_published(to=world.ends())
 
 
 def test_a_first_load_is_release_0_and_what_is_written_meanwhile_follows(world: WorkedTable, tmp_path: Path) -> None:

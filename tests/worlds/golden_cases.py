@@ -21,6 +21,7 @@ TABLE = ("--table", "patients")
 ROWS, EVENTS = "patients/rows.csv", "patients/events.jsonl"
 
 NEEDED = {
+    "audit": ("--table", "cohorts", "topic"),
     "explain": ("71",),
     "index": ("--out", "private.csv"),
     "load": (ROWS,),
@@ -79,6 +80,10 @@ id,name,age,zip,bmi,sex,problem
 2,B,200,11476,19.9,Female,flu
 3,C,,11476,19.9,x,flu
 """
+COHORTS = (
+    "table: cohorts\nkey: id\ncolumns:\n  age: {role: quasi-identifier, type: integer, domain: [0, 119]}\n"
+    "  problem: {role: sensitive}\nprivacy: {k: 3}\npublish: {sealed: {epoch: 10m}}\n"
+)
 BROKEN = "table: broken\nkey: id\ncolumns:\n  age: {role: quasi-identifer, type: integer}\nprivacy: {k: 1}\n"
 SINK = '{"connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector", "topics": "patients.live"}'
 
@@ -92,8 +97,9 @@ def furnish(folder: Path) -> None:
     (folder / "sink.json").write_text(SINK)
     (folder / "replayed").mkdir()
     (folder / "replayed" / NAME).write_bytes(secret_text(bytes(32)))  # which `replay` would draw
-    (folder / "broken").mkdir()
-    (folder / "broken" / "table.yaml").write_text(BROKEN)
+    for name, text in (("broken", BROKEN), ("cohorts", COHORTS)):
+        (folder / name).mkdir()
+        (folder / name / "table.yaml").write_text(text)
 
 
 def break_changelog() -> None:

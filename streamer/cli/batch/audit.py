@@ -73,7 +73,6 @@ class AuditOptions:
     epilog=examples(
         "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
         "streamer audit --table mine replayed/sealed.jsonl --source events.jsonl --initial rows.csv",
-        "streamer audit --table mine topic",
         "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
     ),
 )

@@ -423,7 +423,6 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
     name="subscribe",
     epilog=examples(
         "streamer subscribe --table mine --follow --csv published.csv",
-        "streamer subscribe --table mine --live live.jsonl",
         "streamer subscribe --table mine --sealed --csv cohorts.csv",
         "streamer subscribe --table mine --query \"age = 30 and problem = 'flu'\"",
     ),

@@ -81,7 +81,7 @@ def outgoing(
     return records
 
 
-class _EpochEnd(msgspec.Struct):
+class _EpochTime(msgspec.Struct):
     """Of the record that ends an epoch (`streamer.incremental.sealed.records`)."""
 
     time: datetime
@@ -97,7 +97,7 @@ def _epoch_times(entries: Sequence[OutboxEntry]) -> Iterator[int]:
         if entry.topic == SEALED:
             n += 1
             if entry.key.startswith(EPOCH_KEY.encode()):
-                end = msgspec.json.decode(entry.value or b"", type=_EpochEnd).time
+                end = msgspec.json.decode(entry.value or b"", type=_EpochTime).time
                 yield from repeat(1_000 * int(end.timestamp()), n)
                 n = 0
     if n:

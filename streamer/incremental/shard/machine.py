@@ -754,6 +754,7 @@ class Machine:
         state, release = self._at_last_commit(event.state), self._work.release
         if release.rows is None or release.groups is None:
             rows = first_commits.rows_in(self.table, state)
+            sealing.check_snapshot(self.table, self.name, rows)
             self._work = replace(self._work, release=release._replace(rows=rows))
             return Ready(job=ready.GroupSnapshot(rows, self.meta.secret))
         stored = {} if state is None else dict(state.kept.qi_groups)

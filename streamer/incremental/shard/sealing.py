@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streamer.errors import LawViolated, ShardRefused
+from streamer.errors import ConfigError, LawViolated, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import RowChange
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.sealed.formation import Formation
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import SealedRecord, encode
@@ -125,6 +126,16 @@ def to_repeat(meta: Meta, position: Position, said: Iterable[object]) -> tuple[E
     by_epoch = {one.epoch: one for one in said if isinstance(one, EpochOver)}
     lost = range(epoch_of(meta) + 1, epoch_of(position) + 1)
     return tuple(by_epoch[epoch] for epoch in lost if epoch in by_epoch)
+
+
+def check_snapshot(table: Table, name: str, rows: EncodedRows) -> None:
+    """Raises ShardRefused if alpha cannot hide a value of the rows that a snapshot has brought."""
+    try:
+        check_alpha(table, rows.values)
+    except ConfigError as error:
+        raise ShardRefused(
+            f"{name}: its snapshot cannot be published in sealed cohorts: {error}; then, {remedies.reload(table.name)}"
+        ) from None
 
 
 # -- a take-over ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from streamer.incremental.release.records import Outgoing
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord, decode
+from streamer.incremental.sealed.stored_state import SealedMark
+from streamer.incremental.shard import sealing
 from streamer.incremental.shard.bootstrap import Begun, reload
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.first_commits import FirstTable, prepare
@@ -24,7 +26,7 @@ from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import Position, PublishedRecord
 from streamer.incremental.shard.ready import Assigned, Messages, Tick
 from streamer.incremental.shard.requests import EpochOver, Placed, placed_in
-from streamer.incremental.store.base import Commit
+from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBytes
 from streamer.incremental.topics import SEALED
 from streamer.table.encode import Encoder
@@ -103,12 +105,12 @@ class World:
                 yield PublishedRecord(said.epoch, one.key, True, SEALED)
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self._die("before publish")
+        self.die("before publish")
         self.sent += records
         self.last = msgspec.structs.replace(position, ends={SEALED: sum(one.topic == SEALED for one in self.sent)})
-        self._die("after publish")
+        self.die("after publish")
 
-    def _die(self, where: str) -> None:
+    def die(self, where: str) -> None:
         if self.dies == where:
             self.dies = ""
             raise Died
@@ -169,10 +171,10 @@ class KeepingStore(MemoryStore):
         self._world = world
 
     def commit(self, fence: str, before: int, commit: Commit) -> None:
-        self._world._die("before commit")
+        self._world.die("before commit")
         super().commit(fence, before, commit)
         self._world.kept[commit.meta.commit] = deepcopy(self._shard)
-        self._world._die("after commit")
+        self._world.die("after commit")
 
 
 class Worker:
@@ -371,6 +373,18 @@ def test_cohorts_that_redis_does_not_know_are_retired_and_who_is_there_is_not_pu
     worker.read()
     worker.tick(MINUTE)
     assert sum(one.n for one in world.epochs[-1] if isinstance(one, Add)) == 3
+
+
+def test_what_a_replay_repeats_are_the_ends_of_epochs_that_a_store_has_lost_in_their_order() -> None:
+    said = [EpochOver(0, epoch, 60 * epoch, 5, 0, 0) for epoch in (4, 2, 3, 5)]
+    lost = sealing.to_repeat(Meta(sealed=SealedMark(2)), Position(9, 5, 1, 1, 0, 0, sealed=SealedMark(4)), said)
+    assert [one.epoch for one in lost] == [3, 4]
+
+
+def test_rows_of_a_snapshot_that_alpha_cannot_hide_are_refused_before_they_are_published() -> None:
+    rows = Encoder(BY_TIME).frame(pd.DataFrame({"id": ["1", "2", "3"], "age": ["1", "2", "3"], "problem": ["flu"] * 3}))
+    with pytest.raises(ShardRefused, match=r"cannot be published in sealed cohorts.*set alpha to 1 or more.*reload"):
+        sealing.check_snapshot(BY_TIME, "shard 0 of people", rows)
 
 
 def test_a_shard_without_a_control_topic_is_refused_as_it_could_not_say_where_epochs_end() -> None:
