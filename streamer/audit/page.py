@@ -26,7 +26,7 @@ HOW: Mapping[str, str] = {
     "batch of one": "Changes were published together, but a group saw only one of them.",
     "net delta": "Changes were published together; what was added and what was taken away still shows.",
     "readmitted survivors": "A group was withdrawn, and its rows came back in another one.",
-    "same value after a return": "A row came back, or changed another column, and was published again with its value.",
+    "same value after a return": "A row came back, and was published again with its value.",
     "pooled departures": "Rows left several groups at once, and the groups together show what they took.",
     "all facts together": "No single difference tells it, but all of them together leave one value.",
 }

@@ -133,25 +133,25 @@ class SealedAudit:
         if row is None:
             self._depart(before, Happened.DELETED)
             self._waiting.pop(source_key, None)
-        elif before is None or (before.cohort and before.row.values != row.values):
+        elif before is None or (before.cohort and self._value(before.row) != self._value(row)):
             self._rows[source_key] = RowNow(row, self._begun(source_key, row, before))
         else:
             if not before.cohort:  # nobody has seen the value that it had in the pool
-                self.episodes.values[before.episode] = self.episodes.value_number(row.values)
+                self.episodes.values[before.episode] = self._value(row)
             self._rows[source_key] = RowNow(row, before.episode, before.cohort)
+
+    def _value(self, row: Row) -> int:
+        return self.episodes.value_number(row.values)
 
     def _begun(self, source_key: str, row: Row, before: RowNow | None) -> int:
         """A new episode, which waits in the pool."""
-        value = self.episodes.value_number(row.values)
+        value = self._value(row)
         episode = self.episodes.begin(source_key, value, self._arrival(before))
         self._came.add(episode)
         self._waiting[source_key] = self._changes, self._epoch
         if before is not None:
             self._depart(before, Happened.MODIFIED)
-            if self.episodes.values[before.episode] != value:
-                self._replaced[episode] = before.episode
-            else:  # another column has changed
-                self._returned[episode] = before.episode
+            self._replaced[episode] = before.episode
         elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
             self._returned[episode] = last
         if self._persistent:

@@ -68,6 +68,8 @@ STAND_INS = {
 WHO_GOES = '{"op": "insert", "row": {"id": 71, "age": 34, "zip": 12400, "bmi": 22.5, "sex": "Male", "problem": "flu"}}'
 """The person of whom texts speak."""
 
+LIVE_ALONE = "  live: {form: rows}"
+
 A_GROUP = "0-17"
 """A QI group as texts name it; put in is one that the table has at that moment."""
 
@@ -141,7 +143,10 @@ class Life:
         shutil.copytree(ROOT / "examples", folder / "examples")
         shutil.copytree(PATIENTS, folder / "mine")
         table = folder / "mine" / "table.yaml"
-        table.write_text(table.read_text("utf-8").replace("table: patients", f"table: {self.name}"), "utf-8")
+        text = table.read_text("utf-8").replace("table: patients", f"table: {self.name}")
+        both = f"{LIVE_ALONE}\n  sealed: {{epoch: 2s, alpha: 0.67}}"
+        assert text.count(LIVE_ALONE) == 1
+        table.write_text(text.replace(LIVE_ALONE, both), "utf-8")
         for name in ("rows.csv", "now.csv"):
             shutil.copy(PATIENTS / "rows.csv", folder / name)
         shutil.copy(PATIENTS / "events.jsonl", folder)
@@ -173,6 +178,8 @@ class Life:
         began = monotonic()
         for written in re.findall(r"(?:-o|--out|--live|--report) (\S+\.(?:jsonl|csv|html))", one.text):
             (self.folder / written).unlink(missing_ok=True)  # another page's command may have written it
+        for written in re.findall(r"replay .*--out (\w+)$", one.text):
+            shutil.rmtree(self.folder / written, ignore_errors=True)
         with ended(self.begin(self.text_of(one))) as running:
             if ENDLESS.search(one.text):
                 wait_until(lambda: self.does_its_work(one, running), 40, lambda: f"{one}: {running.said()}")

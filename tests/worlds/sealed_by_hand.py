@@ -84,12 +84,15 @@ class ByHand:
             waits = self.pool[one.name]
             waits.values, waits.cells = texts, self.cells(one.codes) if one.codes else waits.cells
             waits.set_at = number if one.values is not None else waits.set_at
-        elif before is None or texts != before:
+        elif before is None or self.sensitive(texts) != self.sensitive(before):
             self.drop(one.name)
             cells = self.cells(one.codes) if one.codes else self.places[one.name]
             self.pool[one.name] = Waiting(one.name, cells, texts, self.individuals[one.name], self.epoch + 1, number)
         if one.codes:
             self.places[one.name] = self.cells(one.codes)
+
+    def sensitive(self, texts: Values) -> Values:
+        return tuple(text for text, column in zip(texts, self.table.kept, strict=True) if column.sensitive)
 
     def cells(self, codes: Sequence[int]) -> Cells:
         return tuple(code // int(per) for code, per in zip(codes, self.table.space.codes_per_cell, strict=True))

@@ -5,14 +5,15 @@ The rules of this file
 * Pure: time, chance and the way cohorts are formed are handed in. The same row changes and ends of epochs give the same
   bytes, however they are batched.
 * A person is published once, in a cohort of at least k, and a cohort is never altered:
-  - R1, arrival: a new row, or one with other published values than before, waits in the *pool*. Nobody sees it.
+  - R1, arrival: a new row, or one with other sensitive values than before, waits in the *pool*. Nobody sees it.
   - R2, formation: at the end of an epoch the pool is put into cohorts by the cells of its quasi-identifiers alone. A
     cohort that is wider than tau waits for others, until one of its rows has waited delta epochs.
   - R3, seal: a cohort shows its values if no sensitive value has a larger share than alpha and each sensitive column
     has l distinct ones, and all of them fit into a message; else it shows its box alone. Nobody returns to the pool.
-  - R4, departure: a row that is deleted, or gets other values, leaves. In the pool this leaves no trace; in a cohort it
-    lowers the number of those who are left, and the published row stays, a *ghost*.
-  - R5: a published row whose quasi-identifiers change stays as it is. A row in the pool changes there.
+  - R4, departure: a row that is deleted, or gets other sensitive values, leaves. In the pool this leaves no trace; in a
+    cohort it lowers the number of those who are left, and the published row stays, a *ghost*.
+  - R5: a published row of which anything else changes stays as it is: a second cohort with its sensitive values would
+    tell which they are. A row in the pool changes there. (If no column is sensitive, any other value is one.)
   - R6, retirement: a cohort with nobody left, or no larger share than theta, is withdrawn as a whole. Who was left is
     never published again with the same values.
   - R7, emission: ids are chance, and the records of an epoch are in the order of their ids.
@@ -332,10 +333,14 @@ class Sealed:
             self._changed[change.source_key] = None
         elif self._where[person] < NOWHERE:
             self._pool.write(-2 - self._where[person], self._cells_of(row), row)
-        elif row.values != change.before:
+        elif change.before is None or self._decisive(row.values) != self._decisive(change.before):
             self._depart(person)
             self._arrive(person, row)
             self._changed[change.source_key] = None
+
+    def _decisive(self, values: Values) -> Values:
+        """Those by whose change a row becomes another person's."""
+        return tuple([values[i] for i in self._table.sensitive]) if self._table.sensitive else values
 
     def _named(self, source_key: str) -> int:
         """A new person's index."""

@@ -14,9 +14,9 @@ from streamer.errors import LawViolated
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert, RowChange
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
-from streamer.incremental.sealed.records import EpochEnd, Retire, SealedRecord, decode, encode
+from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord, decode, encode
 from streamer.table.row import Row
-from streamer.table.schema import NO_REPAIR
+from streamer.table.schema import NO_REPAIR, KeptColumn
 from worlds.sealed_by_hand import by_hand
 from worlds.sealed_people import (
     AGE,
@@ -120,6 +120,23 @@ def test_the_streams_of_these_ways_say_everything_that_can_be_said() -> None:
         assert ended(epochs[-1]).epoch == 6
     assert min(said["Add"], said["Live"], said["Retire"]) > 10
     assert said["withheld in two values"] > 3
+
+
+def test_a_published_row_stays_as_it_is_until_a_sensitive_value_of_its_changes() -> None:
+    """Without a sensitive column any other value makes it leave: nothing is to be hidden."""
+    for sensitive, said in ((True, []), (False, [Live])):
+        kept = (KeptColumn("problem", sensitive=sensitive), KeptColumn("ward", sensitive=False))
+        sealed = publisher(replace(sealed_table(), kept=kept))
+        first = {name: Row((20,), (text, b'"a"')) for name, text in (("p1", b'"flu"'), ("p2", b'"cold"'))}
+        for name, row in first.items():
+            sealed.apply(RowChange(name, None, row))
+        sealed.end_epoch(60)
+        moved = Row((20,), (b'"flu"', b'"b"'))
+        sealed.apply(RowChange("p1", first["p1"].values, moved))
+        assert [type(one) for one in sealed.end_epoch(120)[:-1]] == said
+        sealed.apply(RowChange("p1", moved.values, Row((20,), (b'"asthma"', b'"b"'))))
+        sealed.apply(RowChange("p3", None, Row((21,), (b'"flu"', b'"a"'))))
+        assert Add in [type(one) for one in sealed.end_epoch(180)]
 
 
 def test_s13_survivors_of_a_retired_cohort_are_not_published_again() -> None:
