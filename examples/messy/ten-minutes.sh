@@ -7,6 +7,7 @@ set -euo pipefail
 rows=$1 table=$2 later=${3:-}
 
 streamer init "$rows" -o "$table"
+sed -i.drafted "s|^  # live: {|  live: {|" "$table/table.yaml"   # the draft publishes cohorts alone; here we read `live`, too
 streamer check --table "$table" --data "$rows" --skip-refused "$table/left-out.csv"
 streamer topics create --table "$table" --shards 2
 streamer worker --table "$table" 2>"$table/worker.log" & worker=$!

@@ -144,7 +144,7 @@ class Life:
         shutil.copytree(PATIENTS, folder / "mine")
         table = folder / "mine" / "table.yaml"
         text = table.read_text("utf-8").replace("table: patients", f"table: {self.name}")
-        both = f"{LIVE_ALONE}\n  sealed: {{epoch: 2s, alpha: 0.67}}"
+        both = f"{LIVE_ALONE}\n  sealed: {{epoch: 20 events, alpha: 0.67}}"
         assert text.count(LIVE_ALONE) == 1
         table.write_text(text.replace(LIVE_ALONE, both), "utf-8")
         for name in ("rows.csv", "now.csv"):

@@ -162,6 +162,7 @@ class Drafted:
     na: tuple[str, ...] = ()  # the words that are nulls
     nulls: bool = False  # whether there are any, empty cells included
     written: str | None = None  # how its texts are written; None: in the usual form
+    largest: Decimal = Decimal(0)  # the share of the most frequent value of a sensitive column
 
 
 def words_of(name: str) -> set[str]:
@@ -217,7 +218,8 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
                 f"{hold} far from all others: if it stands for no answer, list it in the column's `na`, set `null_as`,"
                 " and fit domain and grid to the others"
             )
-    return replace(found, na=cells.na, nulls=cells.empty > 0, why="; ".join(reasons))
+    largest = Decimal(max(Counter(texts).values())) / len(texts) if found.role == "sensitive" else Decimal(0)
+    return replace(found, na=cells.na, nulls=cells.empty > 0, why="; ".join(reasons), largest=largest)
 
 
 def _read(texts: Sequence[str]) -> _Cells:

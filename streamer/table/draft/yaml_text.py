@@ -7,13 +7,16 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from io import StringIO
+from math import ceil
 
 import yaml
 
 from streamer.table.draft.columns import IDS, NAMING, ROOT, Drafted, usable, words_of
 from streamer.table.draft.kinds import SURE, TimeScale
 from streamer.table.scalars import decimal_text
+from streamer.table.schema import SealedRules
 
 # A column is nearly a key if few of its rows are in the way: a tenth if it is named like an id, a hundredth if its
 # cells are codes with digits, because incomes and birthdays repeat more.
@@ -132,8 +135,21 @@ def _lines(
         if not column.role:
             yield f"  # left out: {quoted(column.name)}: {column.why}"
     yield f"privacy: {{k: {k}}}  # `streamer check --data` shows what another k would cost"
+    yield from _publish(max((column.largest for column in columns), default=Decimal(0)))
+
+
+def _publish(largest: Decimal) -> Iterator[str]:
+    """The sealed changelog, because it is safe for readers who keep everything; largest: share of a sensitive value."""
     yield "publish:"
-    yield "  live: {form: rows}"
+    yield "  # sealed: people come in cohorts that never change, so no change tells whose value it was."
+    yield "  # live: current to the last change, so whoever keeps two releases learns the values of who came, went"
+    yield "  # or changed: for readers who may know them. Never give both to the same readers."
+    if largest > SealedRules.alpha:
+        alpha = decimal_text(Decimal(ceil(100 * largest)) / 100)
+        yield f"  sealed: {{epoch: 10min, alpha: {alpha}}}  # nothing hides that so many rows have one value"
+    else:
+        yield "  sealed: {epoch: 10min}"
+    yield "  # live: {form: rows}"
 
 
 def _settings(column: Drafted, files: dict[str, str], words: Collection[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,16 @@ def test_every_column_stands_with_its_settings() -> None:
     }
     assert (settings["table"], settings["key"], settings["privacy"]) == ("people", "id", {"k": 3})
     assert settings["na"] == ["", "?"]
-    assert settings["publish"] == {"live": {"form": "rows"}}
+    assert settings["publish"] == {"sealed": {"epoch": "10min"}}
+
+
+def test_a_draft_publishes_cohorts_and_says_why_not_the_live_changelog() -> None:
+    """With an alpha that its own rows allow."""
+    lines = table_text("people", "rows.csv", 40, "id", 3, (AGE, PROBLEM)).splitlines()
+    assert lines[-1] == "  # live: {form: rows}"
+    assert sum(line.startswith("  #") for line in lines[lines.index("publish:") :]) == 4
+    most = replace(PROBLEM, largest=Decimal("0.612"))
+    assert read(AGE, most)["publish"] == {"sealed": {"epoch": "10min", "alpha": 0.62}}
 
 
 def test_a_column_with_words_or_a_pattern_of_its_own_says_them_all() -> None:
