@@ -16,6 +16,9 @@ crowded     µs per event where 24 cells hold 50,000 QI groups with equal boxes
 models      µs per event where the table asks for more than k, without local repair and with it, and over plain k
             without it in the same run: people of the census with their occupation as the sensitive value, rows or
             individuals with 1.25 rows each
+sealed      µs per event to be applied, drained, written and encoded, in batches of 500, with a sealed changelog beside
+            `live` (epochs of 1,000 changes), and over `live` alone in the same run; seconds to form cohorts of
+            newcomers, and to take people and cohorts over from what was stored
 steps       µs per event of decoding, of the records' bytes and of encoding the commit, each by itself
 
     python benchmarks/scale.py [--only PART ...] [--rows-max N] [--repair PRICE] [--quick] [--json]
@@ -33,6 +36,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -50,13 +54,19 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
+from streamer.grouping import cohort_formation
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
-from streamer.incremental.events.changes import Change, DeleteWhere, Insert, ModifyWhere
+from streamer.incremental.events.changes import Change, DeleteWhere, Insert, ModifyWhere, RowChange
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.statements import parse_assignments, parse_condition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.formation import median_cuts
+from streamer.incremental.sealed.publisher import Sealed, drawn_by
+from streamer.incremental.sealed.stored_state import StoredSealed
+from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart
+from streamer.incremental.shard.sealing import committed as committed_by
 from streamer.incremental.shard.steps import origins_of
 from streamer.incremental.store import redis
 from streamer.incremental.store.base import Commit, Meta
@@ -71,7 +81,16 @@ from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import NO_REPAIR, REPAIR, Diversity, KeptColumn, Repair, Table
+from streamer.table.schema import (
+    NO_REPAIR,
+    REPAIR,
+    Diversity,
+    EpochLength,
+    KeptColumn,
+    Repair,
+    SealedRules,
+    Table,
+)
 from streamer.table.yaml.shape import read_repair
 from worlds import adult_people
 
@@ -272,7 +291,7 @@ class Committed:
         self.diff_s = 0.0
         self.encode_s = 0.0
 
-    def add(self, drained: Drained) -> None:
+    def add(self, drained: Drained, sealed: SealedPart = NOTHING_SEALED) -> None:
         begun = process_time()
         outbox: list[OutboxEntry] = []
         for number, before, after in drained.published:
@@ -281,7 +300,8 @@ class Committed:
         meta = Meta(commit=self._number + 1, qi_group_next=drained.qi_group_next)
         origins = origins_of(drained, meta.commit)
         kept = drained.records, drained.qi_groups, drained.similarity
-        commit = Commit(meta, *kept, drained.statement_ids, outbox, origins=origins)
+        outbox += sealed.entries
+        commit = Commit(meta, *kept, drained.statement_ids, outbox, origins=origins, sealed=sealed.changes)
         self.arguments += len(redis.arguments("1-fence", self._number, commit))
         self.diff_s, self.encode_s = self.diff_s + written - begun, self.encode_s + process_time() - written
         self._number, self.records = self._number + 1, self.records + len(outbox)
@@ -310,6 +330,61 @@ def threads_part(options: Options) -> Figures:
 
     two_s, _ = timed(both, perf_counter)
     return {"one_s": one_s, "two_s": two_s, "ratio": 2 * one_s / two_s, "cores": os.cpu_count() or 1}
+
+
+def sealed_part(options: Options) -> Figures:
+    figures: Figures = {}
+    rules = SealedRules(EpochLength(events=1_000))
+    for size in (options.bounded(15_000, "sealed"), options.bounded(1_000_000, "sealed")):
+        those = people(size)
+        alone = sealed_us(those, options)
+        both = sealed_us(replace(those, table=replace(those.table, sealed=rules)), options)
+        figures |= {f"us_{size}_rows": both, f"over_live_{size}_rows": both / alone}
+    table = replace(those.table, sealed=rules)
+    form = cohort_formation(table)
+    form(table.space.cells(those.codes[:1_000]), 0)  # compiles
+    for newcomers in (1_000, 10_000, 100_000):
+        n = options.bounded(newcomers, "sealed")
+        cells = table.space.cells(those.codes[:n])
+        figures[f"form_{newcomers}_s"] = timed(partial(form, cells, 0))[0]
+    return figures | {"restore_s": restored_seconds(replace(those, table=table))}
+
+
+def sealed_us(those: Microdata, options: Options) -> float:
+    """Microseconds per event, with everything that a commit does but the call."""
+    shard = shard_of(those, repair=options.repair)
+    sealed = None if those.table.sealed is None else begun_sealed(those)
+    committed, changes, events, seconds = Committed(those.table), iter(shard.changes(options.events)), 0, 0.0
+    while seconds < SECONDS and (some := list(islice(changes, 500))):
+        begun = process_time()
+        for change in some:
+            shard.engine.apply(change)
+        drained = shard.engine.drain()
+        part = committed_by(sealed, drained.row_changes, holds_back=False, over=None)
+        committed.add(drained, part)
+        seconds, events = seconds + process_time() - begun, events + len(some)
+    return seconds / events * 1e6
+
+
+def begun_sealed(those: Microdata) -> Sealed:
+    """All people in cohorts, by median cuts, which are quick; newcomers get the default ones."""
+    sealed = Sealed(those.table, 0, median_cuts(those.table.space, K), drawn_by(SECRET))
+    rows = zip(keys_of(len(those)), adult.rows_of(those), strict=True)
+    sealed.begin((RowChange(key, None, row) for key, row in rows), 0)
+    sealed.drain()
+    sealed._form = cohort_formation(those.table)
+    return sealed
+
+
+def restored_seconds(those: Microdata) -> float:
+    """Seconds to build the publisher of so many people from what a store hands out."""
+    sealed = Sealed(those.table, 0, median_cuts(those.table.space, K), drawn_by(SECRET))
+    rows = dict(zip(keys_of(len(those)), adult.rows_of(those), strict=True))
+    sealed.begin((RowChange(key, None, row) for key, row in rows.items()), 0)
+    changes = sealed.drain()
+    kept = StoredSealed(list(changes.places.items()), list(changes.cohorts.items()))  # type: ignore[arg-type]
+    again = Sealed(those.table, 0, median_cuts(those.table.space, K), drawn_by(SECRET))
+    return timed(lambda: again.restore(changes.mark, kept, lambda keys: [rows[key] for key in keys]))[0]
 
 
 def statements_part(options: Options) -> Figures:
@@ -527,6 +602,7 @@ PARTS: dict[str, Callable[[Options], Figures]] = {
     "initial": initial_part,
     "crowded": crowded_part,
     "models": models_part,
+    "sealed": sealed_part,
     "steps": steps_part,
 }
 

@@ -344,7 +344,9 @@ def _replayed(
 def _way(name: str, audit: LiveAudit | SealedAudit, found: Found) -> dict[str, Any]:
     """One way to publish, as a line of the comparison."""
     facts = found.as_dict()
-    kept = {key: facts[key] for key in ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows")}
+    kept = {
+        key: facts[key] for key in ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows", "kinds")
+    }
     return {"way": name} | kept | {"delay": round(audit.delay, 1), "loss": audit.loss, "records": audit.records}
 
 
