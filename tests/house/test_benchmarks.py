@@ -77,6 +77,7 @@ def test_scale_tells_every_part_and_what_it_made_smaller(servers: Servers) -> No
         "commit",
         "threads",
         "statements",
+        "sealed",
         "takeover",
         "initial",
         "crowded",

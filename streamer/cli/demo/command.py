@@ -246,7 +246,7 @@ LEAK = (
     "Every table here is k-anonymous. Their difference is not: a reader who knows that only she changed may learn her "
     "value from the records. `live` is for readers who may know its history (docs/explanation/guarantees.md)."
 )
-COMPARED = (
+KNOWN_FOR_CERTAIN = (
     "`known` counts whose value is certain to a reader who keeps all releases and knows everybody's other columns. The "
     "price of `sealed` is in `delay` (events) and `loss` (docs/how-to/sealed.md)."
 )
@@ -359,7 +359,7 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     source = Path(stage.file("events.jsonl"))
     source.write_bytes(b"".join(Path(stage.file(f"{what}.jsonl")).read_bytes() for what in SENT))
     stage.run(audit.command, "audit", "--compare", "--source", str(source))
-    click.echo(COMPARED)
+    click.echo(KNOWN_FOR_CERTAIN)
 
     headline("The state of every shard")
     stage.run(status.command, "status", *kafka, *redis)
