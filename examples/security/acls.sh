@@ -8,7 +8,8 @@
 # The users are those of the .properties files beside this one. `changes` holds raw values: producer, worker and operator
 # may read it, and nobody else. `control` holds the shards' secrets, by which rows that are alike are told apart: only the
 # worker may read it, and the operator writes it. `live` tells a reader who keeps it the history of the table (see
-# docs/explanation/guarantees.md). Under `form: lossy-join` the topics qit and stt stand for live.
+# docs/explanation/guarantees.md), and what `sealed` hides: so each has readers of its own. Under `form: lossy-join` the
+# topics qit and stt stand for live.
 set -eu
 table=${1:?the name of the table}
 outputs="--topic $table.live --topic $table.qit --topic $table.stt"
@@ -29,7 +30,7 @@ allow producer --operation Write --operation Describe --transactional-id "$table
 allow worker --operation Describe --topic "$table." --resource-pattern-type prefixed
 allow worker --operation Read --topic "$table.changes" --topic "$table.control"
 # shellcheck disable=SC2086
-allow worker --operation Read --operation Write --topic "$table.positions" $outputs
+allow worker --operation Read --operation Write --topic "$table.positions" --topic "$table.sealed" $outputs
 # What a shard reads in its input that concerns the others, a truncation, it says to them on the control topic.
 allow worker --operation Write --topic "$table.dead-letters" --topic "$table.control"
 allow worker --operation Read --group "streamer-$table" --group "$table-outlet"
@@ -38,6 +39,7 @@ allow worker --operation Write --operation Describe --transactional-id "$table-s
 # Reads the published table, and nothing else.
 # shellcheck disable=SC2086
 allow reader --operation Read $outputs
+allow sealed-reader --operation Read --topic "$table.sealed"
 
 # Makes topics, looks (status, dead-letters), and asks the shards for something (rebuild, skip, end-snapshot,
 # dead-letters retry).

@@ -255,6 +255,7 @@ class SealedCourse:
     def _publish(self, records: Sequence[SealedRecord]) -> None:
         self._withheld += sum(isinstance(one, Add) and one.sensitive is None for one in records)
         self._outlet.publish_sealed(records, self._sealed.seconds)
+        self._sealed.drain()  # nothing is stored
 
     def counts(self) -> dict[str, Any]:
         """Of the report."""

@@ -373,6 +373,12 @@ class KafkaInput:
         """The shard's secret in the control topic; None: there is no such topic. Raises as `KafkaControl.secret`."""
         return self._control.secret() if CONTROL in self._seen else None
 
+    def holds_sealed(self, since: int) -> bool:
+        """Whether committed records of the sealed changelog stand there. Raises ServerUnreachable."""
+        with self._kafka.failures("reading the sealed changelog"), self._kafka.consumer() as consumer:
+            _, end = self._kafka.watermarks(consumer, SEALED)
+            return since < end and next(self._kafka.records(consumer, SEALED, since), None) is not None
+
     def skips(self, topic_id: str) -> frozenset[int]:
         """The offsets that operators skip in the input with that id. Raises ServerUnreachable, ShardRefused."""
         return self._control.skips(topic_id)

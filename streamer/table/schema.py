@@ -288,14 +288,18 @@ class Table:
             "engine": [f"recut {self.recut} shrink {self.shrink} repair {repair}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
             "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],
-            "publish": [f"form {self.form} format {self.format}", *self._sealed_texts()],
+            "publish": [f"form {self.form} format {self.format}", *(() if self.live else ("live False",))],
+            **self._sealed_parts(),
         }
         return fingerprint_of(engine, parts)
 
-    def _sealed_texts(self) -> Iterator[str]:
-        """Nothing for a table without: its fingerprint is as it was before there were any."""
-        if self.sealed is not None:
-            yield f"live {self.live} sealed {self.sealed}"
+    def _sealed_parts(self) -> dict[str, list[str]]:
+        """What is promised, and how it is published; a table without has the fingerprint that it had before."""
+        if self.sealed is None:
+            return {}
+        rules = self.sealed
+        how = f"{rules.epoch} theta {rules.theta} tau {rules.tau} delta {rules.delta} counters {rules.counters}"
+        return {"sealed": [f"alpha {rules.alpha} l {rules.l}"], "epochs": [how]}
 
     @property
     def _repair_text(self) -> str:

@@ -111,6 +111,9 @@ class WorkerInput:
     def secret(self) -> KeptSecret:
         return self._world.kept_secret()
 
+    def holds_sealed(self, since: int) -> bool:
+        return False  # a position is never lost alone here
+
     def begins(self) -> int:
         return self._world.earliest
 

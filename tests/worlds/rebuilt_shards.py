@@ -93,6 +93,9 @@ class Kafka:
 
     def keep_secret(self, secret: bytes) -> None: ...
 
+    def holds_sealed(self, since: int) -> bool:
+        return False
+
     def position(self) -> Position | None:
         return self._position
 

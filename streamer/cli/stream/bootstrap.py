@@ -30,7 +30,7 @@ from streamer.incremental.shard.driver import read_after_truncation, read_again
 from streamer.incremental.shard.first_commits import FirstTable, Prepared, prepare
 from streamer.incremental.shard.input import InputState, Remainder
 from streamer.incremental.shard.ready import RowsRead
-from streamer.incremental.shard.sealing import check_same_lineage
+from streamer.incremental.shard.sealing import check_goes_on
 from streamer.incremental.shard.truncations import last_truncation, skipped_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
@@ -438,7 +438,7 @@ def _begun(shards: Shards, shard: int, prepared: Prepared) -> Begun:
 def _check_sealed(shards: Shards, first: Sequence[FirstTable], warn: Say) -> None:
     """Raises ConfigError or ShardRefused if these rows cannot be published in sealed cohorts."""
     for shard, store in enumerate(shards.stores):
-        check_same_lineage(shards.settings.table, shard, store.meta())
+        check_goes_on(shards.settings.table, shard, store.meta(), shards.states[shard])
     for warning in check_alpha(shards.settings.table, [values for one in first for values in one.rows.values]):
         warn(warning)
 

@@ -33,7 +33,7 @@ from streamer.incremental.shard.states import Holding
 from streamer.incremental.shard.truncations import begin_of_run, order_lost
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.incremental.topics import DEAD_LETTERS
+from streamer.incremental.topics import DEAD_LETTERS, SEALED
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 
@@ -103,7 +103,8 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
         case ready.ReadOutbox():
             waiting = _waiting(store, what.commit)
             store.check_fence(what.fence)  # a store that fell back to before the commit has neither
-            return ready.Outboxed(waiting)
+            sealed = any(entry.topic == SEALED for entry in waiting)
+            return ready.Outboxed(waiting, sealed and servers.input.holds_sealed(what.sealed_end))
         case ready.ReadOutput():
             there, waiting = found_records(outlet.published()), _waiting(store, what.commit)
             store.check_fence(what.fence)

@@ -82,6 +82,9 @@ class InputState:
     def secret(self) -> KeptSecret | None:
         return None
 
+    def holds_sealed(self, since: int) -> bool:
+        return False
+
     def begins(self) -> int:
         return self.earliest
 
@@ -115,6 +118,9 @@ class ShardInput(Protocol):
 
     def secret(self) -> KeptSecret | None:
         """What the control topic holds of the shard's secret; None: there is no such topic."""
+
+    def holds_sealed(self, since: int) -> bool:
+        """Whether committed records of the sealed changelog stand at an offset or after it."""
 
     def begins(self) -> int:
         """The first offset of the input."""

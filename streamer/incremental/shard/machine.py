@@ -217,7 +217,8 @@ class Machine:
         self._taken = TakeOver(assigned, event, standing, replay)
         if standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING
-            return Ready(read=ready.ReadOutbox(self._fence, self.meta.commit))
+            sealed_end = event.position.ends.get(SEALED, 0) if event.position is not None else 0
+            return Ready(read=ready.ReadOutbox(self._fence, self.meta.commit, sealed_end))
         if standing is Consistency.INCOMPLETE:
             return self._publish_again()
         return self._restore()
@@ -225,7 +226,8 @@ class Machine:
     def _finish(self, event: ready.Outboxed) -> Ready:
         if len(event.entries) < self.meta.entries:  # it was published and trimmed: the output has lost it
             return self._publish_again()
-        return Ready(publish=Publication.of(event.entries, self.meta))
+        entries = [entry for entry in event.entries if entry.topic != SEALED] if event.sealed_is_out else event.entries
+        return Ready(publish=Publication.of(entries, self.meta))
 
     def _publish_again(self) -> Ready:
         self.phase, self._taken = Phase.REPUBLISHING, replace(self._taken, standing=Consistency.INCOMPLETE)
@@ -241,8 +243,7 @@ class Machine:
         groups, records = (dict(state.kept.qi_groups), state.kept.records) if state else ({}, ())
         is_out = owned.position is not None and owned.position.is_of(self.meta)
         waiting = () if is_out else output.waiting
-        if output.found.sealed.epoch >= sealing.epoch_of(self.meta):  # the positions are lost, but the cohorts are out
-            waiting = [entry for entry in waiting if entry.topic != SEALED]
+        waiting = sealing.not_out_yet(self.table, self.name, self.meta, output.found.sealed, waiting)
         whole = (self.table, self.shard, self.meta, owned.input, groups, waiting, output.found, records)
         self._work = replace(self._work, release=Release(commits=iter([first_commits.whole_table(*whole)])))
         return self._next_of_release() or self._restore()

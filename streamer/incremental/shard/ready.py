@@ -70,6 +70,7 @@ class ReadOutbox(NamedTuple):
 
     fence: str
     commit: int
+    sealed_end: int = 0  # where the sealed changelog ended by the last position
 
 
 class ReadOutput(NamedTuple):
@@ -215,6 +216,7 @@ class Outboxed(NamedTuple):
     """What the outbox holds of the last commit."""
 
     entries: Sequence[OutboxEntry]
+    sealed_is_out: bool = False  # whether its cohorts are published, although no position says so
 
 
 class Output(NamedTuple):

@@ -29,7 +29,7 @@ from streamer.errors import ConfigError, LawViolated, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import RowChange
-from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.release.records import EPOCH_KEY, OutboxEntry
 from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.sealed.formation import Formation
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
@@ -38,7 +38,7 @@ from streamer.incremental.sealed.stored_state import NO_MARK, SealedChanges
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import FoundSealed, Position
 from streamer.incremental.shard.requests import EpochOver
-from streamer.incremental.store.base import UNFINISHED, Meta, State
+from streamer.incremental.store.base import Meta, State
 from streamer.incremental.topics import CONTROL, SEALED
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row, Values
@@ -157,20 +157,44 @@ def check(
         raise ShardRefused(f"{name}: {remedies.sealed_is_lost(table.name)}")
 
 
+def not_out_yet(
+    table: Table, name: str, meta: Meta, found: FoundSealed, waiting: Sequence[OutboxEntry]
+) -> Sequence[OutboxEntry]:
+    """What waits in the outbox, without epochs that readers find: the positions may have lost their end alone.
+
+    Raises ShardRefused if readers find neither.
+    """
+    if found.epoch >= epoch_of(meta):
+        return [entry for entry in waiting if entry.topic != SEALED]
+    epochs = sum(entry.topic == SEALED and entry.key.startswith(EPOCH_KEY.encode()) for entry in waiting)
+    if found.epoch < epoch_of(meta) - epochs:
+        raise ShardRefused(f"{name}: {remedies.sealed_is_lost(table.name)}")
+    return waiting
+
+
 # -- a table that is loaded -------------------------------------------------------------------------------------------
 
 
-def check_same_lineage(table: Table, shard: int, meta: Meta | None) -> None:
-    """Raises ShardRefused if people were published in cohorts by another table.yaml: its bound holds for one."""
-    if table.sealed is None or meta is None or meta.sealed is None or meta.fingerprint == UNFINISHED:
+DECIDES = frozenset({"columns", "privacy", "sealed"})
+"""Parts of table.yaml that what was promised rests on; when epochs end may change."""
+
+
+def check_goes_on(table: Table, shard: int, meta: Meta | None, found: InputState) -> None:
+    """Raises ShardRefused if a load cannot follow the cohorts that are published.
+
+    They were published by a table.yaml that promised something else, or the topic has lost some of them.
+    """
+    if table.sealed is None:
         return
-    decides = {"columns", "privacy", "publish"}
-    if changed := sorted(decides.intersection(table.differences(meta.fingerprint).parts)):
+    name, known = f"shard {shard} of {table.name}", meta or Meta()
+    if changed := sorted(DECIDES.intersection(table.differences(known.fingerprint).parts) if epoch_of(known) else ()):
         raise ShardRefused(
-            f"shard {shard} of {table.name}: its sealed changelog was written for another table.yaml "
-            f"({', '.join(changed)}), and who was published by both would be less protected than by either; "
-            f"{remedies.under_another_name(table.name)}"
+            f"{name}: its sealed changelog was written for another table.yaml ({', '.join(changed)}), and who was "
+            f"published by both would be less protected than by either; {remedies.under_another_name(table.name)}"
         )
+    recreated = found.topic_ids.get(SEALED, "") != known.topic_ids.get(SEALED, "")
+    if (epoch_of(known) and recreated) or found.reach.get(SEALED, (0, 0))[0] > 0:
+        raise ShardRefused(f"{name}: {remedies.sealed_is_lost(table.name)}")
 
 
 def reloaded(

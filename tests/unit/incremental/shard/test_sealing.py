@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pandas as pd
 import pytest
 
 from streamer.errors import ShardRefused, StreamerError
-from streamer.incremental.release.records import Outgoing
+from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord, decode
@@ -23,7 +25,7 @@ from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Position, PublishedRecord
+from streamer.incremental.shard.outlet import FoundSealed, Position, PublishedRecord
 from streamer.incremental.shard.ready import Assigned, Messages, Tick
 from streamer.incremental.shard.requests import EpochOver, Placed, placed_in
 from streamer.incremental.store.base import Commit, Meta
@@ -31,7 +33,7 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBy
 from streamer.incremental.topics import SEALED
 from streamer.table.encode import Encoder
 from streamer.table.schema import EpochLength, Table
-from worlds.sealed_people import InWords, sealed_table
+from worlds.sealed_people import InWords, number, sealed_table
 
 SECRET = b"0123456789abcdef"
 NOON = 1_795_694_400
@@ -78,6 +80,9 @@ class World:
     def check(self, meta: object) -> None: ...
     def begins(self) -> int:
         return 0
+
+    def holds_sealed(self, since: int) -> bool:
+        return since < sum(one.topic == SEALED for one in self.sent)
 
     def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
         yield self.written[start:end]
@@ -305,6 +310,28 @@ def test_a_topic_of_cohorts_that_has_lost_records_is_not_written_again() -> None
             world.worker()
 
 
+def test_cohorts_that_are_out_are_not_published_again_if_the_positions_have_lost_their_end() -> None:
+    """As after a power failure: the outbox is not trimmed, and of two topics one has lost what the other has."""
+    world = World(BY_NUMBER)
+    world.come("p1 20 flu; p2 22 cold; p3 30 flu; p4 31 cold")
+    worker, before = world.worker(), world.last
+    world.dies = "after publish"
+    with pytest.raises(Died):
+        worker.read(batch=4)
+    out, world.last = world.log, before
+    world.worker().read()
+    assert (world.log, world.last and world.last.commit) == (out, 1)
+
+
+def test_an_epoch_that_is_neither_in_the_topic_nor_in_the_outbox_is_lost() -> None:
+    meta, end = Meta(sealed=SealedMark(3)), OutboxEntry(SEALED, b"epoch-0", b"{}")
+    of = (BY_TIME, "shard 0 of people", meta)
+    assert sealing.not_out_yet(*of, FoundSealed(3), [end]) == []
+    assert sealing.not_out_yet(*of, FoundSealed(2), [end]) == [end]
+    with pytest.raises(ShardRefused, match="was recreated or has lost cohorts"):
+        sealing.not_out_yet(*of, FoundSealed(1), [end])
+
+
 def test_a_damaged_state_is_refused() -> None:
     world = told(World())
     kept = world.server.shards["people", 0]
@@ -379,6 +406,42 @@ def test_what_a_replay_repeats_are_the_ends_of_epochs_that_a_store_has_lost_in_t
     said = [EpochOver(0, epoch, 60 * epoch, 5, 0, 0) for epoch in (4, 2, 3, 5)]
     lost = sealing.to_repeat(Meta(sealed=SealedMark(2)), Position(9, 5, 1, 1, 0, 0, sealed=SealedMark(4)), said)
     assert [one.epoch for one in lost] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        ({"k": 3}, "privacy"),
+        ({"attributes": (number("age", 99, 2),)}, "columns"),
+        ({"sealed": {"alpha": Decimal("0.6")}}, "sealed"),
+        ({"sealed": {"epoch": EpochLength(seconds=30), "theta": Decimal("0.5")}}, ""),
+        ({"live": False}, ""),
+    ],
+)
+def test_a_reload_may_change_when_epochs_end_but_nothing_that_the_promise_rests_on(
+    change: dict[str, Any], changed: str
+) -> None:
+    meta, state = Meta(fingerprint=BY_TIME.fingerprint, sealed=SealedMark(3)), InputState({}, 1, 0, 0)
+    if isinstance(rules := change.get("sealed"), dict):
+        change = {"sealed": replace(BY_TIME.sealed, **rules)}  # type: ignore[type-var]
+    table = replace(BY_TIME, **change)
+    assert table.fingerprint != BY_TIME.fingerprint
+    if not changed:
+        sealing.check_goes_on(table, 0, meta, state)
+        return
+    with pytest.raises(ShardRefused, match=rf"for another table.yaml \({changed}\).*under another name"):
+        sealing.check_goes_on(table, 0, meta, state)
+    sealing.check_goes_on(table, 0, replace(meta, sealed=None), state)
+
+
+def test_a_reload_does_not_touch_a_topic_that_was_recreated_or_has_lost_its_beginning() -> None:
+    meta = Meta(fingerprint=BY_TIME.fingerprint, sealed=SealedMark(3), topic_ids={SEALED: "first"})
+    for state in (
+        InputState({SEALED: "second"}, 1, 0, 0),
+        InputState({SEALED: "first"}, 1, 0, 0, reach={SEALED: (5, 9)}),
+    ):
+        with pytest.raises(ShardRefused, match="was recreated or has lost cohorts"):
+            sealing.check_goes_on(BY_TIME, 0, meta, state)
 
 
 def test_rows_of_a_snapshot_that_alpha_cannot_hide_are_refused_before_they_are_published() -> None:
