@@ -16,7 +16,7 @@ import numpy as np
 
 from streamer.audit.found import Episodes, Found, Happened
 from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
-from streamer.audit.sealed_log import NOT_JSON, CohortSeen, EpochRecords, SealedLaws, SealedLine
+from streamer.audit.sealed_log import NOT_JSON, CohortSeen, EpochRecords, SealedLaws, SealedLine, sealed_violation
 from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
@@ -93,7 +93,8 @@ class SealedAudit:
             self.episodes.note_release(epoch.end.epoch, self.history)
             yield self.laws.records
         if next(members, None) is not None:
-            raise UsageError("there are members of an epoch that the log does not have: its end was cut off")
+            what = "members of a later epoch are known, so the end of the log was cut off"
+            raise sealed_violation("epochs", 0, self.laws.records, what)
 
     def found(self, token: Callable[[str], str], raw: bool = False) -> Found:
         """What the adversary knows at the end (`Episodes.found`)."""

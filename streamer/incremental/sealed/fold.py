@@ -20,8 +20,8 @@ from streamer.table.schema import Table
 from streamer.table.typed_frame import decode_json, typed_frame
 
 COHORT, COHORT_ROWS, COHORT_LEFT, WITHHELD = "_cohort", "_rows", "_left", "_withheld"
-"""Columns of the table beside the published ones: the cohort's id, its rows, its people who are left (as far as they
-are counted), and whether its values are withheld.
+"""Columns of the table beside the published ones: the cohort's id, its rows, its people who are left (null if they are not
+counted), and whether its values are withheld.
 """
 
 
@@ -92,7 +92,9 @@ class SealedFold:
         of_rows = [cohort for cohort in cohorts for _ in range(cohort.n)]
         frame.insert(0, COHORT, pd.Series([cohort.cohort for cohort in of_rows], dtype="str"))
         frame[COHORT_ROWS] = pd.Series([cohort.n for cohort in of_rows], dtype="int64")
-        frame[COHORT_LEFT] = pd.Series([self._left[cohort.cohort] for cohort in of_rows], dtype="int64")
+        left = pd.Series([self._left[cohort.cohort] for cohort in of_rows], dtype="int64")
+        uncounted = self._table.sealed is not None and not self._table.sealed.counters
+        frame[COHORT_LEFT] = pd.Series([pd.NA] * len(of_rows), dtype="Int64") if uncounted else left
         frame[WITHHELD] = pd.Series([cohort.sensitive is None for cohort in of_rows], dtype="bool")
         return frame
 

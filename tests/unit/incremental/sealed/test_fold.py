@@ -54,6 +54,13 @@ def test_those_who_left_are_counted_and_a_retired_cohort_is_gone() -> None:
     assert fold.frame()[[COHORT, COHORT_LEFT]].values.tolist() == [[ONE, 1], [ONE, 1]]
 
 
+def test_who_is_left_is_null_if_nobody_counts() -> None:
+    fold = SealedFold(sealed_table(counters=False))
+    for record in (add(ONE, 20, 22, "flu", "cold"), end(1, add(ONE, 20, 22, "flu", "cold"))):
+        fold.apply(0, record)
+    assert fold.frame()[COHORT_LEFT].isna().all()
+
+
 def test_shards_have_epochs_of_their_own() -> None:
     fold = SealedFold(sealed_table())
     fold.apply(0, add(ONE, 20, 22, "flu", "cold"))
