@@ -9,20 +9,22 @@ from random import Random
 
 import pytest
 
+from simulation import test_first_snapshots as snapshots
 from simulation import test_retries as retries
 from simulation.simulator import Fault, World
 from simulation.story import PEOPLE, events
 from simulation.truncating_source import SHARDS, Source, read_apart_and_lose, worlds_of
 from streamer.audit.sealed_log import SealedLaws, SealedLine
 from streamer.incremental.release.records import Outgoing
-from streamer.incremental.topics import SEALED
+from streamer.incremental.shard.ready import Tick
+from streamer.incremental.topics import LIVE, SEALED
 from streamer.table.schema import EpochLength, SealedRules, Table
 
 KEPT = tuple(replace(column, sensitive=True) for column in PEOPLE.kept)
 
 
-def sealed_people(seconds: int | None = None, events: int | None = None, theta: str = "0.5") -> Table:
-    rules = SealedRules(EpochLength(seconds, events), Decimal("0.67"), theta=Decimal(theta))
+def sealed_people(seconds: int | None = None, events: int | None = None, alpha: str = "0.67") -> Table:
+    rules = SealedRules(EpochLength(seconds, events), Decimal(alpha), theta=Decimal("0.5"))
     return replace(PEOPLE, kept=KEPT, sealed=rules)
 
 
@@ -98,6 +100,27 @@ def test_shards_whose_table_is_truncated_publish_nobody_twice(seed: int) -> None
         world.hears = world.clock = Random(seed)
     read_apart_and_lose(worlds, chance)
     assert_lawful(worlds)
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("epoch", [{"seconds": 60}, {"events": 7}], ids=["time", "number"])
+def test_rows_of_a_snapshot_that_is_held_back_are_published_in_cohorts_after_its_release(
+    epoch: dict[str, int], seed: int
+) -> None:
+    chance, table = Random(seed), sealed_people(**epoch, alpha="1")
+    world = World(table, snapshots.MESSAGES, faults(chance, 0.08), arrivals=chance.choice([0, 0.5, 2]))
+    world.records_max, world.clock = chance.choice([4, 1000]), Random(seed)
+    world.run(batch=chance.choice([1, 3, 7]), tries_max=300)
+    kinds = [one.topic for records, _ in world.topic.transactions for one in records]
+    assert LIVE in kinds and (SEALED not in kinds or kinds.index(LIVE) < kinds.index(SEALED))
+    world.plan = {}
+    worker = world.worker()
+    worker.take_over(world.input)
+    world.now += 120
+    facts = worker.drive(Tick(world.now, world.now)).facts
+    assert facts is not None and facts.sealed is not None and facts.sealed.cohorts > 0
+    assert facts.sealed.waiting < table.k or "events" in epoch
+    assert_lawful([world])
 
 
 def test_the_stories_have_epochs_with_cohorts_that_come_shrink_and_go() -> None:

@@ -20,8 +20,8 @@ from streamer.table.schema import Table
 from streamer.table.typed_frame import decode_json, typed_frame
 
 COHORT, COHORT_ROWS, COHORT_LEFT, WITHHELD = "_cohort", "_rows", "_left", "_withheld"
-"""Columns of the table beside the published ones: the cohort's id, its rows, its people who are left (null if they are not
-counted), and whether its values are withheld.
+"""Columns of the table beside the published ones: the cohort's id, its rows, its people who are left (null if they are
+not counted), and whether its values are withheld.
 """
 
 
