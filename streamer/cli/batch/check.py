@@ -20,7 +20,7 @@ from streamer.cli.support.tables import figure, grid_of, plural, print_table, sa
 from streamer.errors import EXIT_LAW, ConfigError, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha
-from streamer.incremental.topics import QIT, STT
+from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
 from streamer.privacy.models import SubjectCodes, counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, costs
@@ -275,6 +275,7 @@ def describe(table: Table) -> dict[str, Any]:
         ],
         "warnings": list(_table_warnings(table)),
         "columns": [_described(attribute) for attribute in table.attributes] + [_described_kept(c) for c in table.kept],
+        "publishes": list(published_kinds(table)),
         "form": table.form,
         "format": table.format,
         "published_columns": _published_columns(table),
@@ -356,13 +357,19 @@ def _published_columns(table: Table) -> list[str] | dict[str, list[str]]:
 
 
 def _example(table: Table) -> dict[str, Any]:
-    """A published row: two cells wide in columns of intervals, the root in categories; of a lossy join single cells."""
+    """A published row: two cells wide in columns of intervals, the root in categories; of a lossy join single cells.
+
+    A cohort, if a sealed changelog alone is published.
+    """
     kept: dict[str, Any] = {column.name: _example_value(column) for column in table.kept}
     row: dict[str, Any] = {QI_GROUP: "0-1"}
     for attribute in table.attributes:
         last = attribute.axis.n_cells - 1
         wide = last if isinstance(attribute, CategoricalAttribute) else min(1, last)
         row |= box_columns(attribute, 0, 0 if table.form == LOSSY_JOIN else wide)
+    if not table.live:
+        box = {name: value for name, value in row.items() if name != QI_GROUP}
+        return {"n": table.k, "box": box, "sensitive": [list(kept.values())] * table.k}
     if table.form == LOSSY_JOIN:
         return {QIT: row, STT: {QI_GROUP: "0-1"} | kept | {COUNT: 1}}
     if table.form == GROUPS:
@@ -399,6 +406,7 @@ def _print(report: dict[str, Any]) -> None:
     for warning in report["warnings"]:
         say(f"warning: {warning}")
     what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
+    what = "a published cohort" if report["publishes"] == [SEALED] else what
     example = msgspec.json.format(_to_json(report["example"]), indent=0)  # with blanks, so that it can be wrapped
     say(f"{what}: {example.decode()}")
     if report["format"] != JSON:

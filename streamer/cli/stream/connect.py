@@ -17,7 +17,7 @@ from streamer.incremental.connect.connectors import CONFLUENT, MYSQL, POSTGRES
 from streamer.incremental.connect.sql_tables import DIALECTS, KSQLDB, sql_warnings, view_sql
 from streamer.kafka.settings import servers_of
 from streamer.table.published.schemas import left_out
-from streamer.table.schema import AVRO, JSON, ROWS
+from streamer.table.schema import AVRO, JSON, ROWS, Table
 from streamer.table.yaml.loading import load_table
 
 PROVIDER = (
@@ -117,7 +117,7 @@ def source(
 @database_option
 def sink(table: str, system: str, converter: str, database: str | None) -> None:
     """The configuration of Debezium's JDBC sink, as JSON for Connect (POST /connectors)."""
-    schema = load_table(table)
+    schema = _with_live(table)
     where = connectors.database_of(database) if database else None
     _print_request(f"{schema.name}-sink", connectors.sink_config(schema, system, database=where, converter=converter))
     _remark(f"create its table first: `streamer connect view --dialect {system}`, and let readers see only the view")
@@ -138,11 +138,23 @@ def sink(table: str, system: str, converter: str, database: str | None) -> None:
 @kafka_option
 def view(table: str, dialect: str, kafka: str) -> None:
     """The SQL of a sink's table and of the view for its readers; for Flink and ksqlDB over the topic itself."""
-    schema = load_table(table)
+    schema = _with_live(table)
     click.echo(view_sql(schema, dialect, ",".join(servers_of(kafka))), nl=False)
     _remark(*([NOT_RUN] if dialect == KSQLDB else []))
     if schema.form == ROWS:
         _remark(*sql_warnings(schema))
+
+
+def _with_live(path: str) -> Table:
+    """A table that publishes rows. Raises UsageError for one that publishes cohorts alone."""
+    schema = load_table(path)
+    if not schema.live:
+        raise UsageError(
+            f"{schema.name} publishes a sealed changelog alone, whose records are cohorts, and a sink needs one row per"
+            " record: `streamer subscribe --sealed --duckdb` keeps their rows in a database, `--csv` and `--parquet` in"
+            " files"
+        )
+    return schema
 
 
 def _print_request(name: str, config: dict[str, str]) -> None:

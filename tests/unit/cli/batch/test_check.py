@@ -73,6 +73,16 @@ def test_the_example_of_a_published_row_has_the_published_columns() -> None:
     }
 
 
+def test_a_table_that_publishes_cohorts_alone_has_one_as_its_example(tmp_path: Path) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "people")
+    file = tmp_path / "people" / "table.yaml"
+    file.write_text(file.read_text().replace("  live: {form: rows}", "  sealed: {epoch: 10min}"))
+    report = checked("--table", tmp_path / "people")
+    assert report["publishes"] == ["sealed"]
+    assert (report["example"]["n"], len(report["example"]["sensitive"])) == (3, 3)
+    assert "a published cohort" in streamer("check", "--table", tmp_path / "people").output
+
+
 def test_people_get_the_same_as_a_page() -> None:
     result = check("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
     assert result.exit_code == 0

@@ -52,6 +52,16 @@ def test_mysql_s_connector_is_told_the_servers_of_kafka() -> None:
     assert "schema.history.internal.producer.*" in printed.stderr
 
 
+@pytest.mark.parametrize("words", [("connect", "sink"), ("connect", "view")])
+def test_cohorts_have_no_rows_for_a_sink_and_it_is_said_what_keeps_them(tmp_path: Path, words: tuple[str, ...]) -> None:
+    shutil.copytree(PATIENTS, tmp_path / "people")
+    file = tmp_path / "people" / "table.yaml"
+    file.write_text(file.read_text().replace("  live: {form: rows}", "  sealed: {epoch: 10min}"))
+    done = streamer(*words, "--table", tmp_path / "people")
+    assert done.exit_code == 2
+    assert "publishes a sealed changelog alone" in done.output and "subscribe --sealed --duckdb" in done.output
+
+
 def test_a_sink_is_one_json_object_and_what_it_needs_is_said() -> None:
     printed = connect("sink", "--system", "mysql", "--database", "db/ward")
     expected = sink_config(load_table(PATIENTS), MYSQL, database=Database("db", name="ward"))
