@@ -126,7 +126,8 @@ class LazyGroup(click.Group):
         ctx.meta[AS_JSON] = "--json" in args
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and any(map(may_be_misspelt, os.environ)):
-            import_module("streamer.cli.support.config").warn_of_misspelt(command, os.environ)
+            with suppress(ImportError):  # an installation without servers has no settings of theirs
+                import_module("streamer.cli.support.config").warn_of_misspelt(command, os.environ)
         return name, command, rest
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

@@ -26,9 +26,8 @@ from streamer.audit.sealed_source import SealedAudit, read_members
 from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
 from streamer.cli.batch.verify import start_engine
-from streamer.cli.stream.bootstrap import TOPIC
 from streamer.cli.stream.replay import Initially
-from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option
+from streamer.cli.support.options import TOPIC, examples, json_option, kafka_option, optional_table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, named, plural, print_table, say, say_facts

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from streamer.cli.stream.bootstrap import EARLIEST, END, TOPIC, Shards, begin, claimed, found_shards
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.stream.bootstrap import EARLIEST, END, Shards, begin, claimed, found_shards
+from streamer.cli.support.options import TOPIC, examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import plural, say

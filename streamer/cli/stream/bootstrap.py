@@ -15,6 +15,7 @@ from threading import Event, Thread
 from time import time
 
 from streamer.cli.stream.key_form_probe import key_form_seen
+from streamer.cli.support.options import TOPIC
 from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import ConfigError, Conflict, ServerUnreachable, StreamerError, UsageError
 from streamer.grouping import cohort_formation, first_groups
@@ -151,9 +152,6 @@ def _is_empty(shards: Shards, shard: int) -> bool:
 
 
 # -- the rows of a file, by shard -------------------------------------------------------------------------------------
-
-TOPIC = "topic"
-"""Given instead of a file: the input is read again."""
 
 EMPTY_IT = "`streamer produce --truncate` empties a table on purpose"
 

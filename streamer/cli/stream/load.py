@@ -7,8 +7,8 @@ from functools import partial
 import click
 
 from streamer.cli.operate.reload import carried_out, check_offset, offset_option, show
-from streamer.cli.stream.bootstrap import TOPIC, claimed, empty_shards
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.stream.bootstrap import claimed, empty_shards
+from streamer.cli.support.options import TOPIC, examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import stages
 from streamer.errors import UsageError
 from streamer.kafka.registry import registry_from

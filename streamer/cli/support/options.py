@@ -28,6 +28,9 @@ COMPLETION_SECONDS_MAX = 0.5
 
 QI_GROUPS_MAX = 100
 
+TOPIC = "topic"
+"""Given instead of a file: what Kafka holds is read."""
+
 
 def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Folders with a table.yaml, and such files themselves; if there is none, any folder."""
