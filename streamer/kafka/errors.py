@@ -27,7 +27,10 @@ TOPIC, GROUP, TRANSACTIONAL_ID = "topic", "group", "transactional-id"
 _MISSING_BY_BROKER = frozenset({"UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION"})
 MISSING = _MISSING_BY_BROKER | {"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}
 """A topic or a partition does not exist, or not yet, or the client does not know of it yet."""
-TOO_EARLY = MISSING | {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"}
+TOO_EARLY = MISSING | {
+    *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
+    *("UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH"),  # client and broker know different leaders of a new topic
+}
 """The topic was just created, or the broker just restarted: the same request may succeed a moment later."""
 NOT_AUTHORIZED = frozenset(f"{what}_AUTHORIZATION_FAILED" for what in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"))
 NO_ANSWER = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "NoBrokersAvailable"})

@@ -89,8 +89,8 @@ def beside_nulls(table: Table, frame: pd.DataFrame) -> dict[str, int]:
         if attribute.null_code is None:
             continue
         per_cell, rows = attribute.axis.codes_per_cell, 0
-        for text, count in frame[attribute.name].value_counts(dropna=False).items():
-            value = encoder.fields({attribute.name: str(text)})[attribute.name]
+        for cell, count in source_cells(frame[attribute.name]).value_counts(dropna=False).items():
+            value = encoder.fields({attribute.name: cell})[attribute.name]
             is_beside = value is not None and encoder.code(j, value)[0] // per_cell == attribute.null_code // per_cell
             rows += int(count) * is_beside
         if rows:

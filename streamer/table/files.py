@@ -39,7 +39,7 @@ _RARE_DELIMITER = "|"  # may be part of names, too: a delimiter only if the head
 _SEP_LINE = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # written by Excel
 _OTHER_FORMATS = {
     b"\xff\xfe": "is UTF-16 text: save it as CSV UTF-8, or convert it, such as by `iconv -f UTF-16 -t UTF-8`",
-    b"PAR1": "is a Parquet file: write it as CSV, or give its DataFrame to `streamer.anonymize`",
+    b"PAR1": "is a Parquet file: rename it, so that its name ends with .parquet",
     b"PK\x03\x04": "is a zip file, as .xlsx is: save it as CSV UTF-8 where it comes from",
     b"\x1f\x8b": "is compressed by gzip: rename it, so that its name ends with .gz",
     b"": "is not UTF-8 text: save it as UTF-8 where it comes from (Excel: CSV UTF-8), or convert it, such as by"
@@ -82,10 +82,14 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
 
 
 def read_rows(path: str | Path) -> pd.DataFrame:
-    """A CSV file (comma, semicolon, tab or `|`, UTF-8, a header line) as a table of texts.
+    """A file of rows: Parquet, as Arrow columns by their types, or CSV as a table of texts.
 
-    Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a column twice.
+    Parquet is a file whose name ends with .parquet, or a folder of such files. CSV has commas, semicolons, tabs or `|`,
+    UTF-8 and a header line. Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a
+    column twice; and if Parquet is given and pyarrow is not installed.
     """
+    if str(path).lower().endswith(PARQUET) or Path(path).is_dir():
+        return _parquet_rows(path)
     with open_bytes(path) as file:
         text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
         try:
@@ -97,21 +101,22 @@ def read_rows(path: str | Path) -> pd.DataFrame:
             text.detach()  # stdin stays open
 
 
-def read_table(path: str | Path) -> pd.DataFrame:
-    """A file of rows: Parquet, as typed values, if its name ends with .parquet, else what `read_rows` reads.
-
-    Raises ConfigError for a file that cannot be read, and if pyarrow is needed and not installed.
-    """
-    if not str(path).lower().endswith(PARQUET):
-        return read_rows(path)
+def _parquet_rows(path: str | Path) -> pd.DataFrame:
+    """A Parquet file or a folder of them; columns that pandas kept as an index are columns like all others."""
     try:
-        return pd.read_parquet(path, dtype_backend="numpy_nullable")  # else a null makes whole numbers floats
+        import pyarrow.parquet as pq
     except ImportError:
         raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
+    is_folder = Path(path).is_dir()
+    try:
+        found = pq.read_table(path)
+        _check_header(path, found.column_names)
+        return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or 'it is not a Parquet file'}") from None
-    except ValueError:
-        raise ConfigError(f"{path}: is not a Parquet file") from None
+    except (ValueError, TypeError, NotImplementedError):  # Arrow's errors are these, and may quote a value
+        what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
+        raise ConfigError(f"{path}: {what}") from None
 
 
 def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:

@@ -79,7 +79,7 @@ class AuditOptions:
 @kafka_option
 @click.argument("log", metavar="[LOG.jsonl|topic]", type=click.Path(path_type=Path), required=False)
 @click.option("--source", metavar="EVENTS.jsonl", help="The events that the log was made of: finds out what it tells.")
-@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --source.")
+@click.option("--initial", metavar="ROWS.csv|ROWS.parquet", help="The table before the first event; needs --source.")
 @click.option(
     "--secret",
     metavar="SECRET.txt",

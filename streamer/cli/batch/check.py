@@ -200,7 +200,9 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 )
 @table_option
 @click.option(
-    "--data", metavar="ROWS.csv", help="A data file to try: which columns are published, which rows are refused."
+    "--data",
+    metavar="ROWS.csv|ROWS.parquet",
+    help="A data file to try: which columns are published, which rows are refused.",
 )
 @click.option(
     "--connector",

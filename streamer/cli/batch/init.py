@@ -1,4 +1,4 @@
-"""`streamer init`: a first table.yaml, with its hierarchies, from a CSV file."""
+"""`streamer init`: a first table.yaml, with its hierarchies, from a file of rows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
+import pandas as pd
 
 from streamer.cli.support.options import examples, rows_argument
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
-from streamer.errors import UsageError
+from streamer.errors import ConfigError, UsageError
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
 from streamer.table.files import STDOUT, atomic_writers, read_rows
+from streamer.table.source_texts import cell_text, is_scalar, source_cells
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
@@ -51,7 +54,7 @@ def command(data: Path, out: Path, force: bool) -> None:
                 f"{data}: its first line looks like a row: most of its names are numbers or dates; put a line with the"
                 " names of the columns before it"
             )
-        texts = {name: frame[name].tolist() for name in frame.columns}
+        texts = {name: _texts_of(frame[name]) for name in frame.columns}
         if len(frame) < 2:
             raise UsageError(f"{data}: has {plural(len(frame), 'row')}; a table needs at least two")
         with progress.stage("look"):
@@ -71,6 +74,17 @@ def command(data: Path, out: Path, force: bool) -> None:
     _write(files)
     with words_beside(out):
         _print(out, source_key, columns, data)
+
+
+def _texts_of(cells: pd.Series[Any]) -> list[str]:
+    """A column as the texts that a CSV file would have. Raises ConfigError for lists, bytes and the like."""
+    values = source_cells(cells).tolist()
+    if not all(map(is_scalar, values)):
+        raise ConfigError(
+            f"column {cells.name!r} holds a value that is neither text, number, boolean, date nor null; convert it, or"
+            " leave the column out of the file"
+        )
+    return list(map(cell_text, values))
 
 
 def _apart(columns: list[Drafted]) -> Iterator[Drafted]:

@@ -50,12 +50,14 @@ INDEX_COLUMNS = ["key", "qi_group"]
 )
 @table_option
 @click.argument("live", metavar="LIVE.jsonl...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--source", metavar="ROWS.csv", help="The source table as of the last release; needs --index.")
+@click.option(
+    "--source", metavar="ROWS.csv|ROWS.parquet", help="The source table as of the last release; needs --index."
+)
 @click.option("--index", metavar="INDEX.csv", help="The private index table (columns key, qi_group); needs --source.")
 @click.option(
     "--events", metavar="EVENTS.jsonl", help="The input of a one-shard changelog: checks the rows of every release too."
 )
-@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; needs --events.")
+@click.option("--initial", metavar="ROWS.csv|ROWS.parquet", help="The table before the first event; needs --events.")
 @click.option(
     "--secret",
     metavar="SECRET.txt",

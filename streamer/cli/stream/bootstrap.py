@@ -44,7 +44,7 @@ from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
 from streamer.progress import OnProgress, unheard
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import read_table
+from streamer.table.files import read_rows
 from streamer.table.schema import Table
 from streamer.worker.settings import WorkerSettings
 
@@ -183,7 +183,7 @@ def routed_file(
             "table.yaml says `input: {partitioner: stated}`, so only the rows' own producer knows their shards: let it "
             "send all rows, and give --from-source topic"
         )
-    frame = read_table(path)
+    frame = read_rows(path)
     encoded = Encoder(table).frame(frame)
     if not encoded.source_keys:
         raise ConfigError(f"{path}: holds no rows, so the table would be empty; {EMPTY_IT}")

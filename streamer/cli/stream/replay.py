@@ -29,7 +29,9 @@ from streamer.table.yaml.loading import load_table
 )
 @table_option
 @click.argument("events", metavar="EVENTS.jsonl")
-@click.option("--initial", metavar="ROWS.csv", help="The table before the first event; published as release 0.")
+@click.option(
+    "--initial", metavar="ROWS.csv|ROWS.parquet", help="The table before the first event; published as release 0."
+)
 @click.option("--batch", type=click.IntRange(min=1), help="Events per release [default: limits.batch_events_max].")
 @click.option(
     "--seed",

@@ -185,7 +185,7 @@ web_option = click.option(
     help="Serve the page, /metrics and /health here; a port alone: on 127.0.0.1 only. [default: nowhere]",
 )
 
-rows_argument = click.argument("data", metavar="ROWS.csv", type=click.Path(path_type=Path))
+rows_argument = click.argument("data", metavar="ROWS.csv|ROWS.parquet", type=click.Path(path_type=Path))
 
 k_option = click.option("--k", type=click.IntRange(K_MIN, K_MAX), help="Use this k instead of table.yaml's.")
 

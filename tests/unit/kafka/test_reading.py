@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, islice
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -13,7 +14,16 @@ from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental.shard.outlet import Position
 from streamer.kafka import reading
 from streamer.kafka.errors import READ_RIGHT, Right
-from streamer.kafka.reading import FIRST_WINDOW_OFFSETS, batches, coming, last_position, last_value, records, shards_in
+from streamer.kafka.reading import (
+    FIRST_WINDOW_OFFSETS,
+    batches,
+    coming,
+    last_position,
+    last_value,
+    records,
+    shards_in,
+    watermarks,
+)
 from worlds.kafka_in_memory import TopicsInMemory
 
 TOPIC = "people.changes"
@@ -47,6 +57,22 @@ def test_a_topic_that_is_kept_from_this_user_is_named_and_not_waited_for() -> No
     with pytest.raises(KafkaException) as refused:
         last_position(hidden, "people", 0)
     assert refused.value.args[1] == Right([READ_RIGHT], [POSITIONS])
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN_LEADER_EPOCH", "FENCED_LEADER_EPOCH", "LEADER_NOT_AVAILABLE"])
+def test_ends_are_asked_again_after_an_answer_that_came_too_early(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    topics, waited = TopicsInMemory({TOPIC: 2}), list[float]()
+    ends, early = topics.get_watermark_offsets, KafkaException(KafkaError(getattr(KafkaError, name)))
+
+    def once_too_early(*asked: Any, **options: Any) -> tuple[int, int]:
+        if not waited:
+            raise early
+        return ends(*asked, **options)
+
+    monkeypatch.setattr(topics, "get_watermark_offsets", once_too_early)
+    monkeypatch.setattr(reading, "sleep", waited.append)
+    assert watermarks(topics, PLACES[0]) == (0, 0)
+    assert len(waited) == 1
 
 
 # -- up to an end -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.attributes import Attribute
 from streamer.table.encode import Encoder
-from streamer.table.files import read_table
+from streamer.table.files import read_rows
 from streamer.table.row import Row
 from streamer.table.scalars import TIMESTAMP
 from streamer.table.schema import KeptColumn, Table
@@ -276,4 +276,4 @@ def test_a_parquet_file_has_dates_too(tmp_path: Path) -> None:
     rows = {"id": ["1"], "born": [date(1980, 2, 29)], "seen": [datetime(2024, 2, 29, 8, tzinfo=UTC)]}
     rows |= {"since": [date(1999, 12, 31)], "wall": [datetime(2024, 1, 1, 8)]}
     pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
-    assert Encoder(DATED).frame(read_table(tmp_path / "rows.parquet")).rows() == [dated()]
+    assert Encoder(DATED).frame(read_rows(tmp_path / "rows.parquet")).rows() == [dated()]

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.files import atomic_writer, atomic_writers, read_rows, read_table, write_index, write_rows
+from streamer.table.files import atomic_writer, atomic_writers, read_rows, write_index, write_rows
 from streamer.table.source_texts import cell_text
 
 # -- rows -----------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_a_table_may_have_one_column(saved: Callable[[str | bytes], Path]) -> No
         ('id,age\n1,"secret\n', "line 2: not valid CSV"),
         (b"id\n\xff\n", "not UTF-8"),
         ("\ufeffid,age\n7,8\n".encode("utf-16-le"), "is UTF-16 text: .*iconv -f UTF-16 -t UTF-8"),
-        (b"PAR1\x15\x04\xff7\n", "is a Parquet file: write it as CSV"),
+        (b"PAR1\x15\x04\xff7\n", "is a Parquet file: rename it"),
         (b"PK\x03\x04\xff7\n", "is a zip file, as .xlsx is: save it as CSV UTF-8"),
         (b"\x1f\x8b\x08\xff7\n", r"is compressed by gzip: rename it, so that its name ends with \.gz"),
         ('{"id": 7, "age": 8}\n', "is JSON, not CSV"),
@@ -133,12 +133,23 @@ def test_a_parquet_file_says_the_same_as_a_csv_file_whole_numbers_beside_nulls_t
     large = 2**53 + 1
     typed = pd.DataFrame({"id": [1, 2], "n": pd.array([large, None], "Int64"), "x": [0.5, 2.0], "t": ["a", None]})
     typed.to_parquet(tmp_path / "rows.PARQUET")
-    read = read_table(tmp_path / "rows.PARQUET")
+    read = read_rows(tmp_path / "rows.PARQUET")
     cells = [[cell_text(value) for value in read[name]] for name in read.columns]
     assert cells == [["1", "2"], [str(large), ""], ["0.5", "2"], ["a", ""]]
     (tmp_path / "none.parquet").write_text("id,n\n1,2\n")
     with pytest.raises(ConfigError, match=r"none\.parquet"):
-        read_table(tmp_path / "none.parquet")
+        read_rows(tmp_path / "none.parquet")
+
+
+def test_a_folder_without_parquet_is_refused_and_named(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    with pytest.raises(ConfigError, match=r"is empty"):
+        read_rows(tmp_path)
+    for name, typed in (("a", {"id": [1]}), ("b", {"id": [["not a row"]]})):
+        pd.DataFrame(typed).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(ConfigError, match="is no folder of Parquet files with the same columns and types"):
+        read_rows(tmp_path)
+    assert pq.read_table(tmp_path / "a.parquet").num_rows == 1
 
 
 def test_parquet_without_pyarrow_is_refused_with_what_to_install(
@@ -147,11 +158,11 @@ def test_parquet_without_pyarrow_is_refused_with_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     with pytest.raises(ConfigError, match="install pyarrow"):
-        read_table(tmp_path / "rows.parquet")
+        read_rows(tmp_path / "rows.parquet")
 
 
 def test_any_other_file_of_rows_is_csv(saved: Callable[[str | bytes], Path]) -> None:
-    assert read_table(saved("id,n\n1,2\n")).to_dict("list") == {"id": ["1"], "n": ["2"]}
+    assert read_rows(saved("id,n\n1,2\n")).to_dict("list") == {"id": ["1"], "n": ["2"]}
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])

@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
@@ -218,6 +219,34 @@ def test_a_seed_repeats_every_byte_and_stands_in_no_file(tmp_path: Path) -> None
         written.append([without_time(path.read_text()) for path in (folder / "out.csv", report)])
     assert written[0] == written[1]
     assert "987654321" not in "".join(written[0])
+
+
+def test_parquet_a_folder_of_it_and_csv_give_the_same_bytes(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    typed = pd.read_csv(ROWS).astype({"problem": "category"})
+    typed.set_index("id").to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "rows").mkdir()
+    whole = pq.read_table(tmp_path / "rows.parquet")
+    for name, part in (("b", whole.slice(4)), ("a", whole.slice(0, 4)), ("c", whole.slice(0, 0))):
+        pq.write_table(part, tmp_path / "rows" / f"{name}.parquet")
+    written = []
+    for data in (ROWS, tmp_path / "rows.parquet", tmp_path / "rows"):
+        index = tmp_path / "index.csv"
+        said = anonymized(data, "-o", tmp_path / "out.csv", "--index", index, "--seed", "7", "--force")
+        checked = answer("check", "--table", PATIENTS, "--data", data, "--no-costs")["data"]
+        checked["hidden_columns"].sort()  # pandas puts its index last
+        written.append(((tmp_path / "out.csv").read_bytes(), index.read_bytes(), said["measures"], checked))
+    assert written[0] == written[1] == written[2]
+
+
+def test_refused_rows_of_parquet_are_listed_by_number_and_reason(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    typed = pd.read_csv(ROWS, dtype={"age": "Int64"})
+    typed.loc[2, "age"] = None
+    typed.to_parquet(tmp_path / "rows.parquet")
+    left_out = tmp_path / "left-out.csv"
+    anonymized(tmp_path / "rows.parquet", "-o", tmp_path / "out.csv", "--skip-refused", left_out)
+    assert [(row["data_row"], row["column"]) for row in read(left_out)] == [("3", "age")]
 
 
 def test_on_request_no_two_groups_publish_the_same_values(tmp_path: Path) -> None:
