@@ -111,12 +111,26 @@ def _parquet_rows(path: str | Path) -> pd.DataFrame:
     try:
         found = pq.read_table(path)
         _check_header(path, found.column_names)
-        return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True))
+        indexes = (found.schema.pandas_metadata or {}).get("index_columns", ())
+        frame = found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or 'it is not a Parquet file'}") from None
     except (ValueError, TypeError, NotImplementedError):  # Arrow's errors are these, and may quote a value
         what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
         raise ConfigError(f"{path}: {what}") from None
+    for one in indexes:
+        if isinstance(one, dict) and one["name"] is not None:  # pandas stores consecutive numbers as their ends only
+            _add_numbers(path, frame, one["name"], range(one["start"], one["stop"], one["step"]))
+    return cast(pd.DataFrame, frame)
+
+
+def _add_numbers(path: str | Path, frame: pd.DataFrame, name: str, numbers: range) -> None:
+    if len(numbers) != len(frame):
+        raise ConfigError(
+            f"{path}: {name!r} is an index of pandas, and its numbers are not in every file; write the files after"
+            " `reset_index()`"
+        )
+    frame.insert(0, name, pd.Series(numbers))
 
 
 def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:

@@ -141,6 +141,16 @@ def test_a_parquet_file_says_the_same_as_a_csv_file_whole_numbers_beside_nulls_t
         read_rows(tmp_path / "none.parquet")
 
 
+def test_an_index_of_pandas_that_is_not_in_every_file_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for first in (1, 3):
+        index = pd.RangeIndex(first, first + 2, name="id")
+        pd.DataFrame({"n": [7, 8]}, index).to_parquet(tmp_path / f"{first}.parquet")
+    assert read_rows(tmp_path / "3.parquet")["id"].tolist() == [3, 4]
+    with pytest.raises(ConfigError, match=r"'id' is an index of pandas.*`reset_index\(\)`"):
+        read_rows(tmp_path)
+
+
 def test_a_folder_without_parquet_is_refused_and_named(tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     with pytest.raises(ConfigError, match=r"is empty"):

@@ -222,11 +222,11 @@ def test_a_seed_repeats_every_byte_and_stands_in_no_file(tmp_path: Path) -> None
 
 
 def test_parquet_a_folder_of_it_and_csv_give_the_same_bytes(tmp_path: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet")
+    pa, pq = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
     typed = pd.read_csv(ROWS).astype({"problem": "category"})
     typed.set_index("id").to_parquet(tmp_path / "rows.parquet")
     (tmp_path / "rows").mkdir()
-    whole = pq.read_table(tmp_path / "rows.parquet")
+    whole = pa.Table.from_pandas(typed)
     for name, part in (("b", whole.slice(4)), ("a", whole.slice(0, 4)), ("c", whole.slice(0, 0))):
         pq.write_table(part, tmp_path / "rows" / f"{name}.parquet")
     written = []
@@ -234,7 +234,6 @@ def test_parquet_a_folder_of_it_and_csv_give_the_same_bytes(tmp_path: Path) -> N
         index = tmp_path / "index.csv"
         said = anonymized(data, "-o", tmp_path / "out.csv", "--index", index, "--seed", "7", "--force")
         checked = answer("check", "--table", PATIENTS, "--data", data, "--no-costs")["data"]
-        checked["hidden_columns"].sort()  # pandas puts its index last
         written.append(((tmp_path / "out.csv").read_bytes(), index.read_bytes(), said["measures"], checked))
     assert written[0] == written[1] == written[2]
 
