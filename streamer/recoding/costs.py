@@ -70,6 +70,38 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
+def cost_of_shards(microdata: Microdata, shard: Ints, shards: int, on_progress: OnProgress) -> dict[str, Any]:
+    """What it costs to anonymize each shard by itself; plain values. shard: int64 (n,), 0..shards-1, of each row.
+
+    `ncp` is over the rows of the shards that hold the model by themselves, None if there is none; the rows of the
+    others would wait. `ncp_of_one` is that of all rows in one shard, None if not even these hold it.
+    """
+    model = model_of(microdata.table)
+    sizes = np.bincount(shard, minlength=shards)
+    loss, waiting = 0.0, list[int]()
+    for number, members in enumerate(np.split(np.argsort(shard, kind="stable"), np.cumsum(sizes)[:-1])):
+        own = _ncp_or_none(microdata.rows(members), model)
+        if own is None:
+            waiting.append(len(members))
+        else:
+            loss += own * len(members)
+        on_progress((number + 1) / (shards + 1))
+    published = len(microdata) - sum(waiting)
+    return {
+        "shards": shards,
+        "rows": {"min": int(sizes.min()), "max": int(sizes.max())},
+        "ncp": loss / published if published else None,
+        "ncp_of_one": _ncp_or_none(microdata, model),
+        "waiting": {"shards": len(waiting), "rows": sum(waiting)},
+    }
+
+
+def _ncp_or_none(microdata: Microdata, model: Model) -> float | None:
+    if not len(microdata) or model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model)):
+        return None
+    return ncp(microdata, run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model))
+
+
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
     """Half and double the grid of an attribute with intervals, as far as the step and the domain have room for them.
 

@@ -13,7 +13,7 @@ from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.lattice import lattice_nodes
-from streamer.recoding.costs import KS, NODES_TRIED_MAX, costs, other_grids, suppressing, with_grid
+from streamer.recoding.costs import KS, NODES_TRIED_MAX, cost_of_shards, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.calendar import Span
@@ -48,6 +48,17 @@ def test_a_cost_is_that_of_a_run_with_that_k() -> None:
     line = next(line for line in costs(data, silent)["k"] if line["k"] == 5)
     recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, k_anonymity(5))
     assert (line["groups"], line["ncp"], line["suppressed"]) == (recoding.n_groups, ncp(data, recoding), 0)
+
+
+def test_shards_cost_the_loss_of_each_by_its_rows_and_those_that_are_too_small_wait() -> None:
+    data = some_people(57)
+    shard = np.array([0] * 20 + [1] * 36 + [3], dtype=np.int64)
+    parts = [data.rows(np.flatnonzero(shard == number)) for number in (0, 1)]
+    losses = [ncp(part, run(ALGORITHMS[DEFAULT_ALGORITHM], part, k_anonymity(2))) or 0.0 for part in parts]
+    found = cost_of_shards(data, shard, 4, silent)
+    assert found["rows"] == {"min": 0, "max": 36}
+    assert found["waiting"] == {"shards": 2, "rows": 1}
+    assert found["ncp"] == pytest.approx((20 * losses[0] + 36 * losses[1]) / 56)
 
 
 def test_each_k_also_has_the_cost_of_leaving_out_one_row_in_twenty() -> None:
