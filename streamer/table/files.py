@@ -111,13 +111,16 @@ def _parquet_rows(path: str | Path) -> pd.DataFrame:
     try:
         found = pq.read_table(path)
         _check_header(path, found.column_names)
+        for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
+            if kind == "string_view":  # Polars writes these; pandas cannot tell their values apart
+                found = found.set_column(i, name, found.column(i).cast("large_string"))
         indexes = (found.schema.pandas_metadata or {}).get("index_columns", ())
         frame = found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or 'it is not a Parquet file'}") from None
     except (ValueError, TypeError, NotImplementedError):  # Arrow's errors are these, and may quote a value
         what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
-        raise ConfigError(f"{path}: {what}") from None
+        raise ConfigError(f"{path}: {what}, or names a column twice") from None
     for one in indexes:
         if isinstance(one, dict) and one["name"] is not None:  # pandas stores consecutive numbers as their ends only
             _add_numbers(path, frame, one["name"], range(one["start"], one["stop"], one["step"]))

@@ -151,6 +151,28 @@ def test_an_index_of_pandas_that_is_not_in_every_file_is_refused(tmp_path: Path)
         read_rows(tmp_path)
 
 
+def test_texts_of_every_arrow_type_are_texts(tmp_path: Path) -> None:
+    pa, pq = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
+    texts = pa.array(["a", None, "b", "a"])
+    kinds = {"string": texts, "large_string": texts.cast("large_string"), "dictionary": texts.dictionary_encode()}
+    if hasattr(pa, "string_view"):
+        kinds["string_view"] = texts.cast(pa.string_view())
+    pq.write_table(pa.table(kinds), tmp_path / "rows.parquet")
+    read = read_rows(tmp_path / "rows.parquet")
+    assert list(read.columns) == list(kinds)
+    for name in kinds:
+        numbers, found = pd.factorize(read[name], use_na_sentinel=False)
+        assert (numbers.tolist(), [cell_text(text) for text in found]) == ([0, 1, 2, 0], ["a", "", "b"])
+
+
+def test_parquet_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
+    pa, pq = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
+    ids = pa.array([1])
+    pq.write_table(pa.Table.from_arrays([ids, ids], ["id", "id"]), tmp_path / "rows.parquet")
+    with pytest.raises(ConfigError, match="names a column twice"):
+        read_rows(tmp_path / "rows.parquet")
+
+
 def test_a_folder_without_parquet_is_refused_and_named(tmp_path: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     with pytest.raises(ConfigError, match=r"is empty"):
