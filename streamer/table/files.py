@@ -110,9 +110,11 @@ def _parquet_rows(path: str | Path) -> pd.DataFrame:
     is_folder = Path(path).is_dir()
     try:
         found = pq.read_table(path)
+        if is_folder and not found.column_names:
+            raise ConfigError(f"{path}: is a folder without Parquet files")
         _check_header(path, found.column_names)
         for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
-            if kind == "string_view":  # Polars writes these; pandas cannot tell their values apart
+            if kind == "string_view":  # pandas cannot tell their values apart
                 found = found.set_column(i, name, found.column(i).cast("large_string"))
         indexes = (found.schema.pandas_metadata or {}).get("index_columns", ())
         frame = found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True)
