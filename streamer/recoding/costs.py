@@ -76,11 +76,10 @@ def cost_of_shards(microdata: Microdata, shard: Ints, shards: int, on_progress: 
     `ncp` is over the rows of the shards that hold the model by themselves, None if there is none; the rows of the
     others would wait. `ncp_of_one` is that of all rows in one shard, None if not even these hold it.
     """
-    model = model_of(microdata.table)
-    sizes = np.bincount(shard, minlength=shards)
+    k, sizes = microdata.table.k, np.bincount(shard, minlength=shards)
     loss, waiting = 0.0, list[int]()
     for number, members in enumerate(np.split(np.argsort(shard, kind="stable"), np.cumsum(sizes)[:-1])):
-        own = _ncp_or_none(microdata.rows(members), model)
+        own = _cost_of_k(microdata.rows(members), k, None)[0].get("ncp")
         if own is None:
             waiting.append(len(members))
         else:
@@ -91,15 +90,9 @@ def cost_of_shards(microdata: Microdata, shard: Ints, shards: int, on_progress: 
         "shards": shards,
         "rows": {"min": int(sizes.min()), "max": int(sizes.max())},
         "ncp": loss / published if published else None,
-        "ncp_of_one": _ncp_or_none(microdata, model),
+        "ncp_of_one": _cost_of_k(microdata, k, None)[0].get("ncp"),
         "waiting": {"shards": len(waiting), "rows": sum(waiting)},
     }
-
-
-def _ncp_or_none(microdata: Microdata, model: Model) -> float | None:
-    if not len(microdata) or model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model)):
-        return None
-    return ncp(microdata, run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model))
 
 
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:
