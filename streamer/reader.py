@@ -48,7 +48,7 @@ from streamer.incremental import remedies
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.live_format import live_format
 from streamer.incremental.release.fold import Fold, FoldedRelease, missing_before, parse_part
-from streamer.incremental.release.frames import recorded_frames, to_arrow
+from streamer.incremental.release.frames import recorded_frames
 from streamer.incremental.release.records import OUTSIDE
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.records import EpochEnd, Written, decode, log_line
@@ -58,6 +58,7 @@ from streamer.kafka.diagnose import kafka_python_access, require_access
 from streamer.kafka.errors import READ_RIGHT, Right, command_error, missing_topic, sent_nothing, topics_named
 from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
+from streamer.table.arrow_table import to_arrow
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import table_of
 

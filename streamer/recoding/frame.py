@@ -23,7 +23,7 @@ from streamer.recoding.metrics.measures import measure
 from streamer.recoding.publication import published_frame
 from streamer.table.data_warnings import unknown_category_rows
 from streamer.table.encode import Encoder
-from streamer.table.microdata import microdata_of
+from streamer.table.microdata import microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.yaml import K_MAX, K_MIN
 from streamer.table.yaml.loading import table_of
@@ -99,7 +99,7 @@ def anonymize(
     options = checked_options(suppression, refine, merge_equal_boxes, seed)
     schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame)
     model = model_of(schema)
-    microdata = microdata_of(schema, Encoder(schema).frame(frame))
+    microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
     recoding = run(chosen, microdata, model, options)
     published = published_frame(microdata, recoding)
     published.attrs["measures"] = measure(microdata, recoding, model)

@@ -13,6 +13,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from streamer.errors import ConfigError
 from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.table.arrays import Ints, Objects
+from streamer.table.arrow_table import require, to_arrow
 from streamer.table.attributes import Attribute
 from streamer.table.microdata import Microdata
 from streamer.table.published.rows import attribute_columns, box_columns, qi_group_name
@@ -32,9 +34,9 @@ FIRST_NUMBER = 1
 INDIVIDUAL_COLUMN = "individual"
 
 
-def group_names(recoding: Recoding) -> list[str]:
+def group_names(recoding: Recoding, first_number: int = FIRST_NUMBER) -> list[str]:
     """The published names of the QI groups 0..g-1."""
-    return [qi_group_name(0, number + FIRST_NUMBER) for number in range(recoding.n_groups)]
+    return [qi_group_name(0, first_number + number) for number in range(recoding.n_groups)]
 
 
 def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
@@ -45,14 +47,30 @@ def published_order(microdata: Microdata, recoding: Recoding) -> Ints:
 
 def published_frame(microdata: Microdata, recoding: Recoding) -> pd.DataFrame:
     """The published table, typed by `typed_frame`, with a fresh index from 0."""
+    columns = _published_columns(microdata, recoding)
+    return typed_frame(microdata.table, {name: different[numbers] for name, different, numbers in columns})
+
+
+def published_arrow(microdata: Microdata, recoding: Recoding, first_number: int = FIRST_NUMBER) -> Any:
+    """The same as a pyarrow.Table; first_number: that of the first QI group."""
+    table, arrow = microdata.table, dict[str, Any]()
+    for name, different, numbers in _published_columns(microdata, recoding, first_number):
+        arrow[name] = to_arrow(table, typed_frame(table, {name: different}))[name].combine_chunks().take(numbers)
+    return require("pyarrow", "parquet").table(arrow)
+
+
+def _published_columns(
+    microdata: Microdata, recoding: Recoding, first_number: int = FIRST_NUMBER
+) -> Iterator[tuple[str, Objects, Ints]]:
+    """Name, different values, and by published row the number of its value."""
     table, order = microdata.table, published_order(microdata, recoding)
     group = recoding.qi_group[order]
-    columns: dict[str, Objects] = {"qi_group": _objects(group_names(recoding))[group]}
+    yield "qi_group", _objects(group_names(recoding, first_number)), group
     for j, attribute in enumerate(table.attributes):
-        for name, cells in columns_of_boxes(attribute, recoding.lo[:, j], recoding.hi[:, j]):
-            columns[name] = cells[group]
-    columns |= _kept_columns(microdata, microdata.values[order])
-    return typed_frame(table, columns)
+        for name, different, numbers in _boxes_of(attribute, recoding.lo[:, j], recoding.hi[:, j]):
+            yield name, different, numbers[group]
+    for i, (column, texts) in enumerate(zip(table.kept, microdata.texts, strict=True)):
+        yield column.name, _objects([decode_json(text) for text in texts]), microdata.values[order, i]
 
 
 def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -84,10 +102,16 @@ def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
 
 def columns_of_boxes(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects]]:
     """The published columns of one attribute for runs of cells lo..hi (m,): name and cells (m,)."""
+    for name, different, numbers in _boxes_of(attribute, lo, hi):
+        yield name, different[numbers]
+
+
+def _boxes_of(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects, Ints]]:
+    """Name, different cells, and the number of each run's cell."""
     runs, numbers = np.unique(np.stack([lo, hi], axis=1), axis=0, return_inverse=True)
     published = [box_columns(attribute, *ends) for ends in runs.tolist()]
     for name in attribute_columns(attribute):
-        yield name, _objects([columns[name] for columns in published])[numbers]
+        yield name, _objects([columns[name] for columns in published]), numbers
 
 
 def _objects(values: Sequence[object]) -> Objects:

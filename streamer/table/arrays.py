@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,13 +25,19 @@ def row_numbers(columns: Ints) -> Ints:
     >>> row_numbers(np.array([[3, 1], [0, 2], [3, 1]])).tolist()
     [10, 2, 10]
     """
-    numbers, width = np.zeros(len(columns), dtype=np.int64), 1
-    for column in columns.T:
+    return numbers_of(columns.T, len(columns))
+
+
+def numbers_of(columns: Iterable[Ints], n: int) -> Ints:
+    """The same of columns (n,) one by one."""
+    numbers, width = np.zeros(n, dtype=np.int64), 1
+    for column in columns:
         column_width = int(column.max(initial=0)) + 1
         if width * column_width > NUMBERS_MAX:  # close the gaps: then neither has more values than there are rows
             numbers, width = _without_gaps(numbers)
             column, column_width = _without_gaps(column)
-        numbers = numbers * column_width + column
+        numbers *= column_width
+        numbers += column
         width *= column_width
     return numbers
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import compress
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -73,6 +73,49 @@ class EncodedRows:
         codes = map(tuple, self.codes.tolist())
         nulls = self.nulls or [()] * len(self.values)
         return [Row(*parts) for parts in zip(codes, self.values, self.exact, self.individuals, nulls, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Coded(Generic[T]):
+    """A column of n encoded values, each different cell of the source encoded once; two may be encoded alike."""
+
+    numbers: Ints = field(repr=False)  # int64 (n,)
+    different: list[T] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def by_row(self) -> list[T]:
+        """The n values."""
+        return [self.different[number] for number in self.numbers.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumns:
+    """n encoded rows, column by column; exact: of the attributes that have exact texts; nulls: by attribute."""
+
+    source_keys: Coded[str] = field(repr=False)
+    codes: Ints = field(repr=False)  # int64 (n, d)
+    kept: list[Coded[bytes]] = field(repr=False)
+    exact: list[Coded[str]] = field(repr=False)
+    individuals: Coded[str] | None = field(repr=False)  # None: every row is one
+    nulls: dict[int, Coded[bool]] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def by_row(self) -> EncodedRows:
+        """The same with the values of a row together."""
+        n = len(self)
+        marks = zip(*(column.by_row() for column in self.nulls.values()), strict=True)
+        return EncodedRows(
+            self.source_keys.by_row(),
+            self.codes,
+            _transposed([column.by_row() for column in self.kept], n),
+            _transposed([column.by_row() for column in self.exact], n),
+            [None] * n if self.individuals is None else list(self.individuals.by_row()),
+            [tuple(compress(self.nulls, row)) for row in marks] if self.nulls else (),
+        )
 
 
 class Encoder:
@@ -210,30 +253,35 @@ class Encoder:
         return {name: self._cells.value(name, cell) for name, cell in cells.items()}
 
     def frame(self, frame: pd.DataFrame) -> EncodedRows:
-        """A whole table of texts or typed values.
+        """A whole table of texts or typed values, as `columns` encodes it, row by row."""
+        return self.columns(frame).by_row()
 
-        Raises ConfigError for a missing column, a refused value and a repeated source key, with column and data row
-        (the first is 1).
+    def columns(self, frame: pd.DataFrame, first_row: int = 1) -> EncodedColumns:
+        """A whole table of texts or typed values, or the part of one that begins with data row `first_row`.
+
+        Raises ConfigError for a missing column, a refused value and a repeated source key, with column and data row.
         """
+        try:
+            return self._columns_of(frame, first_row)
+        except _CellRefused as refused:
+            raise ConfigError(f"data row {first_row + refused.at}: {refused.why}") from None
+
+    def _columns_of(self, frame: pd.DataFrame, first_row: int) -> EncodedColumns:
         self.named_columns(frame)
-        n = len(frame)
-        codes = np.empty((n, self.table.space.d), dtype=np.int64)
+        codes = np.empty((len(frame), self.table.space.d), dtype=np.int64)
         for j, (name, code) in enumerate(self._codes_plan):
-            codes[:, j] = self._column(frame, name, code)
-        kept = [self._column(frame, name, text) for name, text in self._kept_plan]
-        exact = [self._column(frame, name, text) for _, name, text in self._stepless]
-        individuals = [None] * n if self._who is None else self._column(frame, *self._who)
-        nulls = self._nulls_of(frame) if self._nullable else ()
-        keys = self._source_keys(frame)
-        return EncodedRows(keys, codes, _transposed(kept, n), _transposed(exact, n), list(individuals), nulls)
+            column = self._column(frame, name, code)
+            codes[:, j] = np.array(column.different, dtype=np.int64)[column.numbers]
+        return EncodedColumns(
+            self._source_keys(frame, first_row),
+            codes,
+            [self._column(frame, name, text) for name, text in self._kept_plan],
+            [self._column(frame, name, text) for _, name, text in self._stepless],
+            None if self._who is None else self._column(frame, *self._who),
+            {j: self._column(frame, name, is_null) for j, name, is_null in self._nullable},
+        )
 
-    def _nulls_of(self, frame: pd.DataFrame) -> list[tuple[int, ...]]:
-        columns = [self._column(frame, name, is_null) for _, name, is_null in self._nullable]
-        numbers = [j for j, _, _ in self._nullable]
-        return [tuple(compress(numbers, row)) for row in zip(*columns, strict=True)]
-
-    def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> list[T]:
-        """One column, encoded; length n."""
+    def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> Coded[T]:
         try:
             numbers, texts = pd.factorize(source_cells(frame[name]), use_na_sentinel=False)
         except (TypeError, NotImplementedError, ArithmeticError, KeyError):  # a list, also of Arrow; sNaN; complex256
@@ -246,21 +294,31 @@ class Encoder:
             try:
                 encoded.append(encode(self._cells.value(name, text)))
             except EventRefused as refused:
-                line = int(np.argmax(numbers == number)) + 1
-                raise ConfigError(f"data row {line}: {refused.detail} ({refused.reason})") from None
-        return [encoded[number] for number in numbers.tolist()]
+                at = int(np.argmax(numbers == number))
+                raise _CellRefused(at, f"{refused.detail} ({refused.reason})") from None
+        return Coded(numbers.astype(np.int64, copy=False), encoded)
 
-    def _source_keys(self, frame: pd.DataFrame) -> list[str]:
-        names = self.table.source_key
+    def _source_keys(self, frame: pd.DataFrame, first_row: int) -> Coded[str]:
+        names, n = self.table.source_key, len(frame)
         if not names:
-            return [str(number) for number in range(1, len(frame) + 1)]
+            return Coded(np.arange(n), [str(number) for number in range(first_row, first_row + n)])
         columns = [self._column(frame, name, part) for name, part in self._key_plan]
-        keys = columns[0] if len(names) == 1 else [_joined(texts) for texts in zip(*columns, strict=True)]
+        if len(names) == 1 and len(set(columns[0].different)) == n:
+            return columns[0]
+        texts = (column.by_row() for column in columns)
+        keys = columns[0].by_row() if len(names) == 1 else [_joined(parts) for parts in zip(*texts, strict=True)]
         repeated = pd.Series(keys, dtype=object).duplicated().to_numpy()
         if repeated.any():
-            line = int(np.argmax(repeated)) + 1
-            raise ConfigError(f"data row {line}: an earlier row has the same key ({', '.join(names)})")
-        return keys
+            raise _CellRefused(int(np.argmax(repeated)), f"an earlier row has the same key ({', '.join(names)})")
+        return Coded(np.arange(n), keys)
+
+
+class _CellRefused(Exception):
+    """A value of a table cannot be used; at: the number of its row, from 0."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at, self.why = at, why
 
 
 def _key_part(name: str, value: object) -> str:

@@ -53,6 +53,9 @@ TEXTS_REMEMBERED = 10_000
 LINES_AT_ONCE = 5_000
 """Rows of a file that are in memory as lists at the same time."""
 
+PLAIN_BYTES = 1 << 22
+"""Bytes of a file that are searched for quotation marks at the same time."""
+
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
     """Whether a file's name has one of these suffixes, compressed or not, in upper or lower case.
@@ -153,6 +156,9 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     try:
         header = next(islice(reader, len(above), None), [])
         _check_header(path, header)
+        plain = None if sep or is_spaced else _plain_rows(path, delimiter, header)
+        if plain is not None:
+            return plain
         columns = _columns(_checked_rows(path, reader, len(header)), len(header))
     except csv.Error as error:
         what = "not valid CSV (a quotation mark out of place?)"
@@ -161,6 +167,40 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
         raise ConfigError(f"{path}, line {reader.line_num}: {what}") from None
     # As objects: pandas' own texts would be copies, in memory that its allocator does not give back.
     return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
+
+
+def _plain_rows(path: str | Path, delimiter: str, header: list[str]) -> pd.DataFrame | None:
+    """The rows of a file without quotation marks, ten times as fast; None if it is another one, or has a fault."""
+    if not Path(path).is_file() or str(path).lower().endswith(PACKED) or not _is_plain(path):
+        return None
+    try:
+        import pyarrow as arrow
+        from pyarrow import compute
+        from pyarrow import csv as arrow_csv
+    except ImportError:
+        return None
+    reading = arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False)
+    parsing = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False, double_quote=False)
+    meaning = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, arrow.string()))
+    try:
+        found = arrow_csv.read_csv(path, reading, parsing, meaning)
+    except ValueError:  # ragged, or not UTF-8: the other way says in which line
+        return None
+    if any((compute.max(compute.utf8_length(cells)).as_py() or 0) > csv.field_size_limit() for cells in found.columns):
+        return None
+    return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, self_destruct=True))
+
+
+def _is_plain(path: str | Path) -> bool:
+    """Whether a file has neither quotation marks nor bare carriage returns."""
+    with open(path, "rb") as file:
+        ends = b""
+        while block := file.read(PLAIN_BYTES):
+            block = ends + block
+            if b'"' in block or block.count(b"\r") != block.count(b"\r\n") + block.endswith(b"\r"):
+                return False
+            ends = b"\r" if block.endswith(b"\r") else b""
+        return not ends
 
 
 def _delimiter(bare: str) -> str:

@@ -17,8 +17,8 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from streamer.table.arrays import Ints, row_numbers
-from streamer.table.encode import EncodedRows
+from streamer.table.arrays import Ints, numbers_of, row_numbers
+from streamer.table.encode import EncodedColumns, EncodedRows
 from streamer.table.schema import KeptColumn, Table
 from streamer.table.space import Space
 
@@ -106,6 +106,19 @@ def microdata_of(table: Table, rows: EncodedRows) -> Microdata:
     return Microdata(table, rows.codes, who, values, tuple(texts))
 
 
+def microdata_of_columns(table: Table, rows: EncodedColumns) -> Microdata:
+    """The same of rows that are encoded column by column."""
+    values, texts = np.zeros((len(rows), len(table.kept)), dtype=np.int64), []
+    for i, column in enumerate(rows.kept):
+        numbers, different = _numbered(column.different)
+        values[:, i] = numbers[column.numbers]
+        texts.append(different)
+    who = None
+    if rows.individuals is not None:
+        who = _numbered([name.encode() for name in rows.individuals.different])[0][rows.individuals.numbers]
+    return Microdata(table, rows.codes, who, values, tuple(texts))
+
+
 def _numbered(texts: Sequence[bytes]) -> tuple[Ints, tuple[bytes, ...]]:
     """The texts as numbers in sorted order, and the distinct texts in that order."""
     distinct = sorted(set(texts))
@@ -133,10 +146,9 @@ class Canonical:
 
 def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
     """The table in canonical form; chance orders what is interchangeable."""
-    table = microdata.table
+    table, cells, values = microdata.table, microdata.cells, microdata.values
     rows = chance.permutation(len(microdata))
-    cells, values = microdata.cells[rows], microdata.values[rows]
-    kind = row_numbers(np.column_stack([cells, values]))
+    kind = numbers_of((*cells.T, *values.T), len(microdata))[rows]
     if microdata.individuals is None:
         order, who = np.argsort(kind, kind="stable"), None
     else:
@@ -144,8 +156,12 @@ def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
         number = _in_order_of(multiset_ranks(by_name[2], kind), by_name[1])[by_name[2]]
         order = np.lexsort((number, kind))
         who = number[order]
-    codes = np.take(cells, order, axis=0) * table.space.codes_per_cell
-    return Canonical(Microdata(table, codes, who, np.take(values, order, axis=0), microdata.texts), rows[order])
+    del kind
+    rows = rows[order]
+    codes = np.take(cells, rows, axis=0)
+    if not table.space.is_cell_by_cell:
+        codes *= table.space.codes_per_cell
+    return Canonical(Microdata(table, codes, who, np.take(values, rows, axis=0), microdata.texts), rows)
 
 
 def _in_order_of(rank: Ints, first: Ints) -> Ints:

@@ -310,6 +310,8 @@ def cell_text(value: Any) -> str:
     """
     if isinstance(value, str):
         return str.__str__(value)  # numpy's texts are of a class of their own
+    if type(value) is int:
+        return str(value)
     if pd.isna(value):
         return ""
     if isinstance(value, bool | np.bool_):

@@ -59,6 +59,7 @@ class Space:
         self.axes = tuple(axes)
         self.d = len(self.axes)
         self.codes_per_cell: Ints = np.array([axis.codes_per_cell for axis in axes], dtype=np.int64)
+        self.is_cell_by_cell = bool((self.codes_per_cell == 1).all())
         self.n_cells: Ints = np.array([axis.n_cells for axis in axes], dtype=np.int64)
         self.unit_codes: Floats = np.array([axis.unit_codes for axis in axes])
         self.trees: tuple[tuple[int, Hierarchy], ...] = tuple(
@@ -71,8 +72,8 @@ class Space:
         self.width: Floats = np.where(width > 0, width, np.inf)  # a domain of one value: no loss
 
     def cells(self, codes: Ints) -> Ints:
-        """Codes -> cells of the grid."""
-        return codes // self.codes_per_cell
+        """Codes -> cells of the grid; the same array if each code is a cell."""
+        return codes if self.is_cell_by_cell else codes // self.codes_per_cell
 
     def generalize(self, lo: Ints, hi: Ints) -> tuple[Ints, Ints]:
         """Smallest publishable boxes around runs of cells: categories grow to the covering node. Changes lo and hi."""

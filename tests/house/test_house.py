@@ -108,11 +108,10 @@ STANDS_ALONE: dict[str, str] = {
     "streamer.numba_support.linking": "imports numba, which the decorators do without",
     "streamer.recoding.algorithms.fuzzy": "an algorithm of the catalog",
     "streamer.recoding.algorithms.mondrian": "an algorithm of the catalog",
-    "streamer.recoding.algorithms.ordered": "an algorithm of the catalog",
     "streamer.recoding.algorithms.seeding": "the first half of `ordered`, which is longer than a module may be",
     "streamer.recoding.algorithms.top_down": "an algorithm of the catalog",
 }
-STAND_ALONE_MAX = 10
+STAND_ALONE_MAX = 9
 
 
 def is_within(path: Path, homes: tuple[str, ...]) -> bool:

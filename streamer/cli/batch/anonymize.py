@@ -6,19 +6,27 @@ counts and measures are printed. Only --index writes source keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import msgspec
-import pandas as pd
 
 from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
 from streamer.cli.support import options as shared
-from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside, write_published
+from streamer.cli.support.outputs import (
+    CSV,
+    OutputPath,
+    force_option,
+    is_parquet,
+    require_writable,
+    words_beside,
+    write_parquet,
+    write_published,
+)
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
@@ -28,7 +36,7 @@ from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_na
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
-from streamer.recoding.publication import group_names, lossy_join_frames, published_frame
+from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
 from streamer.table.data_warnings import (
     unknown_category_rows,
     unknown_category_warnings,
@@ -37,7 +45,7 @@ from streamer.table.data_warnings import (
 )
 from streamer.table.encode import Encoder
 from streamer.table.files import ESCAPE, PARQUET, STDOUT, atomic_writers, read_rows, table_files, write_index
-from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -129,25 +137,28 @@ def command(
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
             frame = without_refused(frame, refused)
-            encoded = Encoder(schema).frame(frame)
+            encoded = Encoder(schema).columns(frame)
             unlisted = unknown_category_rows(schema, frame)
-            microdata = microdata_of(schema, encoded)
+            microdata = microdata_of_columns(schema, encoded)
+            individuals = () if encoded.individuals is None else encoded.individuals.different
+            warnings = warning_of_individuals(individuals, schema.individual)
+            warnings += unknown_category_warnings(schema, unlisted, len(encoded), "rows")
+            source_keys = [] if index is None else encoded.source_keys.by_row()
+            del frame, encoded, individuals  # half of the memory
         with progress.stage("anonymize") as on_progress:
             recoding = interruptible(lambda: run(chosen, microdata, model, replace(options, on_progress=on_progress)))
         with progress.stage("measure"):
             facts = interruptible(lambda: described(chosen, options, microdata, recoding, model, form))
-            facts["left_out"] = left_out and skip_refused.facts_of(refused, len(frame) + len(refused), left_out)
+            facts["left_out"] = left_out and skip_refused.facts_of(refused, len(microdata) + len(refused), left_out)
             facts["unlisted"] = unlisted
-            facts["warnings"] = warning_of_individuals(encoded.individuals, schema.individual)
-            facts["warnings"] += unknown_category_warnings(schema, unlisted, len(encoded.source_keys), "rows")
+            facts["warnings"] = warnings
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
-            published = dict(zip(outputs, _frames(microdata, recoding, form), strict=True))
-            facts |= {"published": {path.name: list(of.columns) for path, of in published.items()}}
-            for path, of in published.items():
-                write_published(schema, of, path, files[path], formulas)
+            facts |= {
+                "published": _written(microdata, recoding, form, {path: files[path] for path in outputs}, formulas)
+            }
             if index is not None:
-                write_index(_index_table(encoded.source_keys, recoding), files[index])
+                write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
                 files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
             if left_out is not None:
@@ -160,8 +171,18 @@ def command(
             _print(facts)
 
 
-def _frames(microdata: Microdata, recoding: Recoding, form: str) -> Sequence[pd.DataFrame]:
-    return lossy_join_frames(microdata, recoding) if form == LOSSY_JOIN else [published_frame(microdata, recoding)]
+def _written(
+    microdata: Microdata, recoding: Recoding, form: str, files: Mapping[Path, Any], formulas: str
+) -> dict[str, list[str]]:
+    """Writes the published tables; the columns of each file."""
+    if form == ROWS and (path := next(iter(files))) and is_parquet(path):
+        published = published_arrow(microdata, recoding)
+        write_parquet(published, files[path])
+        return {path.name: published.column_names}
+    frames = lossy_join_frames(microdata, recoding) if form == LOSSY_JOIN else [published_frame(microdata, recoding)]
+    for (path, file), frame in zip(files.items(), frames, strict=True):
+        write_published(microdata.table, frame, path, file, formulas)
+    return {path.name: list(frame.columns) for path, frame in zip(files, frames, strict=True)}
 
 
 def output_paths(out: Path, form: str) -> list[Path]:

@@ -22,17 +22,17 @@ from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.events.key_form import default_form, shard_of
 from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
-from streamer.privacy.models import SubjectCodes, counted, model_of, subject_names, words
+from streamer.privacy.models import counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, cost_of_shards, costs
 from streamer.recoding.frame import without_absent_key
 from streamer.table import data_warnings
 from streamer.table.arrays import Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.encode import EncodedRows, Encoder
+from streamer.table.encode import EncodedColumns, Encoder
 from streamer.table.files import atomic_writer, read_rows
 from streamer.table.hierarchy import labels_beside_their_leaves
-from streamer.table.microdata import microdata_of
+from streamer.table.microdata import microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.scalars import CLOCKS, decimal_text, moment_text
@@ -61,17 +61,14 @@ def try_data(
     refused = refused_among(table, frame, progress)
     with progress.stage("encode"):
         left = data_warnings.without_refused(frame, refused)
-        accepted = Encoder(table).frame(left)
+        accepted = Encoder(table).columns(left)
     if left_out is not None:
         with atomic_writer(left_out, text=True) as file:
             write_list(refused, file)
-    n = len(accepted.source_keys)
-    individuals = n if table.individual is None else len(set(accepted.individuals))
-    whole = microdata_of(table, accepted)
+    n, whole = len(accepted), microdata_of_columns(table, accepted)
+    individuals = n if whole.individuals is None else int(whole.individuals.max(initial=-1)) + 1
     used = whole.rows(np.arange(min(n, ROWS_TRIED_MAX)))
-    shortfall = model.shortfall(
-        SubjectCodes(table, model).of(accepted.values, accepted.individuals), subject_names(table, model)
-    )
+    shortfall = model.shortfall(whole.subjects(model.subjects), subject_names(table, model))
     tried = None
     if n and not no_costs:
         with progress.stage("try") as on_progress:
@@ -102,10 +99,10 @@ def try_data(
     }
 
 
-def _shards_of(table: Table, rows: EncodedRows, shards: int) -> Ints:
+def _shards_of(table: Table, rows: EncodedColumns, shards: int) -> Ints:
     """The shard of each row, int64 (n,), if producers write message keys as the default form does."""
     form = default_form(table.source_key or ("row",))
-    keys = (form.written(source_key) for source_key in rows.source_keys)
+    keys = (form.written(source_key) for source_key in rows.source_keys.by_row())
     return np.array([shard_of(message_key or b"", shards) for message_key in keys], dtype=np.int64)
 
 
@@ -129,10 +126,10 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
     return []
 
 
-def _alpha_warnings(table: Table, rows: EncodedRows) -> list[str]:
+def _alpha_warnings(table: Table, rows: EncodedColumns) -> list[str]:
     """What a sealed changelog that began with these rows would say of its alpha."""
     try:
-        return check_alpha(table, rows.values)
+        return check_alpha(table, rows.by_row().values) if table.sealed is not None else []
     except ConfigError as refused:
         return [str(refused)]
 
@@ -147,9 +144,11 @@ def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
             )
 
 
-def _key_warnings(table: Table, rows: EncodedRows) -> list[str]:
-    of_keys = data_warnings.warning_of(rows.source_keys, table.source_key[0]) if len(table.source_key) == 1 else []
-    return of_keys + data_warnings.warning_of_individuals(rows.individuals, table.individual)
+def _key_warnings(table: Table, rows: EncodedColumns) -> list[str]:
+    keys = rows.source_keys.different
+    of_keys = data_warnings.warning_of(keys, table.source_key[0]) if len(table.source_key) == 1 else []
+    who = () if rows.individuals is None else rows.individuals.different
+    return of_keys + data_warnings.warning_of_individuals(who, table.individual)
 
 
 def _print_data(data: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers, read_rows
-from streamer.table.microdata import Microdata, microdata_of
+from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.yaml.loading import files_of, load_table
 
 FEW = 200
@@ -81,7 +81,7 @@ def command(
             frame = read_rows(data)
             schema = without_absent_key(schema, frame)
         with progress.stage("encode"):
-            microdata = microdata_of(schema, Encoder(schema).frame(frame))
+            microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
         require_possible(microdata, model)
         found = list(_compared(microdata, model, options, progress))
         facts = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}

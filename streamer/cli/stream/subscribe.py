@@ -32,18 +32,11 @@ from streamer.cli.support.tables import interval, plural, print_table, say
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.estimate import Answer, Query
 from streamer.incremental.release.fold import FoldedRelease
-from streamer.incremental.release.frames import (
-    PUBLISHED,
-    RECORD,
-    frame_names,
-    frames,
-    recorded_frames,
-    require,
-    to_arrow,
-)
+from streamer.incremental.release.frames import PUBLISHED, frame_names, frames, recorded_frames
 from streamer.incremental.sealed.fold import COHORT, SealedFold
 from streamer.progress import OnProgress
 from streamer.reader import SealedEpoch, SealedSubscription, Subscription
+from streamer.table.arrow_table import RECORD, require, to_arrow
 from streamer.table.files import KEEP, PARQUET, atomic_writer, atomic_writers, open_bytes, table_files, write_rows
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP

@@ -17,7 +17,7 @@ import click
 import pandas as pd
 
 from streamer.errors import UsageError
-from streamer.incremental.release.frames import require, to_arrow
+from streamer.table.arrow_table import require, to_arrow
 from streamer.table.files import KEEP, PARQUET, STDIN, STDOUT, is_stream, write_rows
 from streamer.table.schema import Table
 
@@ -81,6 +81,11 @@ def is_parquet(path: Path) -> bool:
 def write_published(table: Table, frame: pd.DataFrame, path: Path, file: Any, formulas: str = KEEP) -> None:
     """Writes a published frame to the opened text file of `path`: Parquet by its name, else CSV."""
     if is_parquet(path):
-        require("pyarrow.parquet", "parquet").write_table(to_arrow(table, frame), file.buffer)
+        write_parquet(to_arrow(table, frame), file)
     else:
         write_rows(frame, file, formulas)
+
+
+def write_parquet(table: Any, file: Any) -> None:
+    """Writes a pyarrow.Table to an opened text file."""
+    require("pyarrow.parquet", "parquet").write_table(table, file.buffer)

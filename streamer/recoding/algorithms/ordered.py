@@ -652,8 +652,21 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
         loss, found, done = _refined(task, start, len(rows), sweeps_max, part)
         if loss < least:
             least, best, sweeps = loss, found, done
+    return _recoded(microdata, task, rows, best, sweeps)
+
+
+def swept(microdata: Microdata, model: Model, qi_group: Ints, options: Options) -> Recoding:
+    """Sweeps QI groups (n,) that hold, from 0 without gaps, in which no bundle is torn."""
+    rows, task = task_of(microdata, model, options.rows_per_call)
+    start = qi_group[rows[task.bundles.begin]]
+    _, found, done = _refined(task, start, len(rows), SWEEPS + options.refine, options.on_progress)
+    return _recoded(microdata, task, rows, found, done)
+
+
+def _recoded(microdata: Microdata, task: Task, rows: Ints, qi_group: Ints, sweeps: int) -> Recoding:
+    """The recoding of the bundles' groups (m,); rows: in the order of the bundles."""
     by_row = np.empty(len(rows), dtype=np.int64)
-    by_row[rows] = np.repeat(best, task.bundles.end - task.bundles.begin)
+    by_row[rows] = np.repeat(qi_group, task.bundles.end - task.bundles.begin)
     return local_recoding(microdata, by_row, sweeps=sweeps)
 
 

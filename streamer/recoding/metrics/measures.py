@@ -13,7 +13,9 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import fsum
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.recoding.metrics import risk, utility
 from streamer.table.microdata import Microdata
+
+Measures = dict[str, Any]
+"""By name an int, a float, or None."""
 
 
 def joined_rows(join: LossyJoin) -> int:
@@ -90,6 +95,37 @@ def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
         "distortion": utility.distortion(microdata, recoding),
     }
     return {name: found[name] for name in WHAT}
+
+
+SUMMED = {"rows", "suppressed", "groups", "dm", "sed", "sed_literal", "sed_left_out", "il"}
+LEAST = {"k", "k_individuals", "l"}
+MOST = {"alpha", "beta", "risk", "prosecutor_max"}
+MEAN_OF_GROUPS = {"vulnerable", "single_value"}
+"""What a measure of a table is of those of its parts; all others are means over rows."""
+
+
+def united(parts: Sequence[Measures]) -> Measures:
+    """The measures of a table from those of parts in which no QI group is torn and no row is suppressed.
+
+    Equal to `measure` of the whole up to rounding.
+    """
+    found: Measures = {}
+    for name in WHAT:
+        values = [part[name] for part in parts if part[name] is not None]
+        weights = [part["groups" if name in MEAN_OF_GROUPS else "rows"] for part in parts if part[name] is not None]
+        if not values:
+            found[name] = None
+        elif len(parts) == 1:
+            found[name] = values[0]
+        elif name in SUMMED:
+            found[name] = sum(values) if isinstance(values[0], int) else fsum(values)
+        elif name in LEAST | MOST:
+            found[name] = min(values) if name in LEAST else max(values)
+        else:
+            found[name] = fsum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+    if found["groups"]:
+        found["aes"] = found["rows"] / found["groups"]
+    return found
 
 
 def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:

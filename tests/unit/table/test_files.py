@@ -13,9 +13,13 @@ from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from stat import S_IMODE
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
 from streamer.errors import ConfigError
 from streamer.table.files import atomic_writer, atomic_writers, read_rows, write_index, write_rows
@@ -61,6 +65,31 @@ def test_cells_stay_the_text_they_are(saved: Callable[[str | bytes], Path]) -> N
     frame = read_rows(saved('\ufeffid,zip,note\r\n007,1e3,NA\r\n1.0,,"say ""hi""\nand go"\r\n\r\n'))
     assert list(frame.columns) == ["id", "zip", "note"]
     assert frame.to_numpy().tolist() == [["007", "1e3", "NA"], ["1.0", "", 'say "hi"\nand go']]
+
+
+@given(
+    st.lists(st.lists(st.text('ab ,;\r\n\t"é\0', max_size=4), min_size=1, max_size=3), max_size=5),
+    st.sampled_from(",;\t"),
+)
+@example([["a", "b"], ["c"]], ",")
+@example([["a", "", "b"], [""], ["c", "d", "e"]], ",")
+def test_the_fast_way_for_plain_files_reads_them_as_the_other_way_does(rows: list[list[str]], delimiter: str) -> None:
+    text = "\n".join(delimiter.join(row) for row in [["x", "y", "z"], *rows])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        path.write_bytes(text.encode())
+        fast = texts_or_fault(path)
+        with MonkeyPatch.context() as without:
+            without.setitem(sys.modules, "pyarrow", None)
+            assert texts_or_fault(path) == fast
+
+
+def texts_or_fault(path: Path) -> object:
+    try:
+        frame = read_rows(path)
+    except ConfigError as fault:
+        return str(fault)
+    return list(frame.columns), frame.to_numpy().tolist()
 
 
 def test_a_header_alone_is_a_table_without_rows(saved: Callable[[str | bytes], Path]) -> None:

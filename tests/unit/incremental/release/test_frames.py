@@ -14,8 +14,9 @@ from hypothesis import given
 from streamer.errors import ConfigError, LawViolated, StreamerError, UsageError
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
-from streamer.incremental.release.frames import arrow_types, frame_names, frames, recorded_frames, require, to_arrow
+from streamer.incremental.release.frames import frame_names, frames, recorded_frames
 from streamer.incremental.release.records import PublishedGroup
+from streamer.table.arrow_table import arrow_types, require, to_arrow
 from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Values
 from streamer.table.schema import GROUPS, LOSSY_JOIN, KeptColumn, Table
