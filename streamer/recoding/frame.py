@@ -8,6 +8,7 @@ operating system, and passed to pure functions."""
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from math import nan
@@ -41,9 +42,9 @@ def with_k(table: Table, k: int | None) -> Table:
     return replace(table, k=k)
 
 
-def without_absent_key(table: Table, frame: pd.DataFrame) -> Table:
+def without_absent_key(table: Table, columns: Iterable[object]) -> Table:
     """The table without its key if the data has none of its columns: a whole table needs no key."""
-    return replace(table, source_key=()) if set(table.source_key).isdisjoint(frame.columns) else table
+    return replace(table, source_key=()) if set(table.source_key).isdisjoint(columns) else table
 
 
 def anonymize(
@@ -97,7 +98,7 @@ def anonymize(
     require_type("seed", seed, WHOLE_NUMBER, or_none=True)
     chosen = algorithm_named(algorithm)
     options = checked_options(suppression, refine, merge_equal_boxes, seed)
-    schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame)
+    schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame.columns)
     model = model_of(schema)
     microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
     recoding = run(chosen, microdata, model, options)

@@ -179,10 +179,9 @@ def warning_of(source_keys: Iterable[str], column: str) -> list[str]:
     ]
 
 
-def warning_of_individuals(individuals: Iterable[str | None], column: str | None) -> list[str]:
-    """A warning of individuals that look alike; column None: k counts rows."""
-    count = 0 if column is None else look_alikes(filter(None, individuals))
-    if not count:
+def warning_of_individuals(count: int, column: str | None) -> list[str]:
+    """A warning if so many individuals look alike; column None: k counts rows."""
+    if column is None or not count:
         return []
     return [
         f"individual column {column}: {count:,} individuals look like another one ({_DIFFER}) and each counts;"

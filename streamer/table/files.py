@@ -22,7 +22,7 @@ from pathlib import Path
 from shutil import copyfileobj
 from stat import S_IMODE
 from tempfile import TemporaryFile
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import pandas as pd
 
@@ -91,12 +91,26 @@ def read_rows(path: str | Path) -> pd.DataFrame:
     UTF-8 and a header line. Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a
     column twice; and if Parquet is given and pyarrow is not installed.
     """
-    if str(path).lower().endswith(PARQUET) or Path(path).is_dir():
+    if is_parquet_source(path):
         return _parquet_rows(path)
+    with _csv_text(path) as text:
+        header, rows, delimiter = _opened_csv(path, text)
+        plain = None if delimiter is None else _plain_rows(path, delimiter, header)
+        return plain if plain is not None else _frame_of_cells(header, rows)
+
+
+def is_parquet_source(path: str | Path) -> bool:
+    """Whether rows are read as Parquet: a file whose name says so, or a folder."""
+    return str(path).lower().endswith(PARQUET) or Path(path).is_dir()
+
+
+@contextmanager
+def _csv_text(path: str | Path) -> Iterator[TextIOWrapper]:
+    """A CSV file to read. Raises ConfigError, also inside the block, if it cannot be read as UTF-8."""
     with open_bytes(path) as file:
         text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
         try:
-            return _rows_of(path, text)
+            yield text
         except UnicodeDecodeError as error:
             what = next(what for start, what in _OTHER_FORMATS.items() if error.object.startswith(start))
             raise ConfigError(f"{path}: {what}") from None
@@ -111,25 +125,116 @@ def _parquet_rows(path: str | Path) -> pd.DataFrame:
     except ImportError:
         raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
     is_folder = Path(path).is_dir()
-    try:
+    with _parquet_faults(path):
         found = pq.read_table(path)
         if is_folder and not found.column_names:
             raise ConfigError(f"{path}: is a folder without Parquet files")
-        _check_header(path, found.column_names)
-        for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
-            if kind == "string_view":  # pandas cannot tell their values apart
-                found = found.set_column(i, name, found.column(i).cast("large_string"))
-        indexes = (found.schema.pandas_metadata or {}).get("index_columns", ())
-        frame = found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True)
+        indexes = _stored_numbers(found.schema)
+        frame = _frame_of(path, found)
+    for one in indexes:
+        _add_numbers(path, frame, one["name"], range(one["start"], one["stop"], one["step"]))
+    return frame
+
+
+@contextmanager
+def _parquet_faults(path: str | Path) -> Iterator[None]:
+    """Arrow's errors, which may quote a value, as ConfigError."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or 'it is not a Parquet file'}") from None
-    except (ValueError, TypeError, NotImplementedError):  # Arrow's errors are these, and may quote a value
+    except (ValueError, TypeError, NotImplementedError):
+        is_folder = Path(path).is_dir()
         what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
         raise ConfigError(f"{path}: {what}, or names a column twice") from None
-    for one in indexes:
-        if isinstance(one, dict) and one["name"] is not None:  # pandas stores consecutive numbers as their ends only
-            _add_numbers(path, frame, one["name"], range(one["start"], one["stop"], one["step"]))
-    return cast(pd.DataFrame, frame)
+
+
+def _frame_of(path: str | Path, found: Any) -> pd.DataFrame:
+    """A pyarrow.Table as a DataFrame of its types; the table is not to be used any more."""
+    _check_header(path, found.column_names)
+    for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
+        if kind == "string_view":  # pandas cannot tell their values apart
+            found = found.set_column(i, name, found.column(i).cast("large_string"))
+    return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True))
+
+
+def _stored_numbers(schema: Any) -> list[dict[str, Any]]:
+    """Indexes of pandas, consecutive numbers with a name, of which only the ends are stored."""
+    indexes = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [one for one in indexes if isinstance(one, dict) and one["name"] is not None]
+
+
+class RowPart(NamedTuple):
+    """A part of a Parquet file or of a folder of them."""
+
+    source: str
+    file: str
+    row_groups: tuple[int, ...]
+    first_row: int  # the number of its first row, of all rows; the first one is 1
+    rows: int
+
+
+def parquet_parts(path: str | Path, rows_max: int) -> list[RowPart]:
+    """All rows of a Parquet file or folder, in the order of file names, in parts of about rows_max rows or fewer.
+
+    A row group is not torn. Raises ConfigError as `read_rows` does.
+    """
+    found: list[RowPart] = []
+    with _parquet_faults(path):
+        whole = _dataset(path)
+        for fragment in sorted(whole.get_fragments(), key=lambda fragment: fragment.path):
+            for group in filter(lambda group: group.num_rows, fragment.row_groups):
+                last = found[-1] if found else RowPart(str(path), "", (), 1, 0)
+                if last.file == fragment.path and last.rows + group.num_rows <= rows_max:
+                    found[-1] = last._replace(row_groups=(*last.row_groups, group.id), rows=last.rows + group.num_rows)
+                else:
+                    begin = last.first_row + last.rows
+                    found.append(RowPart(str(path), fragment.path, (group.id,), begin, group.num_rows))
+    return found
+
+
+def read_part(part: RowPart, rows_max: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The rows of a part as `read_rows` has them, at most rows_max at a time, and the number of the first of these."""
+    import pyarrow as arrow
+
+    with _parquet_faults(part.source):
+        whole, first_row = _dataset(part.source), part.first_row
+        fragment = next(fragment for fragment in whole.get_fragments() if fragment.path == part.file)
+        rows = fragment.subset(row_group_ids=part.row_groups)
+        for batch in rows.scanner(schema=whole.schema, batch_size=rows_max, use_threads=False).to_batches():
+            if batch.num_rows:
+                yield first_row, _frame_of(part.source, arrow.Table.from_batches([batch]))
+                first_row += batch.num_rows
+
+
+def column_names(path: str | Path) -> list[str]:
+    """The names of the columns of a file of rows. Raises ConfigError as `read_rows` does."""
+    if is_parquet_source(path):
+        with _parquet_faults(path):
+            return list(_dataset(path).schema.names)
+    with _csv_text(path) as text:
+        return _opened_csv(path, text)[0]
+
+
+def _dataset(path: str | Path) -> Any:
+    import pyarrow.dataset as ds
+
+    found = ds.dataset(path, format="parquet", partitioning="hive")
+    if not found.schema.names:
+        raise ConfigError(f"{path}: is a folder without Parquet files")
+    if numbers := _stored_numbers(found.schema):
+        _add_numbers(path, pd.DataFrame(index=[0]), numbers[0]["name"], range(0))
+    _check_header(path, found.schema.names)
+    return found
+
+
+def csv_chunks(path: str | Path, rows_max: int) -> Iterator[pd.DataFrame]:
+    """The rows of a CSV file as `read_rows` has them, at most rows_max at a time; one empty frame if there are none."""
+    with _csv_text(path) as text:
+        header, rows, _ = _opened_csv(path, text)
+        yield (frame := _frame_of_cells(header, islice(rows, rows_max)))
+        while len(frame) == rows_max and len(frame := _frame_of_cells(header, islice(rows, rows_max))):
+            yield frame
 
 
 def _add_numbers(path: str | Path, frame: pd.DataFrame, name: str, numbers: range) -> None:
@@ -141,7 +246,8 @@ def _add_numbers(path: str | Path, frame: pd.DataFrame, name: str, numbers: rang
     frame.insert(0, name, pd.Series(numbers))
 
 
-def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
+def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Iterator[list[str]], str | None]:
+    """The header, the rows, and the delimiter if nothing but it is special in this file."""
     first = text.readline()
     sep = _SEP_LINE.fullmatch(first)
     above = ["\n"] if sep else []  # a blank line instead, so that lines are counted as in the file
@@ -153,19 +259,15 @@ def _rows_of(path: str | Path, text: TextIOWrapper) -> pd.DataFrame:
     delimiter = sep[1] if sep else "\t" if is_named(path, ".tsv") else _delimiter(bare)
     is_spaced = 0 < bare.count(delimiter) == bare.count(f"{delimiter} ")
     reader = csv.reader(chain(above, [first], text), delimiter=delimiter, strict=True, skipinitialspace=is_spaced)
-    try:
-        header = next(islice(reader, len(above), None), [])
-        _check_header(path, header)
-        plain = None if sep or is_spaced else _plain_rows(path, delimiter, header)
-        if plain is not None:
-            return plain
-        columns = _columns(_checked_rows(path, reader, len(header)), len(header))
-    except csv.Error as error:
-        what = "not valid CSV (a quotation mark out of place?)"
-        if "field limit" in str(error):
-            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?)"
-        raise ConfigError(f"{path}, line {reader.line_num}: {what}") from None
+    rows = _checked_rows(path, reader, len(above))
+    header = next(rows, [])
+    _check_header(path, header)
+    return header, rows, None if sep or is_spaced else delimiter
+
+
+def _frame_of_cells(header: list[str], rows: Iterator[list[str]]) -> pd.DataFrame:
     # As objects: pandas' own texts would be copies, in memory that its allocator does not give back.
+    columns = _columns(rows, len(header))
     return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
 
 
@@ -218,13 +320,22 @@ def _check_header(path: str | Path, header: list[str]) -> None:
         raise ConfigError(f"{path}: the header names the column {repeated[0]!r} twice; rename one of them")
 
 
-def _checked_rows(path: str | Path, reader: Any, width: int) -> Iterator[list[str]]:
-    for row in reader:
-        if not row:
-            continue  # a blank line
-        if len(row) != width:
-            raise ConfigError(f"{path}, line {reader.line_num}: has {len(row)} cells; the header has {width}")
-        yield row
+def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[str]]:
+    """The header and the rows, without blank lines; above: lines before the header."""
+    try:
+        header: list[str] = next(islice(reader, above, None), [])
+        yield header
+        for row in reader:
+            if row and len(row) != len(header):
+                what = f"has {len(row)} cells; the header has {len(header)}"
+                raise ConfigError(f"{path}, line {reader.line_num}: {what}")
+            if row:
+                yield row
+    except csv.Error as error:
+        what = "not valid CSV (a quotation mark out of place?)"
+        if "field limit" in str(error):
+            what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?)"
+        raise ConfigError(f"{path}, line {reader.line_num}: {what}") from None
 
 
 def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:

@@ -6,8 +6,9 @@ counts and measures are printed. Only --index writes source keys.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,28 +28,67 @@ from streamer.cli.support.outputs import (
     write_parquet,
     write_published,
 )
-from streamer.cli.support.progress import stages
+from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
+from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
-from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
+from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
+from streamer.recoding.fragments.steps import Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
 from streamer.table.data_warnings import (
+    look_alikes,
     unknown_category_rows,
     unknown_category_warnings,
     warning_of_individuals,
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.files import ESCAPE, PARQUET, STDOUT, atomic_writers, read_rows, table_files, write_index
+from streamer.table.files import (
+    ESCAPE,
+    PARQUET,
+    STDOUT,
+    atomic_writers,
+    column_names,
+    is_stream,
+    read_rows,
+    table_files,
+    write_index,
+)
 from streamer.table.microdata import Microdata, microdata_of_columns
+from streamer.table.schema import Table
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
+
+FRAGMENT_ROWS_MIN = 1_000
+
+fragment_rows_option = click.option(
+    "--fragment-rows",
+    metavar="N",
+    type=click.IntRange(min=FRAGMENT_ROWS_MIN),
+    help="Anonymize fragments of at most so many rows in processes of their own, each with about 1 KB a row of memory;"
+    " 150000 and more cost hardly any detail.",
+)
+workers_option = click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default="as many as there are processors",
+    help="Processes that work at the same time, with --fragment-rows.",
+)
+spill_option = click.option(
+    "--spill",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Private folder for rows between the steps, with --fragment-rows; it is removed at the end. If the command is"
+    " killed, the next call goes on from there.  [default: .OUT.spill beside OUT]",
+)
 
 
 @click.command(
@@ -71,10 +111,10 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @click.option(
     "-o",
     "--out",
-    metavar="OUT.csv|-",
+    metavar="OUT.csv|FOLDER|-",
     required=True,
-    type=OutputPath(*CSV, PARQUET, stdout=True),
-    help="The anonymous table: .csv, .csv.gz or .parquet, or - for standard output.",
+    type=OutputPath(*CSV, PARQUET, folder=True, stdout=True),
+    help="The anonymous table: .csv, .csv.gz or .parquet, - for standard output; a folder with --fragment-rows.",
 )
 @click.option("--index", metavar="PRIVATE.csv", type=OutputPath(*CSV), help="Which source row is in which QI group.")
 @click.option(
@@ -95,44 +135,75 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @shared.refine_option
 @shared.merge_option
 @shared.seed_option
+@fragment_rows_option
+@workers_option
+@spill_option
 @shared.json_option
-def command(
-    table: str,
-    data: Path,
-    algorithm: str,
-    out: Path,
-    index: Path | None,
-    report: Path | None,
-    force: bool,
-    form: str,
-    formulas: str,
-    left_out: Path | None,
-    k: int | None,
-    suppression: float,
-    refine: int,
-    merge_equal_boxes: bool,
-    seed: int | None,
-    as_json: bool,
-) -> None:
+def command(as_json: bool, **given: Any) -> None:
     """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
 
     The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
     order of the values that they publish, and at random if they publish the same. The order of the rows says nothing
     about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they are. --index is
     private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
+
+    A table that does not fit into memory: --fragment-rows, and a folder for OUT, which gets Parquet files.
     """
-    chosen, options = algorithm_named(algorithm), checked_options(suppression, refine, merge_equal_boxes, seed)
-    paths = [*(outputs := output_paths(out, form)), *filter(None, (index, report, left_out))]
-    require_writable(paths, force, [*files_of(table), data], as_json)
+    asked = Asked(**given)
+    chosen = algorithm_named(asked.algorithm)
+    options = checked_options(asked.suppression, asked.refine, asked.merge_equal_boxes, asked.seed)
+    schema = with_k(load_table(asked.table, needs_key=False), asked.k)
+    with stages(as_json) as progress:
+        anonymize = _whole if asked.fragment_rows is None else _by_fragments
+        facts = anonymize(asked, schema, chosen, options, progress, as_json)
+    facts |= {"seconds": progress.seconds}
+    if as_json:
+        click.echo(msgspec.json.encode(facts))
+    else:
+        with words_beside(asked.out):
+            _print(facts)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command."""
+
+    table: str
+    data: Path
+    algorithm: str
+    out: Path
+    index: Path | None
+    report: Path | None
+    force: bool
+    form: str
+    formulas: str
+    left_out: Path | None
+    k: int | None
+    suppression: float
+    refine: int
+    merge_equal_boxes: bool
+    seed: int | None
+    fragment_rows: int | None
+    workers: int
+    spill: Path | None
+
+
+def _whole(
+    asked: Asked, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
+) -> dict[str, Any]:
+    """Anonymizes all rows in one run."""
+    index, report, left_out, form, model = asked.index, asked.report, asked.left_out, asked.form, model_of(schema)
+    if is_folder(asked.out):
+        raise UsageError(f"--out {asked.out}: a folder is written with --fragment-rows; else name a file")
+    paths = [*(outputs := output_paths(asked.out, form)), *filter(None, (index, report, left_out))]
+    require_writable(paths, asked.force, [*files_of(asked.table), asked.data], as_json)
     if report is not None:
         require_report()
-    schema = with_k(load_table(table, needs_key=False), k)
-    model = model_of(schema)
-    with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
+    with atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
         with progress.stage("read"):
-            frame = read_rows(data)
-            schema = without_absent_key(schema, frame)
+            frame = read_rows(asked.data)
+            schema = without_absent_key(schema, frame.columns)
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
@@ -141,34 +212,83 @@ def command(
             unlisted = unknown_category_rows(schema, frame)
             microdata = microdata_of_columns(schema, encoded)
             individuals = () if encoded.individuals is None else encoded.individuals.different
-            warnings = warning_of_individuals(individuals, schema.individual)
+            warnings = warning_of_individuals(look_alikes(individuals), schema.individual)
             warnings += unknown_category_warnings(schema, unlisted, len(encoded), "rows")
             source_keys = [] if index is None else encoded.source_keys.by_row()
             del frame, encoded, individuals  # half of the memory
         with progress.stage("anonymize") as on_progress:
             recoding = interruptible(lambda: run(chosen, microdata, model, replace(options, on_progress=on_progress)))
         with progress.stage("measure"):
-            facts = interruptible(lambda: described(chosen, options, microdata, recoding, model, form))
+            measures = interruptible(
+                lambda: (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model)
+            )
+            facts = described(chosen, options, schema, model, form, measures)
+            levels = recoding.levels and dict(zip((a.name for a in schema.attributes), recoding.levels, strict=True))
+            facts |= {"levels": levels, "details": dict(recoding.details), "unlisted": unlisted, "warnings": warnings}
             facts["left_out"] = left_out and skip_refused.facts_of(refused, len(microdata) + len(refused), left_out)
-            facts["unlisted"] = unlisted
-            facts["warnings"] = warnings
         curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
-            facts |= {
-                "published": _written(microdata, recoding, form, {path: files[path] for path in outputs}, formulas)
-            }
+            written = {path: files[path] for path in outputs}
+            facts |= {"published": _written(microdata, recoding, form, written, asked.formulas)}
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
-                files[report].write(anonymize_report(facts, microdata, recoding, table, data, curves))
+                files[report].write(anonymize_report(facts, microdata, recoding, asked.table, asked.data, curves))
             if left_out is not None:
                 skip_refused.write_list(refused, files[left_out])
-    facts |= {"seconds": progress.seconds, "files": [str(path) for path in paths]}
-    if as_json:
-        click.echo(msgspec.json.encode(facts))
-    else:
-        with words_beside(out):
-            _print(facts)
+    return facts | {"files": [str(path) for path in paths]}
+
+
+def _by_fragments(
+    asked: Asked, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
+) -> dict[str, Any]:
+    """Anonymizes a table of any size, fragment by fragment."""
+    out, left_out = asked.out, asked.left_out
+    _require_fragments(asked, chosen)
+    others = [*filter(None, (asked.index, left_out))]
+    require_writable([out, *others], asked.force, [*files_of(asked.table), asked.data], as_json)
+    schema = without_absent_key(schema, column_names(asked.data))
+    model = model_of(schema)
+    if said := objections(chosen, schema, model, options):
+        raise UsageError(f"{chosen.name} cannot do this: {said[0]}")
+    recipe = Recipe(schema, model, chosen.name, options, asked.fragment_rows or FRAGMENT_ROWS_MIN)
+    same = replace(asked, workers=0, force=False, spill=None)  # what may differ when a killed job goes on
+    identity = b"".join(path.read_bytes() for path in files_of(asked.table)) + repr((schema.k, same)).encode()
+    spill = asked.spill or out.with_name(f".{out.name}.spill")
+    with atomic_writers([] if left_out is None else [left_out], text=True) as opened:
+        skips = left_out is not None
+        job = FragmentJob(
+            asked.data, out, recipe, asked.seed, identity, spill, asked.workers, asked.index, skips, asked.force
+        )
+        done = anonymize_files(job, progress.stage)
+        for file in opened:
+            skip_refused.write_list(done.refused, file)
+    warnings = warning_of_individuals(done.look_alikes, schema.individual)
+    warnings += unknown_category_warnings(schema, done.unlisted, done.rows, "rows")
+    return described(chosen, options, schema, model, ROWS, done.measures) | {
+        "levels": None,
+        "details": {"fragments": done.fragments},
+        "unlisted": done.unlisted,
+        "warnings": warnings,
+        "left_out": left_out and skip_refused.facts_of(done.refused, done.rows, left_out),
+        "published": {out.name: done.columns},
+        "files": [str(path) for path in (out, *others)],
+    }
+
+
+def _require_fragments(asked: Asked, chosen: Algorithm) -> None:
+    """Raises UsageError for what only one run can do."""
+    if not is_folder(asked.out):
+        raise UsageError(f"--out {asked.out}: --fragment-rows writes a folder of Parquet files: name a folder")
+    if asked.form == LOSSY_JOIN or asked.report is not None:
+        raise UsageError("--fragment-rows: --report and --form lossy-join are for a table in one run: leave them out")
+    if chosen.full_domain:
+        raise UsageError(f"{chosen.name} recodes all rows alike, so fragments cannot be anonymized by themselves")
+
+
+def is_folder(out: Path) -> bool:
+    """Whether OUT names a folder."""
+    return not is_stream(out) and (out.is_dir() or not out.suffix)
 
 
 def _written(
@@ -193,11 +313,9 @@ def output_paths(out: Path, form: str) -> list[Path]:
 
 
 def described(
-    algorithm: Algorithm, options: Options, microdata: Microdata, recoding: Recoding, model: Model, form: str
+    algorithm: Algorithm, options: Options, table: Table, model: Model, form: str, measures: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A run as plain values: algorithm, settings, measures. Readers of a report must not have the seed."""
-    table = microdata.table
-    levels = recoding.levels and dict(zip((a.name for a in table.attributes), recoding.levels, strict=True))
     return {
         "table": table.name,
         "algorithm": algorithm.name,
@@ -210,10 +328,8 @@ def described(
             "refine": options.refine,
             "merge_equal_boxes": options.merge_equal_boxes,
         },
-        "levels": levels,
-        "details": dict(recoding.details),
         "form": form,
-        "measures": (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model),
+        "measures": measures,
     }
 
 

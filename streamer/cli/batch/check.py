@@ -57,7 +57,7 @@ def try_data(
     with progress.stage("read"):
         frame = read_rows(path)
     about_key = [*_key_missing(table, frame)]
-    table, model = without_absent_key(table, frame), model_of(table)
+    table, model = without_absent_key(table, frame.columns), model_of(table)
     refused = refused_among(table, frame, progress)
     with progress.stage("encode"):
         left = data_warnings.without_refused(frame, refused)
@@ -148,7 +148,7 @@ def _key_warnings(table: Table, rows: EncodedColumns) -> list[str]:
     keys = rows.source_keys.different
     of_keys = data_warnings.warning_of(keys, table.source_key[0]) if len(table.source_key) == 1 else []
     who = () if rows.individuals is None else rows.individuals.different
-    return of_keys + data_warnings.warning_of_individuals(who, table.individual)
+    return of_keys + data_warnings.warning_of_individuals(data_warnings.look_alikes(who), table.individual)
 
 
 def _print_data(data: dict[str, Any]) -> None:

@@ -79,7 +79,7 @@ def command(
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = read_rows(data)
-            schema = without_absent_key(schema, frame)
+            schema = without_absent_key(schema, frame.columns)
         with progress.stage("encode"):
             microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
         require_possible(microdata, model)

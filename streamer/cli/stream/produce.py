@@ -429,7 +429,9 @@ def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
     if len(table.source_key) == 1 and table.source_key[0] in rows.columns:
         found += data_warnings.warning_of(rows[table.source_key[0]].tolist(), table.source_key[0])
     if table.individual in rows.columns:
-        found += data_warnings.warning_of_individuals(rows[table.individual].tolist(), table.individual)
+        found += data_warnings.warning_of_individuals(
+            data_warnings.look_alikes(filter(None, rows[table.individual].tolist())), table.individual
+        )
     unlisted = data_warnings.unknown_category_rows(table, rows)
     return [*found, *data_warnings.unknown_category_warnings(table, unlisted, len(rows), "rows")]
 

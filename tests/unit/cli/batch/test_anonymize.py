@@ -320,7 +320,7 @@ def test_data_that_cannot_be_used_is_one_sentence_and_leaves_nothing(
         (["empty.csv", "-o", "out.csv"], "empty.csv: is empty"),
         (["rows.csv", "-o", "none/out.csv"], "none/out.csv: cannot be written"),
         (["rows.csv", "-o", "out.csv", "--index", "none/index.csv"], "none/index.csv: cannot be written"),
-        (["rows.csv", "-o", "."], "--out .: the name must end with .csv"),
+        (["rows.csv", "-o", "."], "--out .: a folder is written with --fragment-rows"),
         (["rows.csv", "-o", "rows.csv"], "rows.csv: is an input, or is to be written twice"),
         (["rows.csv", "-o", str(PATIENTS / "hierarchies" / "sex.csv")], "sex.csv: is an input, or is to be written"),
         (["rows.csv", "-o", "link.csv"], "link.csv: is an input, or is to be written twice"),

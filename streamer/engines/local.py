@@ -1,0 +1,588 @@
+"""Large tables on one machine: the steps of `recoding.fragments` by a pool of processes, over a private folder.
+
+read -> plan -> route -> anonymize -> mend, twice -> number -> write -> verify -> the folder gets its name
+
+No process holds more than a fragment's rows, and this one none at all: it holds the counts that the plan is made from,
+and the boxes of the QI groups while they are numbered. What is published depends on the rows and the seed alone, not on
+the number of processes, on files or on their order.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from streamer.engines.pool import Pool, private_folder
+from streamer.errors import ConfigError, UsageError
+from streamer.progress import OnProgress, part_of
+from streamer.recoding.algorithms.catalog import algorithm_named
+from streamer.recoding.fragments import steps
+from streamer.recoding.fragments.layout import Groups, Part, check_written, numbers, parts_of
+from streamer.recoding.fragments.mending import ROUNDS
+from streamer.recoding.fragments.plan import Bins, Counted, FragmentPlan, Planner, bins_of, holding, united
+from streamer.recoding.fragments.rows import KEY, arrow_rows, counted_texts
+from streamer.recoding.fragments.steps import Piece, Recipe
+from streamer.recoding.frame import SEED_BITS
+from streamer.recoding.metrics.measures import Measures, measure
+from streamer.recoding.metrics.measures import united as united_measures
+from streamer.recoding.publication import FIRST_NUMBER, published_arrow
+from streamer.table.arrays import Ints
+from streamer.table.arrow_table import require
+from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
+from streamer.table.encode import Encoder
+from streamer.table.files import (
+    RowPart,
+    atomic_writer,
+    csv_chunks,
+    for_owner_alone,
+    is_parquet_source,
+    parquet_parts,
+    read_part,
+)
+from streamer.table.published.rows import qi_group_name
+
+CHUNK_ROWS = 250_000
+"""Rows that are read, encoded and routed at the same time."""
+
+KEYS_AT_ONCE = 5_000_000
+"""Source keys that are compared at the same time."""
+
+HASH_KEYS = ("0123456789abcdef", "fedcba9876543210")
+"""Two hashes of 63 bits each tell source keys apart."""
+
+ROW = "row"
+"""The column of the numbers of the source's rows, the first of which is 1."""
+
+Stage = Callable[[str], AbstractContextManager[OnProgress]]
+"""Shows a stage of the work by its name; what it yields is told the share that is done."""
+
+
+@dataclass(frozen=True)
+class FragmentJob:
+    """What is to be done."""
+
+    source: Path
+    out: Path
+    recipe: Recipe
+    seed: int | None  # None: chance is drawn, and differs in every run
+    identity: bytes  # of table.yaml and the options: a killed job goes on only with the same
+    spill: Path
+    workers: int
+    index: Path | None = None  # where to write which source row is in which QI group
+    skip_refused: bool = False
+    force: bool = False
+
+
+class Done(NamedTuple):
+    """What was done."""
+
+    rows: int  # of the source
+    refused: list[RefusedRow]
+    unlisted: dict[str, int]  # by column, rows with unknown categories
+    look_alikes: int  # individuals that look like another one of the same part of the source
+    fragments: int
+    files: list[Path]
+    columns: list[str]
+    measures: Measures
+
+
+def anonymize_files(job: FragmentJob, stage: Stage) -> Done:
+    """Anonymizes a table of any size, by fragments, into a folder of Parquet files.
+
+    The folder appears when all its files have been written and checked, or not at all. Raises ConfigError for data that
+    cannot be used, UsageError for a folder that cannot be written, LawViolated if what was written breaks the model.
+    """
+    require("pyarrow.parquet", "parquet")
+    _require_out(job)
+    with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
+        chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
+        recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
+        with Pool(job.spill, job.workers) as pool:
+            return _Work(job, recipe, pool, draft, stage).done()
+
+
+def _identity(job: FragmentJob) -> bytes:
+    """Says which job this is, by what it reads and writes."""
+    files = sorted(job.source.rglob("*")) if job.source.is_dir() else [job.source]
+    seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
+    about = (seen, job.out.absolute(), job.index, job.seed, job.recipe.fragment_rows, job.skip_refused)
+    return sha256(repr(about).encode() + job.identity).hexdigest().encode()
+
+
+def _kept_chance(path: Path) -> int:
+    """Chance of the operating system, the same when a killed job goes on."""
+    if not path.exists():
+        draft = path.with_name(".chance")
+        draft.write_text(str(secrets.randbits(SEED_BITS)))
+        os.replace(draft, path)
+    return int(path.read_text())
+
+
+# -- the folder that is written ---------------------------------------------------------------------------------------
+
+
+def _require_out(job: FragmentJob) -> None:
+    """Raises UsageError for a folder that cannot be replaced."""
+    out = job.out
+    if out.is_symlink():
+        raise UsageError(f"{out}: is a link; name the folder itself")
+    if not out.exists():
+        return
+    if not out.is_dir() or any(not entry.match("part-*.parquet") for entry in out.iterdir()):
+        raise UsageError(f"{out}: holds other things than a table that was written here; name another folder")
+    if not job.force and any(out.iterdir()):
+        raise UsageError(f"{out}: exists already and is not overwritten; name another folder, or give --force")
+
+
+@contextmanager
+def _draft_of(job: FragmentJob, begun: bool) -> Iterator[Path]:
+    """A folder next to OUT that gets its name at the end. Raises UsageError if another job writes one."""
+    draft = job.out.with_name(f".{job.out.name}.draft")
+    try:
+        draft.mkdir(exist_ok=begun)  # what a killed process wrote of it stays
+    except FileExistsError:
+        raise UsageError(f"{draft}: another job writes {job.out}, or was killed; if so, remove it") from None
+    except OSError as error:
+        raise ConfigError(f"{job.out}: cannot be written: {error.strerror}") from None
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _appear(draft: Path, out: Path) -> None:
+    """Gives the folder its name."""
+    for path in draft.iterdir():
+        _on_disk(path)
+    _on_disk(draft)
+    if out.exists():
+        old = out.with_name(f".{out.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(out, old)
+        os.replace(draft, out)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.replace(draft, out)
+
+
+def _on_disk(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+# -- rows in files ----------------------------------------------------------------------------------------------------
+
+
+class Batches(NamedTuple):
+    """Some batches of an Arrow file; None: all of them."""
+
+    path: Path
+    numbers: list[int] | None = None
+    dropped: Ints = np.zeros(0, dtype=np.int64)  # numbers of source rows that do not count
+
+    def read(self) -> Any:
+        """The rows as a pyarrow.Table over the mapped file."""
+        arrow = require("pyarrow", "parquet")
+        file = arrow.ipc.open_file(arrow.memory_map(str(self.path)))
+        some = range(file.num_record_batches) if self.numbers is None else self.numbers
+        rows = arrow.Table.from_batches([file.get_batch(i) for i in some], schema=file.schema)
+        if len(self.dropped):
+            rows = rows.filter(arrow.array(~np.isin(rows[ROW].to_numpy(), self.dropped)))
+        return rows
+
+
+def _write(path: Path, tables: Iterable[Any]) -> None:
+    """Writes tables of one schema as batches of a file."""
+    arrow = require("pyarrow", "parquet")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    writer = None
+    for table in tables:
+        writer = writer or arrow.ipc.new_file(str(path), table.schema)
+        batches = table.combine_chunks().to_batches()
+        writer.write_batch(batches[0] if batches else arrow.RecordBatch.from_pylist([], schema=table.schema))
+    if writer is not None:
+        writer.close()
+
+
+def _write_by(path: Path, rows: Any, number: Ints) -> dict[int, int]:
+    """Writes rows with equal numbers as one batch; the batch of each number."""
+    order = np.argsort(number, kind="stable")
+    begins = np.flatnonzero(np.diff(number[order], prepend=-1))
+    ends = np.append(begins, len(number))[1:]
+    taken = rows.take(order)
+    _write(path, (taken.slice(begin, end - begin) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)))
+    return {int(number[order[begin]]): i for i, begin in enumerate(begins.tolist())}
+
+
+def _read_all(sources: Sequence[Batches]) -> Any:
+    return require("pyarrow", "parquet").concat_tables([source.read() for source in sources])
+
+
+def _groups_path(path: Path) -> Path:
+    return path.with_suffix(".groups.npz")
+
+
+def _write_piece(path: Path, piece: Piece) -> None:
+    """Writes rows and QI groups of a fragment or region."""
+    _write(path, [piece.rows])
+    np.savez(_groups_path(path), **piece.groups._asdict())
+
+
+def _groups(path: Path) -> Groups:
+    with np.load(_groups_path(path)) as found:
+        return Groups(found["lo"], found["hi"], found["rows"])
+
+
+# -- what a process does ----------------------------------------------------------------------------------------------
+
+
+class Encoded(NamedTuple):
+    """What is known of a part of the source after it was encoded."""
+
+    rows: int
+    refused: list[RefusedRow]
+    unlisted: dict[str, int]
+    look_alikes: int
+    texts: dict[int, set[bytes]]  # of kept columns that the model counts
+
+
+def _encode(
+    recipe: Recipe, part: RowPart | Path, first_row: int, path: Path, with_keys: bool, skip_refused: bool
+) -> Encoded:
+    """Encodes a part of the source, and keeps the hashes of its keys."""
+    table, encoder = recipe.table, Encoder(recipe.table)
+    arrow = require("pyarrow", "parquet")
+    found, unlisted, texts = Encoded(0, [], {}, 0, {}), Counter[str](), dict[int, set[bytes]]()
+    tables, hashes, alike = [], [], 0
+    for first, frame in read_part(part, CHUNK_ROWS) if isinstance(part, RowPart) else [(first_row, _spooled(part))]:
+        numbers = np.arange(first, first + len(frame))
+        if skip_refused:
+            refused = refused_rows(table, frame)
+            found.refused.extend(one._replace(data_row=one.data_row + first - 1) for one in refused)
+            frame = without_refused(frame, refused)
+            numbers = np.delete(numbers, [one.data_row - 1 for one in refused])
+        encoded = encoder.columns(frame, first)
+        unlisted.update(unknown_category_rows(table, frame))
+        if encoded.individuals is not None:
+            alike += look_alikes(encoded.individuals.different)
+        rows = arrow_rows(table, encoded, with_keys).append_column(ROW, arrow.array(numbers))
+        for i, some in counted_texts(recipe.model, rows).items():
+            texts.setdefault(i, set()).update(some)
+        if table.source_key:
+            keys = np.array(encoded.source_keys.by_row(), dtype=object)
+            both = [pd.util.hash_array(keys, hash_key=one, categorize=False) >> 1 for one in HASH_KEYS]
+            hashes.append(np.stack([*both, numbers.astype(np.uint64)], axis=1))
+        tables.append(rows)
+    _write(path, tables)
+    if hashes:
+        every = np.concatenate(hashes)
+        np.save(path.with_suffix(".keys.npy"), every[np.argsort(every[:, 0], kind="stable")])
+    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), alike, texts)
+
+
+def _spooled(path: Path) -> pd.DataFrame:
+    rows = Batches(path).read()
+    return rows.to_pandas(types_mapper=pd.ArrowDtype)  # type: ignore[no-any-return]
+
+
+def _repeated(paths: Sequence[Path], low: int, high: int) -> Ints:
+    """The source rows with a key that an earlier row has; the first half of the key's hash is from low up to high."""
+    parts = []
+    for path in paths:
+        known = np.load(path, mmap_mode="r")
+        parts.append(known[slice(*np.searchsorted(known[:, 0], np.array([low, high], dtype=np.uint64)))])
+    keys = np.concatenate(parts)
+    keys = keys[np.lexsort(keys.T[::-1])]
+    same = (keys[1:, 0] == keys[:-1, 0]) & (keys[1:, 1] == keys[:-1, 1])
+    return np.sort(keys[1:][same][:, 2].astype(np.int64))
+
+
+def _cells(recipe: Recipe, piece: Batches, plan: FragmentPlan, leaves: list[int]) -> dict[int, list[Counted]]:
+    return steps.cells_of_leaves(recipe, piece.read(), plan, leaves)
+
+
+def _vectors(
+    recipe: Recipe, piece: Batches, plan: FragmentPlan, bins: Mapping[int, list[Bins]], texts: Mapping[int, list[bytes]]
+) -> dict[int, Counted]:
+    return steps.vectors_of_leaves(recipe, piece.read(), plan, bins, texts)
+
+
+def _deal(recipe: Recipe, pieces: Sequence[Batches], plan: FragmentPlan, leaf: int, fragments: int) -> list[Ints]:
+    return steps.dealt_among([steps.alike_in(recipe, piece.read(), plan, leaf) for piece in pieces], fragments)
+
+
+def _route(
+    recipe: Recipe, piece: Batches, plan: FragmentPlan, dealt_to: Mapping[int, Ints], path: Path
+) -> dict[int, int]:
+    rows = piece.read()
+    return _write_by(path, rows.drop_columns([ROW]), steps.leaves_of_rows(recipe, rows, plan, dealt_to))
+
+
+def _holds(recipe: Recipe, sources: Sequence[Batches]) -> bool:
+    return steps.holds_of(recipe, _read_all(sources))
+
+
+def _anonymize(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -> list[Counted]:
+    piece = steps.anonymized(recipe, _read_all(sources), chance)
+    _write_piece(path, piece)
+    return steps.cells_of_centers(piece.groups)
+
+
+def _center_vectors(path: Path, bins: list[Bins]) -> Counted:
+    return steps.vectors_of_centers(_groups(path), bins)
+
+
+def _route_groups(path: Path, plan: FragmentPlan, source: int, to: Path) -> dict[int, int]:
+    rows = steps.with_source(Batches(path).read(), source)
+    return _write_by(to, rows, steps.regions_of(_groups(path), plan, source))
+
+
+def _mend(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -> list[Counted]:
+    piece = steps.improved(recipe, _read_all(sources), chance)
+    _write_piece(path, piece)
+    return steps.cells_of_centers(piece.groups)
+
+
+def _publish(recipe: Recipe, part: Part, pieces: Sequence[Path], path: Path, index: Path | None) -> Measures:
+    """Writes a published file, and the part of the index that belongs to it."""
+    found = []
+    for of in part.slices:
+        groups = _groups(pieces[of.region])
+        ends = np.append(0, np.cumsum(groups.rows))
+        begin, end = int(ends[of.begin]), int(ends[of.end])
+        rows = Batches(pieces[of.region]).read().slice(begin, end - begin)
+        found.append(Piece(rows, Groups(*(column[of.begin : of.end] for column in groups))))
+    microdata, recoding = steps.recoded(recipe, part, found)
+    published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
+    require("pyarrow.parquet", "parquet").write_table(published, path)
+    if index is not None:
+        index.parent.mkdir(mode=0o700, exist_ok=True)
+        keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
+        names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
+        with open(index, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(sorted(zip(keys, map(names.__getitem__, recoding.qi_group), strict=True)))
+    return measure(microdata, recoding, recipe.model)
+
+
+def _verify(recipe: Recipe, part: Part, path: Path) -> None:
+    check_written(recipe.table, recipe.model, require("pyarrow.parquet", "parquet").read_table(path), part)
+
+
+# -- the whole --------------------------------------------------------------------------------------------------------
+
+
+def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
+    """Counts by attribute, of all parts of a table."""
+    return [united(column) for column in zip(*parts, strict=True)]
+
+
+class _Work:
+    """One job: its steps, in order."""
+
+    def __init__(self, job: FragmentJob, recipe: Recipe, pool: Pool, draft: Path, stage: Stage) -> None:
+        self._job, self._recipe, self._pool, self._draft, self._stage = job, recipe, pool, draft, stage
+        self._folder = job.spill
+
+    def done(self) -> Done:
+        encoded, dropped = self._encoded()
+        pieces = [Batches(self._made("pieces", i), None, dropped) for i in range(len(encoded))]
+        rows = sum(one.rows for one in encoded) - len(dropped)
+        with self._stage("plan") as on_progress:
+            plan, dealt_to = self._plan(pieces, encoded, rows, on_progress)
+        with self._stage("route") as on_progress:
+            calls = [
+                (self._recipe, piece, plan, {leaf: goes[i] for leaf, goes in dealt_to.items()}, self._made("leaves", i))
+                for i, piece in enumerate(pieces)
+            ]
+            routed = self._pool.map("route", _route, calls, on_progress)
+            self._let_go("pieces")
+        with self._stage("anonymize") as on_progress:
+            fragments = self._fragments(plan, routed, bool(dealt_to))
+            made, centers = self._each("fragments", 0, _anonymize, fragments, on_progress)
+            self._let_go("leaves")
+        turns = ROUNDS if len(fragments) > 1 and algorithm_named(self._recipe.algorithm).refines else 0
+        for turn in range(1, turns + 1):
+            with self._stage(f"mend {turn}") as on_progress:
+                plan, made, centers = self._mended(turn, plan, made, centers, on_progress)
+        measures, files = self._published(made)
+        refused = sorted(row for one in encoded for row in one.refused)
+        unlisted = Counter[str]()
+        for one in encoded:
+            unlisted.update(one.unlisted)
+        refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
+        schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
+        alike = sum(one.look_alikes for one in encoded)
+        return Done(rows + len(refused), sorted(refused), dict(unlisted), alike, len(fragments),
+                    [self._job.out / name for name in files], schema.names, measures)  # fmt: skip
+
+    def _made(self, kind: str, number: int) -> Path:
+        return self._folder / kind / f"{number:06}.arrow"
+
+    def _let_go(self, kind: str) -> None:
+        """Removes files that no later step reads."""
+        shutil.rmtree(self._folder / kind, ignore_errors=True)
+
+    def _encoded(self) -> tuple[list[Encoded], Ints]:
+        """The encoded parts of the source, and the rows with a key that an earlier row has, if these are left out."""
+        job, skip = self._job, self._job.skip_refused
+        with self._stage("read") as on_progress:
+            parts = self._parts()
+            calls = [
+                (self._recipe, part, first, self._made("pieces", i), job.index is not None, skip)
+                for i, (part, first) in enumerate(parts)
+            ]
+            encoded = self._pool.map("read", _encode, calls, part_of(on_progress, 0, 0.9))
+            self._let_go("source")
+            rows, dropped = sum(one.rows for one in encoded), np.zeros(0, dtype=np.int64)
+            if not rows:
+                refused = sum(len(one.refused) for one in encoded)
+                raise ConfigError(f"no row is left: all {refused:,} are refused" if refused else "the data has no rows")
+            if self._recipe.table.source_key:
+                paths = [self._made("pieces", i).with_suffix(".keys.npy") for i in range(len(calls))]
+                some = -(-rows // KEYS_AT_ONCE)
+                ends = [(i << 63) // some for i in range(some + 1)]
+                ranges = [(paths, low, high) for low, high in pairwise(ends)]
+                found = self._pool.map("keys", _repeated, ranges, part_of(on_progress, 0.9, 1))
+                dropped = np.sort(np.concatenate(found))
+            if len(dropped) and not skip:
+                key = ", ".join(self._recipe.table.source_key)
+                raise ConfigError(f"data row {dropped[0]}: an earlier row has the same key ({key})")
+        return encoded, dropped
+
+    def _parts(self) -> list[tuple[RowPart | Path, int]]:
+        """The parts of the source, and the number of the first row of each; CSV is copied part by part first."""
+        if is_parquet_source(self._job.source):
+            return [(part, part.first_row) for part in parquet_parts(self._job.source, CHUNK_ROWS)]
+        arrow, found, first = require("pyarrow", "parquet"), list[tuple[RowPart | Path, int]](), 1
+        for frame in csv_chunks(self._job.source, CHUNK_ROWS):
+            path = self._made("source", len(found))
+            _write(path, [arrow.table({name: arrow.array(frame[name], arrow.large_string()) for name in frame})])
+            found.append((path, first))
+            first += len(frame)
+        return found
+
+    def _plan(
+        self, pieces: list[Batches], encoded: list[Encoded], rows: int, on_progress: OnProgress
+    ) -> tuple[FragmentPlan, dict[int, list[Ints]]]:
+        """The fragments, and of those that are dealt where the rows of each piece go."""
+        recipe, plan, heavy, turn = self._recipe, FragmentPlan(), [0], 0
+        dealt_to: dict[int, list[Ints]] = {}
+        texts = {i: sorted(set().union(*(one.texts.get(i, set()) for one in encoded))) for i in encoded[0].texts}
+        planner = Planner(recipe.table.space, recipe.model, recipe.fragment_rows)
+        while heavy and rows > recipe.fragment_rows:
+            calls: list[tuple[Any, ...]] = [(recipe, piece, plan, heavy) for piece in pieces]
+            counts = self._pool.map(f"cells-{turn}", _cells, calls, part_of(on_progress, 0, 0.5))
+            cells = {leaf: _united([of[leaf] for of in counts]) for leaf in heavy}
+            bins = {leaf: [bins_of(column) for column in columns] for leaf, columns in cells.items()}
+            for leaf in [leaf for leaf, columns in cells.items() if all(len(of.rows) == 1 for of in columns)]:
+                fragments = -(-int(cells[leaf][0].rows.sum()) // recipe.fragment_rows)
+                (dealt_to[leaf],) = self._pool.map(f"deal-{leaf}", _deal, [(recipe, pieces, plan, leaf, fragments)])
+                plan = plan.with_dealt(leaf, fragments)
+                del bins[leaf]
+            calls = [(recipe, piece, plan, bins, texts) for piece in pieces]
+            vectors = self._pool.map(f"vectors-{turn}", _vectors, calls, part_of(on_progress, 0.5, 1)) if bins else []
+            heavy = []
+            for leaf, of_leaf in bins.items():
+                plan, heavier = planner.grown(plan, leaf, united([of[leaf] for of in vectors]), of_leaf)
+                heavy += heavier
+            turn += 1
+        return plan, dealt_to
+
+    def _fragments(self, plan: FragmentPlan, routed: Sequence[Mapping[int, int]], dealt: bool) -> list[list[Batches]]:
+        """Where the rows of each fragment are."""
+        recipe = self._recipe
+        leaves = plan.leaves_below(0)
+        if not dealt and recipe.table.individual is None:
+            return [self._rows_of([leaf], routed) for leaf in leaves]
+        calls = [(recipe, self._rows_of([leaf], routed)) for leaf in leaves]
+        ok = dict(zip(leaves, self._pool.map("holds", _holds, calls), strict=True))
+
+        def holds(some: list[int]) -> bool:
+            """Models are closed under union: what holds leaf by leaf holds together."""
+            if len(some) == 1 or all(ok[leaf] for leaf in some):
+                return ok[some[0]]
+            call = (recipe, self._rows_of(some, routed))
+            return self._pool.map(f"holds-{some[0]}-{len(some)}", _holds, [call])[0]
+
+        return [self._rows_of(some, routed) for some in holding(plan, holds)]
+
+    def _rows_of(
+        self, leaves: Iterable[int], routed: Sequence[Mapping[int, int]], kind: str = "leaves"
+    ) -> list[Batches]:
+        found = [[of[leaf] for leaf in leaves if leaf in of] for of in routed]
+        return [Batches(self._made(kind, i), numbers) for i, numbers in enumerate(found) if numbers]
+
+    def _each(
+        self, kind: str, turn: int, step: Callable[..., list[Counted]], sources: list[list[Batches]], heard: OnProgress
+    ) -> tuple[list[Path], list[Counted]]:
+        """Makes the QI groups of fragments or regions; their files, and how many rows have which centers."""
+        made = [self._made(kind, i) for i in range(len(sources))]
+        chances = [steps.chance_of(self._recipe, turn, i) for i in range(len(sources))]
+        if len(sources) == 1:
+            chances = [self._recipe.options.chance]  # as one run has it
+        calls = [(self._recipe, *one) for one in zip(sources, chances, made, strict=True)]
+        counts = self._pool.map(kind, step, calls, heard)
+        return made, _united(counts)
+
+    def _mended(
+        self, turn: int, plan: FragmentPlan, made: list[Path], centers: list[Counted], heard: OnProgress
+    ) -> tuple[FragmentPlan, list[Path], list[Counted]]:
+        """One round of mending: QI groups in other regions than before, improved there."""
+        recipe, bins = self._recipe, [bins_of(column) for column in centers]
+        vectors = self._pool.map(f"vectors-{turn}-mend", _center_vectors, [(path, bins) for path in made])
+        planner = Planner(recipe.table.space, None, recipe.fragment_rows, elsewhere_than=plan)
+        regions, heavy = planner.grown(FragmentPlan(), 0, united(vectors), bins)
+        for leaf in heavy:  # each group stays with those of its fragment: so no region is larger than one
+            regions = regions.with_dealt(leaf, len(made))
+        calls = [(path, regions, i, self._made(f"routed-{turn}", i)) for i, path in enumerate(made)]
+        routed = self._pool.map(f"route-{turn}", _route_groups, calls, part_of(heard, 0, 0.1))
+        leaves = [leaf for leaf in regions.leaves_below(0) if any(leaf in of for of in routed)]
+        sources = [self._rows_of([leaf], routed, f"routed-{turn}") for leaf in leaves]
+        mended, centers = self._each(f"regions-{turn}", turn, _mend, sources, part_of(heard, 0.1, 1))
+        self._let_go(f"routed-{turn}")
+        self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
+        return regions, mended, centers
+
+    def _published(self, made: list[Path]) -> tuple[Measures, list[str]]:
+        """Writes, verifies and names what is published."""
+        recipe, job = self._recipe, self._job
+        with self._stage("write") as on_progress:
+            groups = [_groups(path) for path in made]
+            number = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
+            parts = parts_of(groups, number, recipe.fragment_rows)
+            names = [f"part-{i:05}.parquet" for i in range(len(parts))]
+            index = [self._folder / "index" / f"{i:06}.csv" if job.index else None for i in range(len(parts))]
+            calls: list[tuple[Any, ...]] = [
+                (recipe, part, made, self._draft / name, of_index)
+                for part, name, of_index in zip(parts, names, index, strict=True)
+            ]
+            measures = united_measures(self._pool.map("write", _publish, calls, on_progress))
+        with self._stage("verify") as on_progress:
+            calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
+            self._pool.map("verify", _verify, calls, on_progress)
+            if job.index is None:
+                _appear(self._draft, job.out)
+            else:
+                with atomic_writer(job.index, text=True) as file:
+                    for_owner_alone(file)
+                    file.write("key,qi_group\r\n")
+                    for path in filter(None, index):
+                        file.write(path.read_text(encoding="utf-8"))
+                    _appear(self._draft, job.out)
+        return measures, names

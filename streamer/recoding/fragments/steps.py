@@ -1,0 +1,192 @@
+"""The steps of a large table, each a function of rows and arrays: what one process, or one task of an engine, does.
+
+Rows are pyarrow.Tables as `fragments.rows` makes them. A *piece* is a fragment or region with its QI groups: its rows
+stand group by group, and the column `g` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamer.privacy.models import Model
+from streamer.recoding.algorithms.catalog import algorithm_named, run
+from streamer.recoding.algorithms.contract import Options, Recoding
+from streamer.recoding.fragments.layout import Groups, Part
+from streamer.recoding.fragments.mending import centers, mended
+from streamer.recoding.fragments.plan import (
+    DEALT,
+    Bins,
+    Counted,
+    FragmentPlan,
+    binned,
+    counted,
+    counted_values,
+    dealt,
+)
+from streamer.recoding.fragments.rows import WHO, Texts, cells_of_rows, microdata_of_rows, numbered_texts
+from streamer.table.arrays import Ints, numbers_of
+from streamer.table.arrow_table import require
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
+
+GROUP = "g"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What every step of one job knows; the chance in `options` never leaves the job."""
+
+    table: Table
+    model: Model
+    algorithm: str
+    options: Options = field(repr=False)
+    fragment_rows: int
+
+
+class Piece(NamedTuple):
+    """A fragment or region after its QI groups were made, groups in the order of their boxes."""
+
+    rows: Any
+    groups: Groups
+
+
+# -- what a plan is made from -----------------------------------------------------------------------------------------
+
+
+def cells_of_leaves(recipe: Recipe, rows: Any, plan: FragmentPlan, leaves: Iterable[int]) -> dict[int, list[Counted]]:
+    """By leaf, how many rows have which cell, by attribute."""
+    cells = cells_of_rows(recipe.table, rows)
+    leaf = plan.route(cells)
+    return {one: [counted(cells[leaf == one][:, [j]]) for j in range(cells.shape[1])] for one in leaves}
+
+
+def vectors_of_leaves(
+    recipe: Recipe, rows: Any, plan: FragmentPlan, bins: Mapping[int, Sequence[Bins]], texts: Texts
+) -> dict[int, Counted]:
+    """By leaf, how many rows have which bins and, as far as the model counts them, which values."""
+    microdata = microdata_of_rows(recipe.table, rows, texts)
+    leaf = plan.route(microdata.cells)
+    values = microdata.subjects(counted_values(recipe.model))
+    found = {}
+    for one, of_leaf in bins.items():
+        here = leaf == one
+        found[one] = counted(np.concatenate([binned(microdata.cells[here], of_leaf), values[here]], axis=1))
+    return found
+
+
+class Alike(NamedTuple):
+    """The rows of a leaf that are all alike in their cells: what else they are."""
+
+    kind: Ints  # (n,) which of the kinds
+    kinds: list[tuple[bytes, ...]]  # kept values
+    who: Any  # individuals, as Arrow; None: every row is one
+
+
+def alike_in(recipe: Recipe, rows: Any, plan: FragmentPlan, leaf: int) -> Alike:
+    """The rows of a leaf, in their order."""
+    microdata = microdata_of_rows(recipe.table, rows)
+    here = np.flatnonzero(plan.route(microdata.cells) == leaf)
+    values = microdata.values[here]
+    _, first, kind = np.unique(numbers_of(values.T, len(here)), return_index=True, return_inverse=True)
+    kinds = [tuple(texts[v] for texts, v in zip(microdata.texts, row, strict=True)) for row in values[first].tolist()]
+    return Alike(kind, kinds, None if recipe.table.individual is None else rows[WHO].take(here))
+
+
+def dealt_among(parts: Sequence[Alike], fragments: int) -> list[Ints]:
+    """To which of the fragments each row of each part of the table goes (`plan.dealt`)."""
+    number = {kind: i for i, kind in enumerate(sorted({kind for part in parts for kind in part.kinds}))}
+    kind = [np.array([number[one] for one in part.kinds], dtype=np.int64)[part.kind] for part in parts]
+    who = None
+    if parts[0].who is not None:
+        arrow = require("pyarrow", "parquet")
+        chunks = [chunk for part in parts for chunk in part.who.chunks]
+        who = numbered_texts(arrow.chunked_array(chunks, arrow.large_binary()))[0]
+    goes = dealt(np.concatenate(kind), who, fragments)
+    return np.split(goes, np.cumsum([len(part.kind) for part in parts])[:-1])
+
+
+def leaves_of_rows(recipe: Recipe, rows: Any, plan: FragmentPlan, dealt_to: Mapping[int, Ints]) -> Ints:
+    """The leaf of each row; dealt_to: by dealt node, to which of its leaves its rows go, in their order."""
+    leaf = plan.route(cells_of_rows(recipe.table, rows))
+    for node, goes in dealt_to.items():
+        leaf[leaf == node] = plan.lower[node] + goes
+    return leaf
+
+
+def holds_of(recipe: Recipe, rows: Any) -> bool:
+    """Whether rows hold the model as one QI group."""
+    microdata = microdata_of_rows(recipe.table, rows)
+    return recipe.model.holds(microdata.subjects(recipe.model.subjects))
+
+
+# -- QI groups --------------------------------------------------------------------------------------------------------
+
+
+def chance_of(recipe: Recipe, turn: int, number: int) -> int:
+    """The chance of one fragment (turn 0) or region of a mending round."""
+    return int(np.random.default_rng([recipe.options.chance, turn, number]).integers(np.iinfo(np.int64).max))
+
+
+def anonymized(recipe: Recipe, rows: Any, chance: int) -> Piece:
+    """A fragment's QI groups by the algorithm of the catalog."""
+    microdata = microdata_of_rows(recipe.table, rows)
+    options = replace(recipe.options, chance=chance)
+    return _piece_of(rows, run(algorithm_named(recipe.algorithm), microdata, recipe.model, options))
+
+
+def improved(recipe: Recipe, rows: Any, chance: int) -> Piece:
+    """A region's QI groups, swept once more; the column `g` says which rows are together."""
+    microdata = microdata_of_rows(recipe.table, rows)
+    together = np.unique(rows[GROUP].to_numpy(), return_inverse=True)[1].astype(np.int64)
+    return _piece_of(rows, mended(microdata, recipe.model, together, replace(recipe.options, chance=chance)))
+
+
+def _piece_of(rows: Any, recoding: Recoding) -> Piece:
+    order = np.argsort(recoding.qi_group, kind="stable")
+    groups = Groups(recoding.lo.astype(np.int32), recoding.hi.astype(np.int32), recoding.sizes)
+    bare = rows.drop_columns([GROUP]) if GROUP in rows.column_names else rows
+    numbers = require("pyarrow", "parquet").array(recoding.qi_group[order])
+    return Piece(bare.take(order).append_column(GROUP, numbers), groups)
+
+
+def with_source(rows: Any, source: int) -> Any:
+    """Rows of a piece whose groups' numbers differ from those of every other piece."""
+    at = rows.column_names.index(GROUP)
+    numbers = rows[GROUP].to_numpy() + (source << 32)
+    return rows.set_column(at, GROUP, require("pyarrow", "parquet").array(numbers))
+
+
+def cells_of_centers(groups: Groups) -> list[Counted]:
+    """How many rows have QI groups with which center, by attribute."""
+    center = centers(groups.lo, groups.hi).astype(np.int64)
+    return [counted(center[:, [j]], groups.rows) for j in range(center.shape[1])]
+
+
+def vectors_of_centers(groups: Groups, bins: Sequence[Bins]) -> Counted:
+    """The same by bins of all attributes."""
+    return counted(binned(centers(groups.lo, groups.hi).astype(np.int64), bins), groups.rows)
+
+
+def regions_of(groups: Groups, plan: FragmentPlan, source: int) -> Ints:
+    """The region of each row of a piece; source: the number of the piece, to which dealt groups go."""
+    region = plan.route(centers(groups.lo, groups.hi).astype(np.int64))
+    region = np.where(plan.attribute[region] == DEALT, plan.lower[region] + source, region)
+    return np.repeat(region, groups.rows)
+
+
+# -- what is published ------------------------------------------------------------------------------------------------
+
+
+def recoded(recipe: Recipe, part: Part, pieces: Sequence[Piece]) -> tuple[Microdata, Recoding]:
+    """What a file publishes; pieces: the rows and QI groups of each of the part's slices."""
+    number = np.concatenate([of.number for of in part.slices]) - part.first
+    lo, hi = (np.empty((part.groups, recipe.table.space.d), dtype=np.int64) for _ in range(2))
+    lo[number] = np.concatenate([piece.groups.lo for piece in pieces])
+    hi[number] = np.concatenate([piece.groups.hi for piece in pieces])
+    qi_group = np.repeat(number, np.concatenate([piece.groups.rows for piece in pieces]))
+    rows = require("pyarrow", "parquet").concat_tables([piece.rows for piece in pieces])
+    return microdata_of_rows(recipe.table, rows), Recoding(qi_group, lo, hi)
