@@ -324,7 +324,10 @@ def _vectors(
 
 
 def _deal(recipe: Recipe, pieces: Sequence[Batches], plan: FragmentPlan, leaf: int, fragments: int) -> list[Ints]:
-    return steps.dealt_among([steps.alike_in(recipe, piece.read(), plan, leaf) for piece in pieces], fragments)
+    """By piece, where the rows of a leaf go."""
+    parts = [steps.rows_of_leaf(recipe, piece.read(), plan, leaf) for piece in pieces]
+    goes = steps.dealt_rows(recipe, require("pyarrow", "parquet").concat_tables(parts), fragments)
+    return np.split(goes, np.cumsum([part.num_rows for part in parts])[:-1])
 
 
 def _route(
@@ -490,17 +493,17 @@ class _Work:
             counts = self._pool.map(f"cells-{turn}", _cells, calls, part_of(on_progress, 0, 0.5))
             cells = {leaf: _united([of[leaf] for of in counts]) for leaf in heavy}
             bins = {leaf: [bins_of(column) for column in columns] for leaf, columns in cells.items()}
-            for leaf in [leaf for leaf, columns in cells.items() if all(len(of.rows) == 1 for of in columns)]:
-                fragments = -(-int(cells[leaf][0].rows.sum()) // recipe.fragment_rows)
-                (dealt_to[leaf],) = self._pool.map(f"deal-{leaf}", _deal, [(recipe, pieces, plan, leaf, fragments)])
-                plan = plan.with_dealt(leaf, fragments)
-                del bins[leaf]
             calls = [(recipe, piece, plan, bins, texts) for piece in pieces]
-            vectors = self._pool.map(f"vectors-{turn}", _vectors, calls, part_of(on_progress, 0.5, 1)) if bins else []
+            vectors = self._pool.map(f"vectors-{turn}", _vectors, calls, part_of(on_progress, 0.5, 1))
             heavy = []
             for leaf, of_leaf in bins.items():
-                plan, heavier = planner.grown(plan, leaf, united([of[leaf] for of in vectors]), of_leaf)
-                heavy += heavier
+                plan, larger = planner.grown(plan, leaf, united([of[leaf] for of in vectors]), of_leaf)
+                if leaf in larger:  # not even by bins of its own
+                    fragments = -(-int(cells[leaf][0].rows.sum()) // recipe.fragment_rows)
+                    (dealt_to[leaf],) = self._pool.map(f"deal-{leaf}", _deal, [(recipe, pieces, plan, leaf, fragments)])
+                    plan = plan.with_dealt(leaf, fragments)
+                else:
+                    heavy += larger
             turn += 1
         return plan, dealt_to
 

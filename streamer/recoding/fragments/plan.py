@@ -4,10 +4,10 @@ The rules of this file
 ----------------------
 * Nothing is sampled. A plan follows from how many rows have which cells, and which of the values that the model counts.
   So it does not depend on the order of the rows, on files, names or workers.
-* Rows with the same cells are in one fragment. Only a fragment whose rows are all alike may be *dealt* (`dealt`).
+* Rows with the same cells are in one fragment, if they fit. What no cut makes small enough is *dealt* (`dealt`).
 * A vector of cells is counted by *bins*: runs of cells of about equally many rows, at most COARSE_BINS_MAX of each
   attribute.
-  A fragment that is too large because a single vector of bins is, gets finer bins of its own, round after round.
+  A part that stays too large gets finer bins of its own, round after round, until these do not help either.
 * A cut is the one after which rows times NCP, of both parts, is least. Each part keeps a quarter of the rows, else a
   tenth, else any; each part holds the model, as far as rows and values can tell. (Whether a fragment holds enough
   individuals is asked of its rows; if not, its node of the tree becomes the fragment: `holding`.)
@@ -31,7 +31,7 @@ from streamer.table.space import Space
 COARSE_BINS_MAX = 32
 
 LEAF, DEALT = -1, -2
-"""Nodes that are not cut: a fragment; rows that are all alike and are dealt to several fragments."""
+"""Nodes that are not cut: a fragment; rows that are dealt to several fragments."""
 
 SHARES_MIN = (0.25, 0.1, 0.0)
 """How small a part may be, of the rows of both: as few as needed."""
@@ -154,10 +154,10 @@ class Planner:
     def grown(
         self, plan: FragmentPlan, leaf: int, found: Counted, bins: Sequence[Bins]
     ) -> tuple[FragmentPlan, list[int]]:
-        """The plan with a leaf cut until its parts have at most rows_max rows, and the parts that need finer bins.
+        """The plan with a leaf cut until its parts have at most rows_max rows, and the parts that are larger still.
 
         found: the leaf's rows by bins, then by what `counted_values` of the model says; bins: of every attribute. A
-        part that no cut leaves holding stays larger than rows_max.
+        part is larger if one vector of bins fills it, or if no cut leaves two parts that hold.
         """
         nodes = [list(column.tolist()) for column in (plan.attribute, plan.border, plan.lower, plan.upper)]
         first = np.stack([of.first[found.numbers[:, j]] for j, of in enumerate(bins)], axis=1)
@@ -167,12 +167,10 @@ class Planner:
             node, entries = waiting.pop()
             if found.rows[entries].sum() <= self._rows_max:
                 continue
-            if (first[entries] == first[entries[0]]).all():
-                heavy.append(node)
-                continue
             part = Counted(found.numbers[entries], found.rows[entries])
             cut = self._best(part, first[entries], last[entries])
             if cut is None:
+                heavy.append(node)
                 continue
             lower = len(nodes[0])
             nodes[0][node], nodes[1][node], nodes[2][node], nodes[3][node] = cut.attribute, cut.border, lower, lower + 1
@@ -252,10 +250,11 @@ def holding(plan: FragmentPlan, holds: Callable[[list[int]], bool]) -> list[list
 
 
 def dealt(kind: Ints, who: Ints | None, parts: int) -> Ints:
-    """Deals rows with the same cells to several fragments; int64 (n,), 0..parts-1.
+    """Deals rows to several fragments; int64 (n,), 0..parts-1.
 
     Rows, or individuals with all their rows, are dealt in turn in the order of their kinds, so that every fragment has
-    about the shares of the whole. kind: (n,) of the rows, from 0; who: (n,) individuals from 0 without gaps.
+    about the shares of the whole. kind: (n,) of the rows, by cells, then values; who: (n,) individuals from 0 without
+    gaps.
 
     >>> dealt(np.array([0, 1, 0, 1]), None, 2).tolist()
     [0, 0, 1, 1]

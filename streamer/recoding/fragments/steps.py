@@ -27,7 +27,7 @@ from streamer.recoding.fragments.plan import (
     counted_values,
     dealt,
 )
-from streamer.recoding.fragments.rows import WHO, Texts, cells_of_rows, microdata_of_rows, numbered_texts
+from streamer.recoding.fragments.rows import Texts, cells_of_rows, microdata_of_rows
 from streamer.table.arrays import Ints, numbers_of
 from streamer.table.arrow_table import require
 from streamer.table.microdata import Microdata
@@ -78,35 +78,16 @@ def vectors_of_leaves(
     return found
 
 
-class Alike(NamedTuple):
-    """The rows of a leaf that are all alike in their cells: what else they are."""
-
-    kind: Ints  # (n,) which of the kinds
-    kinds: list[tuple[bytes, ...]]  # kept values
-    who: Any  # individuals, as Arrow; None: every row is one
-
-
-def alike_in(recipe: Recipe, rows: Any, plan: FragmentPlan, leaf: int) -> Alike:
+def rows_of_leaf(recipe: Recipe, rows: Any, plan: FragmentPlan, leaf: int) -> Any:
     """The rows of a leaf, in their order."""
+    return rows.take(np.flatnonzero(plan.route(cells_of_rows(recipe.table, rows)) == leaf))
+
+
+def dealt_rows(recipe: Recipe, rows: Any, fragments: int) -> Ints:
+    """To which of the fragments each row of a leaf goes (`plan.dealt`); int64 (n,)."""
     microdata = microdata_of_rows(recipe.table, rows)
-    here = np.flatnonzero(plan.route(microdata.cells) == leaf)
-    values = microdata.values[here]
-    _, first, kind = np.unique(numbers_of(values.T, len(here)), return_index=True, return_inverse=True)
-    kinds = [tuple(texts[v] for texts, v in zip(microdata.texts, row, strict=True)) for row in values[first].tolist()]
-    return Alike(kind, kinds, None if recipe.table.individual is None else rows[WHO].take(here))
-
-
-def dealt_among(parts: Sequence[Alike], fragments: int) -> list[Ints]:
-    """To which of the fragments each row of each part of the table goes (`plan.dealt`)."""
-    number = {kind: i for i, kind in enumerate(sorted({kind for part in parts for kind in part.kinds}))}
-    kind = [np.array([number[one] for one in part.kinds], dtype=np.int64)[part.kind] for part in parts]
-    who = None
-    if parts[0].who is not None:
-        arrow = require("pyarrow", "parquet")
-        chunks = [chunk for part in parts for chunk in part.who.chunks]
-        who = numbered_texts(arrow.chunked_array(chunks, arrow.large_binary()))[0]
-    goes = dealt(np.concatenate(kind), who, fragments)
-    return np.split(goes, np.cumsum([len(part.kind) for part in parts])[:-1])
+    kind = numbers_of((*microdata.cells.T, *microdata.values.T), len(microdata))
+    return dealt(kind, microdata.individuals, fragments)
 
 
 def leaves_of_rows(recipe: Recipe, rows: Any, plan: FragmentPlan, dealt_to: Mapping[int, Ints]) -> Ints:
