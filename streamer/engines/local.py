@@ -586,6 +586,6 @@ class _Work:
                     for_owner_alone(file)
                     file.write("key,qi_group\r\n")
                     for path in filter(None, index):
-                        file.write(path.read_text(encoding="utf-8"))
+                        file.write(path.read_bytes().decode())  # line ends stay as they are
                     _appear(self._draft, job.out)
         return measures, names

@@ -110,7 +110,7 @@ class CalendarCells:
     @property
     def is_closed(self) -> bool:
         """Whether a published interval ends with its last moment (dates), or with the next cell's start."""
-        return self.clock is DATE
+        return self.clock == DATE
 
     @cached_property
     def codes_per_cell(self) -> int:

@@ -162,11 +162,11 @@ def moment_of(value: object, column: str, clock: Clock) -> int:
     if isinstance(value, date):  # a datetime is one, too
         value = value.isoformat()
     found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
-    if found is None or (clock is not DATE and found["time"] is None):
+    if found is None or (clock != DATE and found["time"] is None):
         raise _unreadable(column, clock)
     _check_offset(found, column, clock)
     moment = _days(found, column, clock) * clock.per_day
-    if clock is DATE:
+    if clock == DATE:
         if _microseconds(found, column, clock):
             raise EventRefused("off-the-step", f"column {column!r}: a date with a time of day", column)
         return moment
@@ -183,7 +183,7 @@ def limit_of(text: str, column: str, clock: Clock) -> int:
     >>> limit_of("0001-01-02", "seen", TIMESTAMP) == MICROSECONDS_PER_DAY
     True
     """
-    if clock is not DATE and _BARE_DAY.fullmatch(text):
+    if clock != DATE and _BARE_DAY.fullmatch(text):
         text += "T00:00:00" + "Z" * clock.zoned
     return moment_of(text, column, clock)
 
@@ -194,7 +194,7 @@ def moment_text(moment: int, clock: Clock) -> str:
     >>> moment_text(1, DATE), moment_text(1_800_000_000, TIMESTAMP), moment_text(500_000, LOCAL_TIMESTAMP)
     ('0001-01-02', '0001-01-01T00:30:00Z', '0001-01-01T00:00:00.500000')
     """
-    if clock is DATE:
+    if clock == DATE:
         return date.fromordinal(moment + 1).isoformat()
     return (datetime.min + timedelta(microseconds=moment)).isoformat() + "Z" * clock.zoned
 

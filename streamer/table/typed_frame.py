@@ -108,7 +108,7 @@ def _moments(texts: Sequence[object] | Objects, clock: Clock) -> pd.Series[Any]:
     if foreign:
         raise ValueError("a published column holds a value of another type")
     bare = [str(text).removesuffix("Z") for text in texts]
-    moments = pd.Series(np.array(bare, dtype="datetime64[s]" if clock is DATE else "datetime64[us]"))
+    moments = pd.Series(np.array(bare, dtype="datetime64[s]" if clock == DATE else "datetime64[us]"))
     return moments.dt.tz_localize("UTC") if clock.zoned else moments
 
 

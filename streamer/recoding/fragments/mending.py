@@ -8,6 +8,7 @@ came does not matter: rows enter in canonical form, groups in the order of the k
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from streamer.recoding.algorithms.catalog import merged_by_box, numbered
 from streamer.recoding.algorithms.contract import Options, Recoding, check
 from streamer.recoding.algorithms.ordered import swept
 from streamer.table.arrays import Ints, numbers_of
-from streamer.table.microdata import Microdata, canonical, multiset_ranks
+from streamer.table.microdata import Canonical, Microdata, canonical, multiset_ranks
 
 ROUNDS = 2
 
@@ -33,8 +34,8 @@ def mended(microdata: Microdata, model: Model, qi_group: Ints, options: Options)
     answer is wrong.
     """
     chance = np.random.default_rng(options.chance)
-    seen = canonical(microdata, chance)
-    recoding = swept(seen.microdata, model, _in_order_of_kinds(seen.microdata, qi_group[seen.rows]), options)
+    seen = _as_grouped(canonical(microdata, chance), qi_group)
+    recoding = swept(seen.microdata, model, seen.qi_group, options)
     if options.merge_equal_boxes:
         recoding = merged_by_box(recoding)
     recoding = numbered(recoding, chance)
@@ -44,12 +45,33 @@ def mended(microdata: Microdata, model: Model, qi_group: Ints, options: Options)
     return replace(recoding, qi_group=by_row)
 
 
-def _in_order_of_kinds(microdata: Microdata, qi_group: Ints) -> Ints:
-    """The groups, numbered by what their rows are; rows in canonical form."""
-    who = () if microdata.individuals is None else (microdata.individuals,)
-    kind = numbers_of((*microdata.cells.T, *microdata.values.T, *who), len(microdata))
-    rank = multiset_ranks(qi_group, kind)
-    first = np.unique(qi_group, return_index=True)[1]
-    number = np.empty(len(first), dtype=np.int64)
-    number[np.lexsort((first, rank))] = np.arange(len(first))
-    return number[qi_group]
+class _Grouped(NamedTuple):
+    """A region in canonical form; rows: the number of each of its rows in the region as it came."""
+
+    microdata: Microdata
+    qi_group: Ints
+    rows: Ints
+
+
+def _as_grouped(seen: Canonical, qi_group: Ints) -> _Grouped:
+    """Individuals who are alike but for their groups are told apart by these, and groups by what their rows are."""
+    microdata, group = seen.microdata, qi_group[seen.rows]
+    kind = numbers_of((*microdata.cells.T, *microdata.values.T), len(group))
+    rank = multiset_ranks(group, kind)
+    if microdata.individuals is None:
+        return _Grouped(microdata, _in_order(rank, group)[group], seen.rows)
+    who = microdata.individuals
+    who = _in_order(multiset_ranks(who, numbers_of((kind, rank[group]), len(group))), who)[who]
+    order = np.lexsort((who, kind))
+    microdata = replace(microdata.rows(order), individuals=who[order])
+    group, kind, who = group[order], kind[order], who[order]
+    finer = multiset_ranks(group, numbers_of((kind, who), len(group)))
+    return _Grouped(microdata, _in_order(numbers_of((rank, finer), len(rank)), group)[group], seen.rows[order])
+
+
+def _in_order(rank: Ints, of_row: Ints) -> Ints:
+    """New numbers for groups or individuals (g,) by their ranks, those of one rank by their first rows."""
+    first = np.unique(of_row, return_index=True)[1]
+    number = np.empty(len(rank), dtype=np.int64)
+    number[np.lexsort((first, rank))] = np.arange(len(rank))
+    return number

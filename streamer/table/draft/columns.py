@@ -81,7 +81,7 @@ def is_no_header(names: Sequence[str]) -> bool:
 
 
 def _is_some_date(text: str) -> bool:
-    return any(clock_of([str(read(text))]) is DATE for read in _READERS_OF_DAYS)
+    return any(clock_of([str(read(text))]) == DATE for read in _READERS_OF_DAYS)
 
 
 # Sentinels: numbers that stand for "no answer", such as 99 among ratings of 1 to 5, or -1 among ages. As measured

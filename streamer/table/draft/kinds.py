@@ -171,9 +171,9 @@ def _moments_outward(first: int, last: int, grid: Span, clock: Clock) -> tuple[i
     if lo == first > 0:
         lo, _ = ends_of_unit(clock, grid, first - 1)
     _, end = ends_of_unit(clock, grid, last)
-    if clock is DATE and end - 1 == last < clock.last:
+    if clock == DATE and end - 1 == last < clock.last:
         _, end = ends_of_unit(clock, grid, last + 1)
-    return max(lo, 0), min(end - (clock is DATE), clock.last)
+    return max(lo, 0), min(end - (clock == DATE), clock.last)
 
 
 def _limit_text(moment: int, clock: Clock) -> str:

@@ -1,0 +1,304 @@
+"""`anonymize --fragment-rows`: a folder of checked files, the same from any number of processes, all or nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from worlds.calls import answer, streamer
+
+TABLE = """
+table: stays
+key: id
+individual: person
+columns:
+  age: {role: quasi-identifier, type: integer, domain: [0, 99], grid: 1}
+  zip: {role: quasi-identifier, type: integer, domain: [0, 9999], grid: 100}
+  day: {role: quasi-identifier, type: date, domain: [2020-01-01, 2020-12-31], grid: 1 day, null_as: 2020-12-31}
+  city: {role: quasi-identifier, hierarchy: city.csv}
+  problem: {role: sensitive, type: text}
+  cost: {role: keep, type: integer, acknowledge_linkable: true}
+privacy: {k: 4, l: 3}
+publish: {live: {form: rows}}
+"""
+CITIES = [[f"{town}{i}", town, "*"] for town in ("north", "south") for i in range(4)]
+PROBLEMS = ["flu", "cough", "ulcer", "burn", "cut"]
+ROWS, FRAGMENT = 6_000, 1_000
+pytestmark = pytest.mark.slow
+
+
+def stays(seed: int = 0) -> pd.DataFrame:
+    """Stays in hospital: some people have many, some rows are alike, some days are missing."""
+    rng = np.random.default_rng(seed)
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 366, ROWS), "D")
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(ROWS) + 100_000,
+            "age": np.minimum(rng.integers(0, 100, ROWS), 90),
+            "zip": rng.choice([1234, 5678, *range(0, 9999, 7)], ROWS),
+            "day": days.date,
+            "city": rng.choice([name for name, *_ in CITIES], ROWS),
+            "person": [f"secret-{i}" for i in np.minimum(rng.integers(0, 4_000, ROWS), 3_500)],
+            "problem": rng.choice(PROBLEMS, ROWS, p=[0.4, 0.3, 0.15, 0.1, 0.05]),
+            "cost": rng.integers(0, 50, ROWS),
+            "name": "nobody's business",
+        }
+    )
+    frame.loc[rng.random(ROWS) < 0.02, "day"] = None
+    for column, value in {"age": 40, "zip": 1234, "day": date(2020, 5, 5), "city": "north0"}.items():
+        frame.loc[:1_999, column] = value  # more rows than a fragment has, and all alike
+    return frame
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table.yaml, and its rows as a folder of Parquet files."""
+    folder = tmp_path_factory.mktemp("stays")
+    (folder / "table.yaml").write_text(TABLE)
+    with open(folder / "city.csv", "w", newline="") as file:
+        csv.writer(file).writerows(CITIES)
+    saved(stays(), folder / "rows", 4)
+    return folder
+
+
+def saved(frame: pd.DataFrame, folder: Path, files: int) -> Path:
+    folder.mkdir()
+    for i, part in enumerate(np.array_split(np.arange(len(frame)), files)):
+        frame.iloc[part].to_parquet(folder / f"part-{i}.parquet", index=False)
+    return folder
+
+
+def asked(world: Path, rows: Path, out: Path, *more: object) -> list[object]:
+    return ["anonymize", "--table", world, rows, "-o", out, "--fragment-rows", FRAGMENT, "--workers", 2, *more]
+
+
+@pytest.fixture(scope="module")
+def published(world: Path) -> Iterator[Path]:
+    """What is published of them by seed 5, with its index."""
+    facts = answer(*asked(world, world / "rows", world / "out", "--seed", 5, "--index", world / "index.csv"))
+    assert facts["details"]["fragments"] > 4
+    assert facts["measures"]["rows"] == ROWS
+    yield world / "out"
+
+
+def test_every_group_of_the_files_holds_the_model(world: Path, published: Path) -> None:
+    source, index, files = (str(world / name) for name in ("rows/*.parquet", "index.csv", "out/*.parquet"))
+    boxes = "age_lo, age_hi, zip_lo, zip_hi, day_lo, day_hi, city"
+    groups = duckdb.sql(
+        f"SELECT qi_group, count(*) n, count(DISTINCT problem) l, count(DISTINCT ({boxes})) boxes"
+        f" FROM read_parquet('{files}') GROUP BY qi_group"
+    ).df()
+    assert (groups["n"].sum(), groups["n"].min() >= 4, groups["l"].min() >= 3) == (ROWS, True, True)
+    assert (groups["boxes"] == 1).all()
+    people = duckdb.sql(
+        f"SELECT qi_group, count(DISTINCT person) people FROM read_parquet('{source}') s JOIN read_csv('{index}') i"
+        " ON s.id = i.key GROUP BY qi_group"
+    ).df()
+    assert (len(people), people["people"].min() >= 4) == (len(groups), True)
+
+
+def test_every_row_lies_in_the_box_of_its_group_and_brings_its_values(world: Path, published: Path) -> None:
+    source, index, files = (str(world / name) for name in ("rows/*.parquet", "index.csv", "out/*.parquet"))
+    outside = duckdb.sql(
+        f"WITH box AS (SELECT DISTINCT qi_group, age_lo, age_hi, zip_lo, zip_hi FROM read_parquet('{files}'))"
+        f" SELECT count(*) FROM read_parquet('{source}') s JOIN read_csv('{index}') i ON s.id = i.key"
+        " JOIN box USING (qi_group) WHERE s.age NOT BETWEEN age_lo AND age_hi OR s.zip NOT BETWEEN zip_lo AND zip_hi"
+    ).fetchall()
+    assert outside == [(0,)]
+    of_source = duckdb.sql(
+        f"SELECT qi_group, problem, cost FROM read_parquet('{source}') s JOIN read_csv('{index}') i ON s.id = i.key"
+    ).df()
+    of_files = duckdb.sql(f"SELECT qi_group, problem, cost FROM read_parquet('{files}')").df()
+    columns = ["qi_group", "problem", "cost"]
+    pd.testing.assert_frame_equal(*(
+        frame.sort_values(columns).reset_index(drop=True) for frame in (of_source, of_files)
+    ))  # fmt: skip
+
+
+def test_files_are_numbered_by_what_they_publish_and_say_nothing_else(published: Path) -> None:
+    names = sorted(path.name for path in published.iterdir())
+    assert names == [f"part-{i:05}.parquet" for i in range(len(names))]
+    frame = pd.concat([pd.read_parquet(published / name) for name in names], ignore_index=True)
+    number = frame["qi_group"].str.removeprefix("0-").astype(int)
+    assert number.is_monotonic_increasing
+    assert set(number) == set(range(1, number.max() + 1))
+    ends = frame.drop_duplicates("qi_group")[["age_lo", "zip_lo"]]
+    assert ends["age_lo"].is_monotonic_increasing  # the first column of the order
+    assert "secret" not in "".join(path.read_bytes().decode("latin-1") for path in published.iterdir())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+SHAPES: dict[str, Callable[[Path], tuple[Path, int]]] = {
+    "one process": lambda folder: (saved(stays(), folder / "rows", 4), 1),
+    "other files in another order": lambda folder: (
+        saved(stays().sample(frac=1, random_state=3), folder / "rows", 7),
+        2,
+    ),
+    "CSV": lambda folder: (as_csv(folder / "rows.csv"), 2),
+}
+
+
+def as_csv(path: Path) -> Path:
+    stays().to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_rows_and_seed_give_the_same_bytes(world: Path, published: Path, tmp_path: Path, shape: str) -> None:
+    rows, workers = SHAPES[shape](tmp_path)
+    index = tmp_path / "index.csv"
+    answer(*asked(world, rows, tmp_path / "out", "--seed", 5, "--workers", workers, "--index", index))
+    assert contents(tmp_path / "out") == contents(published)
+    if shape != "other files in another order":  # rows that are alike may change places, and only the index shows it
+        assert index.read_bytes() == (world / "index.csv").read_bytes()
+
+
+def test_without_a_seed_only_the_numbers_of_equal_boxes_differ(world: Path, published: Path, tmp_path: Path) -> None:
+    answer(*asked(world, world / "rows", tmp_path / "out"))
+
+    def groups(folder: Path) -> list[tuple[object, ...]]:
+        frame = pd.concat(map(pd.read_parquet, sorted(folder.iterdir())), ignore_index=True).astype(str)
+        return sorted(tuple(map(tuple, some.drop(columns="qi_group").to_numpy())) for _, some in
+                      frame.groupby("qi_group"))  # fmt: skip
+
+    assert groups(tmp_path / "out") == groups(published)
+
+
+def test_a_table_that_is_one_fragment_is_published_as_by_one_run(world: Path, tmp_path: Path) -> None:
+    plain, folder = tmp_path / "plain.parquet", tmp_path / "out"
+    answer("anonymize", "--table", world, world / "rows", "-o", plain, "--seed", 2)
+    answer(*asked(world, world / "rows", folder, "--seed", 2, "--fragment-rows", 10_000))
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / "part-00000.parquet"), pd.read_parquet(plain))
+
+
+def test_equal_boxes_become_one_group_if_asked(world: Path, tmp_path: Path) -> None:
+    answer(*asked(world, world / "rows", tmp_path / "out", "--merge-equal-boxes"))
+    frame = pd.concat(map(pd.read_parquet, sorted((tmp_path / "out").iterdir())))
+    boxes = frame.drop(columns=["qi_group", "problem", "cost"]).astype(str).agg("|".join, axis=1)
+    assert boxes.nunique() == frame["qi_group"].nunique()
+
+
+# -- refused ----------------------------------------------------------------------------------------------------------
+
+
+def test_refused_rows_are_left_out_and_listed_over_all_files(world: Path, tmp_path: Path) -> None:
+    frame = stays().astype({"age": object})
+    frame.loc[5_000, "city"] = "nowhere"
+    frame.loc[5_999, "id"] = frame.loc[3, "id"]  # a key of another file
+    rows, listed = saved(frame, tmp_path / "rows", 4), tmp_path / "list.csv"
+    facts = answer(*asked(world, rows, tmp_path / "out", "--skip-refused", listed))
+    assert listed.read_text().split() == [
+        "data_row,reason,column", "5001,unknown-category,city", "6000,key-exists,id",
+    ]  # fmt: skip
+    assert (facts["measures"]["rows"], facts["left_out"]["rows"]) == (ROWS - 2, 2)
+    for column, words in (
+        ("city", "data row 5001: column 'city'"),
+        ("id", "data row 6000: an earlier row has"),
+    ):
+        only = stays()
+        only[column] = frame[column]
+        result = streamer(*asked(world, saved(only, tmp_path / column, 3), tmp_path / f"no-{column}"))
+        assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+        assert sorted(tmp_path.glob("no-*")) == sorted(tmp_path.glob(".no-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["-o", "file.parquet"], "name a folder"),
+        (["--report", "r.html"], "are for a table in one run"),
+        (["--form", "lossy-join"], "are for a table in one run"),
+        (["--algorithm", "ola"], "recodes all rows alike"),
+        (["--suppression", "0.1"], "a share of suppressed rows is for ola"),
+        (["--k", "7000"], "6000 rows are fewer than k = 7000|fewer than"),
+        (["--fragment-rows", "10"], "x>=1000"),
+        (["-o", "link"], "is a link"),
+        (["-o", "full"], "holds other things"),
+        (["-o", "there"], "exists already"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("full", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "full" / "thesis.txt").touch()
+    (tmp_path / "there" / "part-00000.parquet").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    before = sorted(tmp_path.rglob("*"))
+    result = streamer(*asked(world, world / "rows", Path("out"), *more))
+    assert result.exit_code == 2
+    assert re.search(words, result.stderr), result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_was_written_here_is_replaced_by_force(world: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "part-00099.parquet").write_bytes(b"old")
+    answer(*asked(world, world / "rows", out, "--force"))
+    assert "part-00099.parquet" not in contents(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_without_rows_is_refused(world: Path, tmp_path: Path) -> None:
+    rows = saved(stays().iloc[:0], tmp_path / "rows", 2)
+    result = streamer(*asked(world, rows, tmp_path / "out"))
+    assert (result.exit_code, "the data has no rows" in result.stderr) == (2, True), result.stderr
+
+
+# -- killed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_job_goes_on_and_comes_to_the_same_files(world: Path, published: Path, tmp_path: Path) -> None:
+    out, spill = tmp_path / "out", tmp_path / "spill"
+    words = [*asked(world, world / "rows", out, "--seed", 5, "--spill", spill), "--json"]
+    command = [sys.executable, "-m", "streamer.cli.main", *map(str, words)]
+    for stage in ("route", "fragments", "vectors-2-mend", "write"):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while not list(spill.glob(f"results/{stage}-*")) and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert not out.exists()
+        assert spill.stat().st_mode & 0o777 == 0o700
+    done = [path.name for path in spill.glob("results/*")]
+    assert any(name.startswith("fragments-") for name in done)
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert json.loads(finished.stdout)["measures"]["rows"] == ROWS
+    assert contents(out) == contents(published)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_terminated_job_leaves_no_rows_behind(world: Path, tmp_path: Path) -> None:
+    out, spill = tmp_path / "out", tmp_path / "spill"
+    command = [
+        sys.executable,
+        "-m",
+        "streamer.cli.main",
+        *map(str, asked(world, world / "rows", out, "--spill", spill)),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list(spill.glob("results/route-*")) and process.poll() is None:
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(60) == -signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
