@@ -108,6 +108,7 @@ def work(
     log_level: str,
     log_format: str,
     web: str | None,
+    instance: str | None = None,
     warnings: Iterable[str] = (),
 ) -> None:
     """Runs a worker with the options of `streamer worker` until it is stopped. warnings: its first log lines."""
@@ -130,6 +131,7 @@ def work(
             schemas=registry_from(),
             web=read_address(web) if web else None,
             log_format=log_format,
+            instance=instance,
         )
         if embedded:
             settings = _with_embedded_servers(settings, servers)

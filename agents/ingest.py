@@ -6,6 +6,9 @@ The rules of this file
   never read. If the store's offset does not exist in the input (`auto_offset_reset="none"`), the shard is taken over
   again, which finds whether the input expired or was recreated: nothing is skipped silently.
 * The callbacks of an assignment return at once, as heartbeats wait for them. Take-overs run in the shards' threads.
+* In every rebalance Kafka takes all partitions from all workers, and gives most of them back. So a shard rests, with
+  its table, until the new assignment says whose it is. If it is ours again, and nobody has taken it over meanwhile, it
+  goes on and loads nothing.
 * After any error there is one way back: a new take-over of the shard, after a pause.
 * A shard that another worker has taken (`Fenced`) is dropped. If Kafka still assigns it to us after a while, the
   process ends: only after a new start does Kafka assign it again.
@@ -21,7 +24,7 @@ import asyncio
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -31,6 +34,8 @@ from typing import Any, NamedTuple
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import AbstractTokenProvider, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from mode import Service
 
@@ -183,12 +188,14 @@ class InputReader:
         self._limits = settings.table.limits
         self._topic = topic_name(settings.table.name, CHANGES)
         self._arrivals: dict[TopicPartition, Arrivals] = {}
+        self._sticky: Any = StickyPartitionAssignor
         self.consumer: Any = None
         """The AIOKafkaConsumer; None before `start`."""
 
     async def start(self, listener: ConsumerRebalanceListener, check_crcs: bool) -> None:
         """Joins the consumer group. listener: gets the assignments. Raises ServerUnreachable, ShardRefused."""
         session_ms = int(self._settings.session_seconds * 1000)
+        self._sticky = type("Sticky", (StickyPartitionAssignor,), {})  # which has its memory in the class
         self.consumer = AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka,
             **reader_access(),
@@ -197,6 +204,8 @@ class InputReader:
             enable_auto_commit=False,
             auto_offset_reset="none",
             isolation_level="read_committed",
+            partition_assignment_strategy=(self._sticky, RoundRobinPartitionAssignor),  # older workers know the second
+            group_instance_id=self._settings.instance,
             check_crcs=check_crcs,
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // 4,
@@ -215,6 +224,10 @@ class InputReader:
         if self.consumer is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.consumer.stop(), self._leave_seconds_max)
+
+    def assigned(self) -> None:
+        """Notes which generation of the group the assignment is of: of two claims, the later one counts."""
+        self._sticky.on_generation_assignment(self.consumer._coordinator.generation)
 
     def hold(self, topic_partition: TopicPartition) -> None:
         """Pauses a partition that was just assigned, at a position of our own: else the client would look for one."""
@@ -245,12 +258,13 @@ class InputReader:
         return self.consumer.highwater(topic_partition) or 0
 
     async def next_batch(self, topic_partition: TopicPartition) -> Batch:
-        """What has come and was not taken yet; nothing if nothing comes for a moment.
+        """What has come and was not taken yet; nothing if nothing comes for a moment, or the partition was left.
 
         Raises ServerUnreachable, ShardRefused.
         """
         try:
-            return await self._arrivals[topic_partition].take(POLL_MS / 1000)
+            arrivals = self._arrivals.get(topic_partition)
+            return Batch([], 0) if arrivals is None else await arrivals.take(POLL_MS / 1000)
         except KafkaError as error:
             raise failure_of(f"reading {self._topic}", error, self._topic) from None
 
@@ -414,7 +428,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         return KafkaInput(self._settings.kafka, self._table.name, shard, self._topics, outputs)
 
     async def on_stop(self) -> None:
-        await self._drop(list(self._held))
+        await self._ended(self._give_up(list(self._held)))
         await self.reader.stop()
         self._shared.anonymizer.close()
         self._shared.news.close()
@@ -443,10 +457,23 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if self.should_stop:  # another worker gets them
             return
         self.joined = True
-        for topic_partition in assigned:
+        self.reader.assigned()
+        ours = set(assigned)
+        gone = self._give_up([place for place, shard in self._held.items() if place not in ours or shard.loss])
+        if gone:
+            self.add_future(self._ended(gone))
+        for topic_partition in sorted(ours):
             self.reader.hold(topic_partition)
-            shard = self._held[topic_partition] = self._new_shard(topic_partition.partition)
-            shard.task = self.add_future(self._serve(topic_partition, shard))
+            if topic_partition in self._held:
+                self._held[topic_partition].assigned.set()
+            else:
+                self._begin(topic_partition)
+
+    def _begin(self, topic_partition: TopicPartition) -> None:
+        """Begins to serve a shard that is assigned to us."""
+        shard = self._held[topic_partition] = self._new_shard(topic_partition.partition)
+        shard.assigned.set()
+        shard.task = self.add_future(self._serve(topic_partition, shard))
 
     def _new_shard(self, number: int) -> HeldShard:
         store = WorkerStore(self._redis, self._table.name, number, self._trims)
@@ -455,18 +482,32 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         return HeldShard(self._table, number, store, self._input_of(number), outlet, self._shared, self.metrics[number])
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Has shards rest until the next assignment. A step gets a moment to end, so that a next owner has no more to
+        resolve."""
         self.joined = False
-        await self._drop(revoked)
+        resting = [place for place in revoked if place in self._held and self._held[place].may_rest]
+        await self._ended(self._give_up([place for place in self._held if place not in resting]))
+        for topic_partition in resting:
+            self.reader.leave(topic_partition)
+            self._held[topic_partition].assigned.clear()
+        waits = [asyncio.ensure_future(self._held[place].rests.wait()) for place in resting]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=END_OF_STEP_SECONDS_MAX)
+            for wait in late:
+                wait.cancel()
 
-    async def _drop(self, revoked: Iterable[TopicPartition]) -> None:
-        """Drops shards. A step that runs gets a moment to end, so that the next owner has nothing to resolve."""
-        given_back = [topic_partition for topic_partition in revoked if topic_partition in self._held]
-        shards = [self._held.pop(topic_partition) for topic_partition in given_back]
-        for topic_partition, shard in zip(given_back, shards, strict=True):
+    def _give_up(self, places: Sequence[TopicPartition]) -> list[HeldShard]:
+        """Drops shards with their tables; returns them, to be waited for."""
+        shards = [self._held.pop(topic_partition) for topic_partition in places]
+        for topic_partition, shard in zip(places, shards, strict=True):
             self.reader.leave(topic_partition)
             shard.lose("given back")
             shard.close()
         self._revoked = [shard for shard in self._revoked if shard.thread.busy] + shards
+        return shards
+
+    async def _ended(self, shards: Sequence[HeldShard]) -> None:
+        """Waits a moment for steps of given-up shards to end."""
         tasks = [shard.task for shard in shards if shard.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=END_OF_STEP_SECONDS_MAX)
@@ -482,10 +523,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         while not shard.loss:
             began, failure = monotonic(), None
             try:
+                await shard.assigned.wait()
                 await self._take_over(topic_partition, shard)
                 taken = monotonic()
                 while not shard.loss:
                     idle = await self._read_on(topic_partition, shard)
+                    if not shard.assigned.is_set():
+                        await self._rest(topic_partition, shard)
+                        continue
                     pause = BACKOFF_FIRST_SECONDS
                     doubted = -1 if monotonic() - taken > BELIEVED_SECONDS else doubted
                     await self._go_on(shard, idle)
@@ -516,6 +561,23 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             else:
                 patience = max(REFUSED_RETRY_SECONDS, REFUSED_RETRY_SHARE * (monotonic() - began))
                 await self._until_changed(shard, patience)
+
+    async def _rest(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
+        """Waits until the shard is assigned again, or lost. If another worker had it meanwhile, it begins anew."""
+        shard.rests.set()
+        await shard.assigned.wait()
+        shard.rests.clear()
+        if shard.loss:
+            return
+        try:
+            await shard.go_on_after_rest()
+        except Fenced:
+            log.info("%s is ours again, and another worker had it meanwhile", shard.name)
+            gone = self._give_up([topic_partition])
+            self._begin(topic_partition)
+            self.add_future(self._ended(gone))
+        else:
+            self.reader.read_from(topic_partition, shard.meta.next)
 
     async def _go_on(self, shard: HeldShard, idle: bool) -> None:
         """Does what is due between two batches of a shard that is served. idle: there was no message."""
@@ -610,7 +672,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             await asyncio.sleep(PAUSE_SECONDS)
             return False
         batch = await self.reader.next_batch(topic_partition)
-        if shard.loss:
+        if shard.loss or not shard.assigned.is_set():
             return False
         if batch.messages or batch.through > shard.meta.next:
             await shard.step(batch.messages, batch.through)
@@ -622,13 +684,13 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     async def _commit_group_offsets(self) -> None:
         held = self._held.items()
         await self.reader.commit_group_offsets(
-            {topic_partition: shard.meta.next for topic_partition, shard in held if shard.meta.next and not shard.loss}
+            {place: shard.meta.next for place, shard in held if shard.meta.next and shard.is_served}
         )
 
     @Service.timer(MINUTE_SECONDS)
     async def _log_minute(self) -> None:
         for topic_partition, shard in self._held.items():
-            if not shard.loss:
+            if shard.is_served:
                 shard.log_minute(self.reader.end(topic_partition))
 
     @Service.timer(MEASURED_SECONDS)

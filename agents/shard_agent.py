@@ -21,7 +21,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, time
@@ -35,7 +35,7 @@ from agents.log import log_minute
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import ComputeLock, ShardThread, unexpected
 from streamer.compiling import is_warm
-from streamer.errors import Fenced, ServerUnreachable, StreamerError
+from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.grouping import cohort_formation
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
@@ -135,6 +135,8 @@ class HeldShard:
         """Why it is not served, although it is ours; "" if it is, or is being taken over."""
         self.task: asyncio.Future[None] | None = None
         """The task that serves the shard."""
+        self.assigned, self.rests = asyncio.Event(), asyncio.Event()
+        """Whether Kafka assigns it to this worker; and whether nothing is done with it until then."""
         self.metrics = metrics or ShardMetrics()
         self._input = shard_input
         self._shared = shared
@@ -159,6 +161,16 @@ class HeldShard:
     def is_compiled(self) -> bool:
         """Whether the core is compiled, or never will be."""
         return is_warm(self.table)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it is ours, and assigned to us."""
+        return self.loss is None and self.assigned.is_set()
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether its table is worth keeping until it is assigned again."""
+        return self.taken_over and self.loss is None and self._machine.phase is Phase.SERVING
 
     # -- its agent ------------------------------------------------------------------------------------------------
 
@@ -291,15 +303,16 @@ class HeldShard:
             self._look_around()
         return drive(self._machine, event, self._servers)
 
-    def _look_around(self) -> None:
+    def _look_around(self, certain: bool = False) -> None:
         """What a commit would find, found without one.
 
         Raises Conflict if a topic was recreated, or has lost its end; Fenced if Redis has lost the shard, or somebody
-        else has it. A Redis that does not answer costs nothing as long as there is no commit.
+        else has it. A Redis that does not answer costs nothing as long as there is no commit, unless it is to be
+        certain: then ServerUnreachable is raised.
         """
         try:
             self._input.look(self._machine.meta, self._outlet.ends)
-            with suppress(ServerUnreachable):
+            with nullcontext() if certain else suppress(ServerUnreachable):
                 self._servers.store.check_fence(self._machine.fence)
         except StreamerError:
             self._machine.handle(events.Failed())
@@ -387,6 +400,15 @@ class HeldShard:
         self._listening = _Listening(self.meta.control_next)
         self.metrics.took_over(first=not self.taken_over)
         return self.meta.next
+
+    async def go_on_after_rest(self) -> None:
+        """Goes on with the table as it is, if nobody else has had the shard. Raises StreamerError; Fenced if so."""
+        self._raise_failure()
+        if self._machine.phase is not Phase.SERVING:
+            raise Conflict(f"{self.name}: its table was dropped while it rested")
+        self._input.forget_answer()
+        await self.thread.run(partial(self._look_around, certain=True), STEP_SECONDS_MAX)
+        log.info("%s is ours again: next %d, commit %d, nothing loaded", self.name, self.meta.next, self.meta.commit)
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> None:
         """Applies and publishes a batch. through: the offset below which the input holds no other messages."""
@@ -484,6 +506,7 @@ class HeldShard:
         """Marks the shard as lost: no new work begins on it."""
         if self.loss is None:
             self.loss, self._input.lost = Loss(why, monotonic()), why
+        self.assigned.set()  # nobody waits for that any more
 
     def close(self) -> None:
         """Takes no more events. After the call that is running, the table is dropped."""

@@ -1,4 +1,4 @@
-"""The options `--log-format` and `--web HOST:PORT` of a worker."""
+"""The options `--log-format`, `--instance` and `--web HOST:PORT` of a worker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from streamer.errors import UsageError
 
 WEB = "STREAMER_WEB"
 """The environment variable of `--web`."""
+
+INSTANCE = "STREAMER_INSTANCE"
+"""The environment variable of `--instance`."""
 
 TEXT, JSON = "text", "json"
 """Formats of a log."""

@@ -18,9 +18,9 @@ from streamer.kafka.secret_records import secret_keys
 from streamer.kafka.settings import servers_of
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
-from streamer.worker.options import TEXT, WEB, Address, read_address
+from streamer.worker.options import INSTANCE, TEXT, WEB, Address, read_address
 
-SESSION_SECONDS = 10.0
+SESSION_SECONDS, RESTART_SECONDS = 10.0, 60.0
 
 
 VARIABLES = {
@@ -39,7 +39,8 @@ class WorkerSettings:
     redis: str = field(repr=False)  # may hold a password
     embedded: bool = False  # the servers are in this process, so that Redis need not be durable
     schemas: Schemas = field(default_factory=NoSchemas, repr=False)  # of the schema registry, if there is one
-    session_seconds: float = SESSION_SECONDS  # how long Kafka waits for a silent worker before it reassigns its shards
+    instance: str | None = None  # its name as a static member of the consumer group, which keeps its shards meanwhile
+    session_seconds: float = 0.0  # how long Kafka waits for a silent worker before it reassigns its shards; 0: default
     web: Address | None = None  # where it answers browsers and probes
     log_format: str = TEXT
     name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")  # in Kafka, Redis and `status`
@@ -47,6 +48,8 @@ class WorkerSettings:
     def __post_init__(self) -> None:
         """Raises ConfigError if the servers are not named as they should be."""
         servers_of(self.kafka)
+        if not self.session_seconds:
+            object.__setattr__(self, "session_seconds", RESTART_SECONDS if self.instance else SESSION_SECONDS)
 
     @cached_property
     def live_format(self) -> LiveFormat:
@@ -74,4 +77,5 @@ class WorkerSettings:
             redis,
             schemas=registry_from(environment),
             web=read_address(web) if web else None,
+            instance=environment.get(INSTANCE) or None,
         )

@@ -51,6 +51,45 @@ def test_two_workers_share_the_shards_and_one_goes_on_alone_after_the_other_was_
     world.assert_published_as_expected()
 
 
+@pytest.mark.gate("a worker that joins and leaves")
+@pytest.mark.slow
+def test_whoever_joins_or_leaves_has_nobody_load_what_stays(world: WorkedTable) -> None:
+    """Before: every worker gave back all its shards and loaded all that it got, whoever joined."""
+    first = world.start()
+    world.write(400)
+    world.wait_until_published()
+    second = world.start()
+    wait_until(lambda: len(second.taken_over()) == SHARDS // 2, 20, world.logs)
+    world.write(400)
+    world.wait_until_published()
+    moved = set(second.taken_over())
+    assert set(first.ours_again()) == set(range(SHARDS)) - moved
+    assert second.terminate()[0] == 0
+    world.write(400)
+    world.wait_until_published()
+    assert sorted(first.taken_over()) == sorted([*range(SHARDS), *moved])  # once, and again what came back
+    world.assert_published_as_expected()
+
+
+@pytest.mark.gate("a rolling restart")
+@pytest.mark.slow
+def test_a_worker_with_a_name_of_its_own_keeps_its_shards_over_a_restart(world: WorkedTable) -> None:
+    named = [world.start(more=["--instance", name]) for name in ("a", "b")]
+    wait_until(lambda: all(len(set(worker.taken_over())) >= SHARDS // 2 for worker in named), 30, world.logs)
+    world.write(400)
+    world.wait_until_published()
+    before = [worker.log.read_text().count("ours again") + len(worker.taken_over()) for worker in named]
+    served = set(named[0].taken_over()[-SHARDS // 2 :])
+    named[0].terminate()
+    again = world.start(more=["--instance", "a"])
+    wait_until(lambda: len(again.taken_over()) == SHARDS // 2, 30, world.logs)
+    world.write(400)
+    world.wait_until_published()
+    assert named[1].log.read_text().count("ours again") + len(named[1].taken_over()) == before[1]
+    assert set(again.taken_over()) == served
+    world.assert_published_as_expected()
+
+
 @pytest.mark.gate("a frozen worker")
 @pytest.mark.slow
 def test_a_worker_that_slept_past_its_session_publishes_nothing_any_more(world: WorkedTable) -> None:

@@ -115,7 +115,14 @@ class Worker:
 
     def taken_over(self) -> list[int]:
         """Numbers of the shards taken over so far, in order."""
-        return [int(number) for number in re.findall(r"shard (\d+) of \S+ taken over", self.log.read_text())]
+        return self._shards_said("taken over")
+
+    def ours_again(self) -> list[int]:
+        """Numbers of the shards that a rebalance gave back to it, and that it did not load."""
+        return self._shards_said("is ours again")
+
+    def _shards_said(self, what: str) -> list[int]:
+        return [int(number) for number in re.findall(rf"shard (\d+) of \S+ {what}", self.log.read_text())]
 
 
 class WorkedTable:
@@ -145,8 +152,8 @@ class WorkedTable:
 
     # -- workers --------------------------------------------------------------------------------------------------
 
-    def start(self, command: str = "streamer") -> Worker:
-        worker = Worker(self.folder / f"worker-{len(self.workers)}.log", self.environment, command)
+    def start(self, command: str = "streamer", more: Sequence[str] = ()) -> Worker:
+        worker = Worker(self.folder / f"worker-{len(self.workers)}.log", self.environment, command, more)
         self.workers.append(worker)
         return worker
 

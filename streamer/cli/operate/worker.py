@@ -26,8 +26,16 @@ from streamer.errors import needs_extra
 @options.log_level_option
 @options.log_format_option
 @options.web_option
+@options.instance_option
 def command(
-    table: str, kafka: str, redis: str, embedded: bool, log_level: str, log_format: str, web: str | None
+    table: str,
+    kafka: str,
+    redis: str,
+    embedded: bool,
+    log_level: str,
+    log_format: str,
+    web: str | None,
+    instance: str | None,
 ) -> None:
     """Keeps current and publishes the shards of a table that Kafka assigns to this worker, until it is stopped.
 
@@ -38,4 +46,4 @@ def command(
     with needs_extra("stream"):
         config, app = import_module("streamer.cli.support.config"), import_module("agents.app")
     warnings = [*config.misspelt_sentences(os.environ)]
-    app.work(table, kafka, redis, embedded, log_level, log_format, web, warnings)
+    app.work(table, kafka, redis, embedded, log_level, log_format, web, instance, warnings)

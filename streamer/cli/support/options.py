@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from streamer.errors import LawViolated, UsageError
 from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.table.yaml import FILE_NAME, K_MAX, K_MIN, VARIABLE_PREFIX
-from streamer.worker.options import JSON, TEXT, WEB
+from streamer.worker.options import INSTANCE, JSON, TEXT, WEB
 
 # Shell completion (docs/tutorial.md). If something is wrong, nothing is offered and nothing is printed: the shell would
 # show stderr in the line that is being typed.
@@ -85,7 +85,7 @@ def parsed_group(option: str, name: str) -> tuple[int, int]:
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
-OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, SECRET_KEY, SECRET_KEY_FILE)
+OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, INSTANCE, SECRET_KEY, SECRET_KEY_FILE)
 """Our own variables, for options and for a worker's key; others set sections of table.yaml."""
 
 
@@ -183,6 +183,14 @@ web_option = click.option(
     envvar=WEB,
     show_envvar=True,
     help="Serve the page, /metrics and /health here; a port alone: on 127.0.0.1 only. [default: nowhere]",
+)
+
+instance_option = click.option(
+    "--instance",
+    metavar="NAME",
+    envvar=INSTANCE,
+    show_envvar=True,
+    help="Keep this worker's shards for it over a restart of up to a minute; every worker has a name of its own.",
 )
 
 rows_argument = click.argument("data", metavar="ROWS.csv|ROWS.parquet", type=click.Path(path_type=Path))

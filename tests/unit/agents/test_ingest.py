@@ -47,6 +47,8 @@ class Client:
         self.committed: list[dict[TopicPartition, int]] = []
         self.calls: list[tuple[str, TopicPartition]] = []
 
+    _coordinator = SimpleNamespace(generation=1)
+
     async def getmany(
         self, place: TopicPartition, timeout_ms: int, max_records: int
     ) -> dict[TopicPartition, list[Any]]:
@@ -235,6 +237,8 @@ def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch,
 
 class SilentConsumer:
     """A consumer whose Kafka does not answer."""
+
+    _coordinator = SimpleNamespace(generation=1)
 
     def __init__(self) -> None:
         self.paused: list[TopicPartition] = []
@@ -444,5 +448,75 @@ def test_what_was_wrong_for_a_moment_only_refuses_no_shard(without_servers: Call
         redis.refuses.clear()
         await until(lambda: all(shard.taken_over for shard in ingest.held))
         assert redis.said == {}
+
+    asyncio.run(told(redis, story))
+
+
+# -- rebalances ---------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_that_is_given_back_and_assigned_again_loads_nothing(without_servers: Callable[[Redis], None]) -> None:
+    """Before: whoever joined or left the group had every worker load all its shards anew."""
+    redis = Redis()
+    without_servers(redis)
+
+    async def story(ingest: Ingest, client: Client) -> None:
+        kept, other = ingest.held
+        await until(lambda: kept.taken_over and other.taken_over)
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        assert not kept.is_served
+        seen = len(client.calls)
+        await asyncio.sleep(0.1)
+        assert client.calls[seen:] == []  # nothing is read meanwhile
+        ingest.on_partitions_assigned([PLACE])
+        await until(lambda: ("resume", PLACE) in client.calls[seen:])
+        assert ingest.held == [kept]
+        assert other.loss is not None
+        assert kept.loss is None
+        assert redis.tries == [0, 1]
+        await until(lambda: not other.thread.busy)
+
+    asyncio.run(told(redis, story))
+
+
+def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again(
+    without_servers: Callable[[Redis], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis, stores = Redis(), dict[int, MemoryStore]()
+    without_servers(redis)
+    server = MemoryServer()
+
+    def store(_client: object, name: str, number: int, _trims: object) -> MemoryStore:
+        return stores.setdefault(number, MemoryStore(server, name, number))
+
+    monkeypatch.setattr("agents.ingest.WorkerStore", store)
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        kept, other = ingest.held
+        await until(lambda: kept.taken_over and other.taken_over)
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        MemoryStore(server, SETTINGS.table.name, 0).take_over()
+        ingest.on_partitions_assigned([PLACE, OTHER])
+        await until(lambda: redis.tries.count(0) == 2)
+        await until(lambda: ingest.held[0].taken_over)
+        assert ingest.held[0] is not kept
+        assert (ingest.held[1], redis.tries.count(1)) == (other, 1)
+
+    asyncio.run(told(redis, story))
+
+
+def test_a_refused_shard_does_not_rest(without_servers: Callable[[Redis], None]) -> None:
+    redis = Redis(0)
+    without_servers(redis)
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        refused, healthy = ingest.held
+        await until(lambda: refused.refused and healthy.taken_over)
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        assert ingest.held == [healthy]
+        redis.refuses.clear()
+        ingest.on_partitions_assigned([PLACE, OTHER])
+        await until(lambda: all(shard.taken_over for shard in ingest.held))
+        assert ingest.held[0] is not refused
 
     asyncio.run(told(redis, story))
