@@ -36,6 +36,9 @@ class World:
     redis_url: str
     directory: Path
     people: dict[str, adult_people.Person] = field(repr=False)
+    shards: int = SHARDS
+    checkout: Path = ROOT
+    """Whose worker runs."""
 
     def new_table(self, shards: int) -> tuple[str, Path]:
         """Name and table.yaml of a table of its own, with its topics."""
@@ -49,11 +52,15 @@ class World:
     def running(self, name: str, command: Sequence[str], **environment: str) -> Iterator[Worker]:
         """Runs a worker in a process of its own, and ends it in order."""
         servers = {"KAFKA_BOOTSTRAP": self.bootstrap, "REDIS_URL": self.redis_url}
-        variables = {**os.environ, **servers, **environment, "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"}
+        variables = {**os.environ, **servers, **environment, "PYTHONPATH": f"{self.checkout}:{ROOT / 'benchmarks'}"}
         log = self.directory / f"{name}.log"
         with log.open("ab") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command], cwd=ROOT, env=variables, stdout=file, stderr=subprocess.STDOUT
+                [sys.executable, "-m", *command],
+                cwd=self.checkout,
+                env=variables,
+                stdout=file,
+                stderr=subprocess.STDOUT,
             )
         try:
             yield Worker(process, log)
@@ -88,7 +95,7 @@ class Positions:
     """A reader of a table's positions, from the first one on."""
 
     def __init__(self, world: World, name: str) -> None:
-        self.reached, self.records = [0] * SHARDS, [0] * SHARDS
+        self.reached, self.records = [0] * world.shards, [0] * world.shards
         """By shard: the first offset not done, and how many records were published."""
         self._consumer = Consumer(
             {
@@ -99,7 +106,7 @@ class Positions:
                 "log_level": 0,  # what a stopped server means is not logged by its clients
             }
         )
-        self._consumer.assign([TopicPartition(topic_name(name, POSITIONS), shard, 0) for shard in range(SHARDS)])
+        self._consumer.assign([TopicPartition(topic_name(name, POSITIONS), shard, 0) for shard in range(world.shards)])
 
     def until(self, wanted: Sequence[int], worker: Worker) -> list[Committed]:
         """What is committed after the last call until every shard has reached its offset."""
@@ -117,12 +124,21 @@ class Positions:
                 worker.must_go_on(deadline)
         return seen
 
+    def seen_within(self, seconds: float) -> list[Committed]:
+        """What is committed within so many seconds."""
+        end, seen = monotonic() + seconds, []
+        while (left := end - monotonic()) > 0:
+            message = self._consumer.poll(left)
+            if message is not None and message.error() is None:
+                seen.append(Committed(monotonic(), message.partition(), json.loads(message.value())["next"]))
+        return seen
+
 
 class Input:
     """The input topic of a table: what has been written to it so far, by shard."""
 
     def __init__(self, world: World, name: str) -> None:
-        self.ends = [0] * SHARDS
+        self.ends = [0] * world.shards
         self._bootstrap = world.bootstrap
         self._topic = topic_name(name, CHANGES)
 
@@ -139,7 +155,7 @@ class Input:
         """One message after the other at an even pace; returns when each was produced, by shard."""
         self.ends = self.ends_after(messages)
         producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0})
-        sent_at: list[list[float]] = [[] for _ in range(SHARDS)]
+        sent_at: list[list[float]] = [[] for _ in self.ends]
         began = monotonic()
         for i, (shard, message_key, value) in enumerate(messages):
             sleep(max(0.0, began + i / per_second - monotonic()))

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from streamer.engines.pool import Pool, private_folder
+from streamer.engines.pool import ProcessPool, private_folder
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
 from streamer.recoding.fragments import steps
-from streamer.recoding.fragments.layout import Groups, Part, check_written, numbers, parts_of
+from streamer.recoding.fragments.layout import FilePart, PieceGroups, check_written, numbers, parts_of
 from streamer.recoding.fragments.mending import ROUNDS
 from streamer.recoding.fragments.plan import Bins, Counted, FragmentPlan, Planner, bins_of, holding, united
 from streamer.recoding.fragments.rows import KEY, arrow_rows, counted_texts
@@ -57,7 +57,7 @@ from streamer.table.published.rows import qi_group_name
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
 
-KEYS_AT_ONCE = 5_000_000
+KEYS_COMPARED_AT_ONCE = 5_000_000
 """Source keys that are compared at the same time."""
 
 HASH_KEYS = ("0123456789abcdef", "fedcba9876543210")
@@ -86,7 +86,7 @@ class FragmentJob:
     force: bool = False
 
 
-class Done(NamedTuple):
+class TableWritten(NamedTuple):
     """What was done."""
 
     rows: int  # of the source
@@ -99,7 +99,7 @@ class Done(NamedTuple):
     measures: Measures
 
 
-def anonymize_files(job: FragmentJob, stage: Stage) -> Done:
+def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     """Anonymizes a table of any size, by fragments, into a folder of Parquet files.
 
     The folder appears when all its files have been written and checked, or not at all. Raises ConfigError for data that
@@ -110,8 +110,8 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> Done:
     with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
         chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
         recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-        with Pool(job.spill, job.workers) as pool:
-            return _Work(job, recipe, pool, draft, stage).done()
+        with ProcessPool(job.spill, job.workers) as pool:
+            return _Steps(job, recipe, pool, draft, stage).done()
 
 
 def _identity(job: FragmentJob) -> bytes:
@@ -244,9 +244,9 @@ def _write_piece(path: Path, piece: Piece) -> None:
     np.savez(_groups_path(path), **piece.groups._asdict())
 
 
-def _groups(path: Path) -> Groups:
+def _groups(path: Path) -> PieceGroups:
     with np.load(_groups_path(path)) as found:
-        return Groups(found["lo"], found["hi"], found["rows"])
+        return PieceGroups(found["lo"], found["hi"], found["rows"])
 
 
 # -- what a process does ----------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ def _mend(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -
     return steps.cells_of_centers(piece.groups)
 
 
-def _publish(recipe: Recipe, part: Part, pieces: Sequence[Path], path: Path, index: Path | None) -> Measures:
+def _publish(recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path, index: Path | None) -> Measures:
     """Writes a published file, and the part of the index that belongs to it."""
     found = []
     for of in part.slices:
@@ -370,7 +370,7 @@ def _publish(recipe: Recipe, part: Part, pieces: Sequence[Path], path: Path, ind
         ends = np.append(0, np.cumsum(groups.rows))
         begin, end = int(ends[of.begin]), int(ends[of.end])
         rows = Batches(pieces[of.region]).read().slice(begin, end - begin)
-        found.append(Piece(rows, Groups(*(column[of.begin : of.end] for column in groups))))
+        found.append(Piece(rows, PieceGroups(*(column[of.begin : of.end] for column in groups))))
     microdata, recoding = steps.recoded(recipe, part, found)
     published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
     require("pyarrow.parquet", "parquet").write_table(published, path)
@@ -383,7 +383,7 @@ def _publish(recipe: Recipe, part: Part, pieces: Sequence[Path], path: Path, ind
     return measure(microdata, recoding, recipe.model)
 
 
-def _verify(recipe: Recipe, part: Part, path: Path) -> None:
+def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
     check_written(recipe.table, recipe.model, require("pyarrow.parquet", "parquet").read_table(path), part)
 
 
@@ -395,14 +395,14 @@ def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
     return [united(column) for column in zip(*parts, strict=True)]
 
 
-class _Work:
+class _Steps:
     """One job: its steps, in order."""
 
-    def __init__(self, job: FragmentJob, recipe: Recipe, pool: Pool, draft: Path, stage: Stage) -> None:
+    def __init__(self, job: FragmentJob, recipe: Recipe, pool: ProcessPool, draft: Path, stage: Stage) -> None:
         self._job, self._recipe, self._pool, self._draft, self._stage = job, recipe, pool, draft, stage
         self._folder = job.spill
 
-    def done(self) -> Done:
+    def done(self) -> TableWritten:
         encoded, dropped = self._encoded()
         pieces = [Batches(self._made("pieces", i), None, dropped) for i in range(len(encoded))]
         rows = sum(one.rows for one in encoded) - len(dropped)
@@ -431,7 +431,7 @@ class _Work:
         refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
         schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
         alike = sum(one.look_alikes for one in encoded)
-        return Done(rows + len(refused), sorted(refused), dict(unlisted), alike, len(fragments),
+        return TableWritten(rows + len(refused), sorted(refused), dict(unlisted), alike, len(fragments),
                     [self._job.out / name for name in files], schema.names, measures)  # fmt: skip
 
     def _made(self, kind: str, number: int) -> Path:
@@ -458,7 +458,7 @@ class _Work:
                 raise ConfigError(f"no row is left: all {refused:,} are refused" if refused else "the data has no rows")
             if self._recipe.table.source_key:
                 paths = [self._made("pieces", i).with_suffix(".keys.npy") for i in range(len(calls))]
-                some = -(-rows // KEYS_AT_ONCE)
+                some = -(-rows // KEYS_COMPARED_AT_ONCE)
                 ends = [(i << 63) // some for i in range(some + 1)]
                 ranges = [(paths, low, high) for low, high in pairwise(ends)]
                 found = self._pool.map("keys", _repeated, ranges, part_of(on_progress, 0.9, 1))

@@ -88,7 +88,7 @@ def _emptied(path: Path) -> None:
             entry.unlink()
 
 
-class Pool:
+class ProcessPool:
     """Calls functions in processes of their own; `folder`: where results are kept, by stage and number."""
 
     def __init__(self, folder: Path, workers: int) -> None:
@@ -98,7 +98,7 @@ class Pool:
             workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
         )
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> ProcessPool:
         return self
 
     def __exit__(self, *_: object) -> None:

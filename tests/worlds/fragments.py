@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.fragments import steps
-from streamer.recoding.fragments.layout import Part, check_written, numbers, parts_of
+from streamer.recoding.fragments.layout import FilePart, check_written, numbers, parts_of
 from streamer.recoding.fragments.plan import FragmentPlan, Planner, bins_of, holding, united
 from streamer.recoding.fragments.rows import arrow_rows, counted_texts
 from streamer.recoding.fragments.steps import Piece, Recipe
@@ -26,7 +26,7 @@ class Written(NamedTuple):
     """What the steps came to."""
 
     files: list[Any]
-    parts: list[Part]
+    parts: list[FilePart]
     fragments: int
     measures: Measures
     losses: list[float]  # rows times NCP, of the fragments and after every round of mending

@@ -149,7 +149,7 @@ def command(as_json: bool, **given: Any) -> None:
 
     A table that does not fit into memory: --fragment-rows, and a folder for OUT, which gets Parquet files.
     """
-    asked = Asked(**given)
+    asked = GivenOptions(**given)
     chosen = algorithm_named(asked.algorithm)
     options = checked_options(asked.suppression, asked.refine, asked.merge_equal_boxes, asked.seed)
     schema = with_k(load_table(asked.table, needs_key=False), asked.k)
@@ -165,7 +165,7 @@ def command(as_json: bool, **given: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GivenOptions:
     """The options of the command."""
 
     table: str
@@ -189,7 +189,7 @@ class Asked:
 
 
 def _whole(
-    asked: Asked, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
+    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
 ) -> dict[str, Any]:
     """Anonymizes all rows in one run."""
     index, report, left_out, form, model = asked.index, asked.report, asked.left_out, asked.form, model_of(schema)
@@ -240,7 +240,7 @@ def _whole(
 
 
 def _by_fragments(
-    asked: Asked, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
+    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
 ) -> dict[str, Any]:
     """Anonymizes a table of any size, fragment by fragment."""
     out, left_out = asked.out, asked.left_out
@@ -276,7 +276,7 @@ def _by_fragments(
     }
 
 
-def _require_fragments(asked: Asked, chosen: Algorithm) -> None:
+def _require_fragments(asked: GivenOptions, chosen: Algorithm) -> None:
     """Raises UsageError for what only one run can do."""
     if not is_folder(asked.out):
         raise UsageError(f"--out {asked.out}: --fragment-rows writes a folder of Parquet files: name a folder")

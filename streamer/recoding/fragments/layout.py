@@ -22,7 +22,7 @@ from streamer.table.published.rows import QI_GROUP, all_box_columns, parse_qi_gr
 from streamer.table.schema import Table
 
 
-class Groups(NamedTuple):
+class PieceGroups(NamedTuple):
     """The g QI groups of a fragment or region, in the order of their boxes."""
 
     lo: Ints  # (g, d) cells, int32
@@ -39,7 +39,7 @@ class Slice(NamedTuple):
     number: Ints
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """One published file: the QI groups with the numbers first to first + groups - 1."""
 
     first: int
@@ -48,7 +48,7 @@ class Part(NamedTuple):
     slices: list[Slice]
 
 
-def tokens(chance: int, region: int, groups: Groups) -> Ints:
+def tokens(chance: int, region: int, groups: PieceGroups) -> Ints:
     """Numbers of chance that order QI groups with one box; int64 (g,), ascending among equal boxes of a region."""
     drawn = np.random.default_rng([chance, region]).integers(0, np.iinfo(np.int64).max, len(groups.rows))
     run = np.cumsum(_differs(groups.lo, groups.hi)) - 1
@@ -62,7 +62,7 @@ def _differs(lo: Ints, hi: Ints) -> Bools:
     return differs
 
 
-def numbers(regions: Sequence[Groups], chance: int, merge_equal_boxes: bool) -> list[Ints]:
+def numbers(regions: Sequence[PieceGroups], chance: int, merge_equal_boxes: bool) -> list[Ints]:
     """By region, the numbers of its QI groups, from 0, ascending. With merge_equal_boxes, one box has one number."""
     lo, hi = (np.concatenate([groups[end] for groups in regions]) for end in (0, 1))
     token = np.concatenate([tokens(chance, region, groups) for region, groups in enumerate(regions)])
@@ -74,7 +74,7 @@ def numbers(regions: Sequence[Groups], chance: int, merge_equal_boxes: bool) -> 
     return np.split(number, np.cumsum([len(groups.rows) for groups in regions])[:-1])
 
 
-def parts_of(regions: Sequence[Groups], number: Sequence[Ints], rows_per_file: int) -> list[Part]:
+def parts_of(regions: Sequence[PieceGroups], number: Sequence[Ints], rows_per_file: int) -> list[FilePart]:
     """The published files in order; number: as `numbers` gives them."""
     n_numbers = max(int(of[-1]) for of in number) + 1
     every = np.concatenate([groups.rows for groups in regions])
@@ -85,11 +85,11 @@ def parts_of(regions: Sequence[Groups], number: Sequence[Ints], rows_per_file: i
     for first, end in zip(begins.tolist(), [*begins[1:].tolist(), n_numbers], strict=True):
         ranges = [(i, *np.searchsorted(of, (first, end)).tolist()) for i, of in enumerate(number)]
         slices = [Slice(i, begin, last, number[i][begin:last]) for i, begin, last in ranges if begin < last]
-        found.append(Part(first, end - first, int(rows[first:end].sum()), slices))
+        found.append(FilePart(first, end - first, int(rows[first:end].sum()), slices))
     return found
 
 
-def check_written(table: Table, model: Model, published: Any, part: Part) -> None:
+def check_written(table: Table, model: Model, published: Any, part: FilePart) -> None:
     """Raises LawViolated if a published file, a pyarrow.Table, is not what `part` says, or breaks the model."""
     names = published[QI_GROUP].to_pylist()
     number = np.array([parse_qi_group(name)[1] for name in names], dtype=np.int64) - FIRST_NUMBER - part.first

@@ -15,7 +15,7 @@ import numpy as np
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import algorithm_named, run
 from streamer.recoding.algorithms.contract import Options, Recoding
-from streamer.recoding.fragments.layout import Groups, Part
+from streamer.recoding.fragments.layout import FilePart, PieceGroups
 from streamer.recoding.fragments.mending import centers, mended
 from streamer.recoding.fragments.plan import (
     DEALT,
@@ -33,7 +33,7 @@ from streamer.table.arrow_table import require
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
-GROUP = "g"
+GROUP_COLUMN = "g"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
     """A fragment or region after its QI groups were made, groups in the order of their boxes."""
 
     rows: Any
-    groups: Groups
+    groups: PieceGroups
 
 
 # -- what a plan is made from -----------------------------------------------------------------------------------------
@@ -122,37 +122,37 @@ def anonymized(recipe: Recipe, rows: Any, chance: int) -> Piece:
 def improved(recipe: Recipe, rows: Any, chance: int) -> Piece:
     """A region's QI groups, swept once more; the column `g` says which rows are together."""
     microdata = microdata_of_rows(recipe.table, rows)
-    together = np.unique(rows[GROUP].to_numpy(), return_inverse=True)[1].astype(np.int64)
+    together = np.unique(rows[GROUP_COLUMN].to_numpy(), return_inverse=True)[1].astype(np.int64)
     return _piece_of(rows, mended(microdata, recipe.model, together, replace(recipe.options, chance=chance)))
 
 
 def _piece_of(rows: Any, recoding: Recoding) -> Piece:
     order = np.argsort(recoding.qi_group, kind="stable")
-    groups = Groups(recoding.lo.astype(np.int32), recoding.hi.astype(np.int32), recoding.sizes)
-    bare = rows.drop_columns([GROUP]) if GROUP in rows.column_names else rows
+    groups = PieceGroups(recoding.lo.astype(np.int32), recoding.hi.astype(np.int32), recoding.sizes)
+    bare = rows.drop_columns([GROUP_COLUMN]) if GROUP_COLUMN in rows.column_names else rows
     numbers = require("pyarrow", "parquet").array(recoding.qi_group[order])
-    return Piece(bare.take(order).append_column(GROUP, numbers), groups)
+    return Piece(bare.take(order).append_column(GROUP_COLUMN, numbers), groups)
 
 
 def with_source(rows: Any, source: int) -> Any:
     """Rows of a piece whose groups' numbers differ from those of every other piece."""
-    at = rows.column_names.index(GROUP)
-    numbers = rows[GROUP].to_numpy() + (source << 32)
-    return rows.set_column(at, GROUP, require("pyarrow", "parquet").array(numbers))
+    at = rows.column_names.index(GROUP_COLUMN)
+    numbers = rows[GROUP_COLUMN].to_numpy() + (source << 32)
+    return rows.set_column(at, GROUP_COLUMN, require("pyarrow", "parquet").array(numbers))
 
 
-def cells_of_centers(groups: Groups) -> list[Counted]:
+def cells_of_centers(groups: PieceGroups) -> list[Counted]:
     """How many rows have QI groups with which center, by attribute."""
     center = centers(groups.lo, groups.hi).astype(np.int64)
     return [counted(center[:, [j]], groups.rows) for j in range(center.shape[1])]
 
 
-def vectors_of_centers(groups: Groups, bins: Sequence[Bins]) -> Counted:
+def vectors_of_centers(groups: PieceGroups, bins: Sequence[Bins]) -> Counted:
     """The same by bins of all attributes."""
     return counted(binned(centers(groups.lo, groups.hi).astype(np.int64), bins), groups.rows)
 
 
-def regions_of(groups: Groups, plan: FragmentPlan, source: int) -> Ints:
+def regions_of(groups: PieceGroups, plan: FragmentPlan, source: int) -> Ints:
     """The region of each row of a piece; source: the number of the piece, to which dealt groups go."""
     region = plan.route(centers(groups.lo, groups.hi).astype(np.int64))
     region = np.where(plan.attribute[region] == DEALT, plan.lower[region] + source, region)
@@ -162,7 +162,7 @@ def regions_of(groups: Groups, plan: FragmentPlan, source: int) -> Ints:
 # -- what is published ------------------------------------------------------------------------------------------------
 
 
-def recoded(recipe: Recipe, part: Part, pieces: Sequence[Piece]) -> tuple[Microdata, Recoding]:
+def recoded(recipe: Recipe, part: FilePart, pieces: Sequence[Piece]) -> tuple[Microdata, Recoding]:
     """What a file publishes; pieces: the rows and QI groups of each of the part's slices."""
     number = np.concatenate([of.number for of in part.slices]) - part.first
     lo, hi = (np.empty((part.groups, recipe.table.space.d), dtype=np.int64) for _ in range(2))

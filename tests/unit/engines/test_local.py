@@ -1,4 +1,4 @@
-"""`anonymize --fragment-rows`: a folder of checked files, the same from any number of processes, all or nothing."""
+"""`anonymize --fragment-rows`: files that were checked, the same from any number of processes; all or none."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from streamer.engines.local import CHUNK_ROWS
 from worlds.calls import answer, streamer
 
 TABLE = """
@@ -38,6 +39,7 @@ publish: {live: {form: rows}}
 CITIES = [[f"{town}{i}", town, "*"] for town in ("north", "south") for i in range(4)]
 PROBLEMS = ["flu", "cough", "ulcer", "burn", "cut"]
 ROWS, FRAGMENT = 6_000, 1_000
+assert ROWS < CHUNK_ROWS  # so the source is cut by its files alone
 pytestmark = pytest.mark.slow
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.engines.pool import NotFinished, Pool, private_folder
+from streamer.engines.pool import NotFinished, ProcessPool, private_folder
 from streamer.errors import ConfigError, UsageError
 
 
@@ -44,7 +44,7 @@ def dying() -> None:
 def test_results_come_in_the_order_of_the_calls_and_no_call_is_made_twice(tmp_path: Path) -> None:
     calls = [(tmp_path, number) for number in range(5)]
     for _ in range(2):
-        with Pool(tmp_path, 2) as pool:
+        with ProcessPool(tmp_path, 2) as pool:
             assert pool.map("squares", noted, calls) == [0, 1, 4, 9, 16]
     assert {path.read_text() for path in tmp_path.glob("mark-*")} == {"x"}
 
@@ -60,7 +60,7 @@ def test_results_come_in_the_order_of_the_calls_and_no_call_is_made_twice(tmp_pa
     ],
 )
 def test_an_error_is_one_sentence_without_a_value(tmp_path: Path, call: object, error: type, words: str) -> None:
-    with Pool(tmp_path, 1) as pool, pytest.raises(error, match=words):
+    with ProcessPool(tmp_path, 1) as pool, pytest.raises(error, match=words):
         pool.map("failing", call, [()])  # type: ignore[arg-type]
 
 
@@ -118,10 +118,10 @@ def test_a_folder_that_holds_anything_else_is_refused_and_left_alone(tmp_path: P
 ORPHANS = """
 import os, sys, time
 from pathlib import Path
-from streamer.engines.pool import Pool
+from streamer.engines.pool import ProcessPool
 from tests_pool_calls import wait
 if __name__ == "__main__":
-    with Pool(Path(sys.argv[1]), 1) as pool:
+    with ProcessPool(Path(sys.argv[1]), 1) as pool:
         pool.map("waits", wait, [(Path(sys.argv[1]),)])
 """
 WAITS = """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated
 from streamer.recoding.algorithms.catalog import ALGORITHMS, run
 from streamer.recoding.fragments import steps
-from streamer.recoding.fragments.layout import Groups, check_written, numbers, parts_of, tokens
+from streamer.recoding.fragments.layout import PieceGroups, check_written, numbers, parts_of, tokens
 from streamer.recoding.fragments.mending import mended
 from streamer.recoding.fragments.rows import microdata_of_rows
 from streamer.recoding.metrics.measures import WHAT
@@ -132,13 +132,13 @@ some_groups = st.lists(
 ).map(lambda regions: [in_order(groups) for groups in regions])
 
 
-def in_order(groups: list[tuple[int, int, int]]) -> Groups:
+def in_order(groups: list[tuple[int, int, int]]) -> PieceGroups:
     lo, width, rows = (np.array(column, dtype=np.int32)[:, None] for column in zip(*sorted(groups), strict=True))
-    return Groups(lo, lo + width, rows[:, 0].astype(np.int64))
+    return PieceGroups(lo, lo + width, rows[:, 0].astype(np.int64))
 
 
 @given(some_groups, st.integers(0, 5), st.booleans())
-def test_groups_are_numbered_by_their_boxes_alone(regions: list[Groups], chance: int, merge: bool) -> None:
+def test_groups_are_numbered_by_their_boxes_alone(regions: list[PieceGroups], chance: int, merge: bool) -> None:
     number = numbers(regions, chance, merge)
     every = sorted(
         (int(n), int(lo[0]), int(hi[0]))
@@ -163,7 +163,7 @@ def test_groups_with_one_box_are_ordered_by_chance() -> None:
 
 
 @given(some_groups, st.integers(1, 40), st.booleans())
-def test_files_hold_every_group_once_and_tear_none(regions: list[Groups], rows_per_file: int, merge: bool) -> None:
+def test_files_hold_every_group_once_and_tear_none(regions: list[PieceGroups], rows_per_file: int, merge: bool) -> None:
     number = numbers(regions, 1, merge)
     parts = parts_of(regions, number, rows_per_file)
     assert sum(part.rows for part in parts) == sum(int(groups.rows.sum()) for groups in regions)
@@ -219,6 +219,6 @@ def test_a_region_is_some_whole_groups() -> None:
     rows = people(300, 4)
     recipe = recipe_for(rows, MODELS["k"], 1_000)
     piece = steps.anonymized(recipe, arrow_of(rows), 1)
-    numbered = steps.with_source(piece.rows, 5)[steps.GROUP].to_numpy()
+    numbered = steps.with_source(piece.rows, 5)[steps.GROUP_COLUMN].to_numpy()
     assert (numbered >> 32 == 5).all()
     assert np.bincount(numbered & 0xFFFFFFFF).tolist() == piece.groups.rows.tolist()
