@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from streamer.engines.pool import ProcessPool, private_folder
+from streamer.engines.pool import Pool, ProcessPool, SparkPool, private_folder
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -84,6 +84,7 @@ class FragmentJob:
     index: Path | None = None  # where to write which source row is in which QI group
     skip_refused: bool = False
     force: bool = False
+    spark: Any = None  # a SparkSession, whose executors do the work instead of processes of this machine
 
 
 class TableWritten(NamedTuple):
@@ -110,7 +111,8 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
         chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
         recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-        with ProcessPool(job.spill, job.workers) as pool:
+        pool: Pool = ProcessPool(job.spill, job.workers) if job.spark is None else SparkPool(job.spill, job.spark)
+        with pool:
             return _Steps(job, recipe, pool, draft, stage).done()
 
 
@@ -166,7 +168,10 @@ def _draft_of(job: FragmentJob, begun: bool) -> Iterator[Path]:
 def _appear(draft: Path, out: Path) -> None:
     """Gives the folder its name."""
     for path in draft.iterdir():
-        _on_disk(path)
+        if path.name.startswith("."):  # what a process that was killed has not finished
+            path.unlink()
+        else:
+            _on_disk(path)
     _on_disk(draft)
     if out.exists():
         old = out.with_name(f".{out.name}.old")
@@ -211,13 +216,19 @@ def _write(path: Path, tables: Iterable[Any]) -> None:
     """Writes tables of one schema as batches of a file."""
     arrow = require("pyarrow", "parquet")
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    writer = None
+    writer, draft = None, _draft_beside(path)
     for table in tables:
-        writer = writer or arrow.ipc.new_file(str(path), table.schema)
+        writer = writer or arrow.ipc.new_file(str(draft), table.schema)
         batches = table.combine_chunks().to_batches()
         writer.write_batch(batches[0] if batches else arrow.RecordBatch.from_pylist([], schema=table.schema))
     if writer is not None:
         writer.close()
+        os.replace(draft, path)
+
+
+def _draft_beside(path: Path) -> Path:
+    """A name for a file that is not whole yet; two processes may write the same file, as Spark makes calls again."""
+    return path.with_name(f".{secrets.token_hex(8)}-{path.name}")
 
 
 def _write_by(path: Path, rows: Any, number: Ints) -> dict[int, int]:
@@ -241,7 +252,9 @@ def _groups_path(path: Path) -> Path:
 def _write_piece(path: Path, piece: Piece) -> None:
     """Writes rows and QI groups of a fragment or region."""
     _write(path, [piece.rows])
-    np.savez(_groups_path(path), **piece.groups._asdict())
+    draft = _draft_beside(_groups_path(path))
+    np.savez(draft, **piece.groups._asdict())
+    os.replace(draft, _groups_path(path))
 
 
 def _groups(path: Path) -> PieceGroups:
@@ -292,7 +305,9 @@ def _encode(
     _write(path, tables)
     if hashes:
         every = np.concatenate(hashes)
-        np.save(path.with_suffix(".keys.npy"), every[np.argsort(every[:, 0], kind="stable")])
+        draft = _draft_beside(path.with_suffix(".keys.npy"))
+        np.save(draft, every[np.argsort(every[:, 0], kind="stable")])
+        os.replace(draft, path.with_suffix(".keys.npy"))
     return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), alike, texts)
 
 
@@ -373,13 +388,17 @@ def _publish(recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path,
         found.append(Piece(rows, PieceGroups(*(column[of.begin : of.end] for column in groups))))
     microdata, recoding = steps.recoded(recipe, part, found)
     published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
-    require("pyarrow.parquet", "parquet").write_table(published, path)
+    draft = _draft_beside(path)
+    require("pyarrow.parquet", "parquet").write_table(published, draft)
+    os.replace(draft, path)
     if index is not None:
         index.parent.mkdir(mode=0o700, exist_ok=True)
         keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
         names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
-        with open(index, "w", encoding="utf-8", newline="") as file:
+        draft = _draft_beside(index)
+        with open(draft, "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(sorted(zip(keys, map(names.__getitem__, recoding.qi_group), strict=True)))
+        os.replace(draft, index)
     return measure(microdata, recoding, recipe.model)
 
 
@@ -398,7 +417,7 @@ def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
 class _Steps:
     """One job: its steps, in order."""
 
-    def __init__(self, job: FragmentJob, recipe: Recipe, pool: ProcessPool, draft: Path, stage: Stage) -> None:
+    def __init__(self, job: FragmentJob, recipe: Recipe, pool: Pool, draft: Path, stage: Stage) -> None:
         self._job, self._recipe, self._pool, self._draft, self._stage = job, recipe, pool, draft, stage
         self._folder = job.spill
 

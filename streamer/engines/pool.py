@@ -1,8 +1,8 @@
-"""A pool of processes over a private folder, in which every step leaves its result, so that a job can go on.
+"""A pool of processes, or of Spark's executors, over a private folder, in which every step leaves its result.
 
 The folder holds raw rows: it is its owner's alone (mode 700), and is removed at the end and after every error. It stays
-only if the job was killed at once (SIGKILL, a power cut). Then the same command goes on with the first step that left
-no result. A lock keeps a second job out.
+only if the job was killed at once (SIGKILL, a power cut). Then the same command goes on with the first step that has
+left no result. A lock keeps a second job out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import pickle
+import secrets
 import shutil
 import signal
 import threading
@@ -22,7 +23,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.progress import OnProgress, unheard
@@ -88,12 +89,28 @@ def _emptied(path: Path) -> None:
             entry.unlink()
 
 
+class Pool(Protocol):
+    """Calls functions elsewhere; keeps results by stage and number."""
+
+    def __enter__(self) -> Pool: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def map(
+        self, stage: str, call: Callable[..., T], calls: Sequence[tuple[Any, ...]], on_progress: OnProgress = unheard
+    ) -> list[T]:
+        """The results of `call(*arguments)`, in the order of the calls; what is there from an earlier process stays.
+
+        Raises what a call raises; NotFinished for an error that is none of ours, without its words: they may hold a
+        value of a row.
+        """
+
+
 class ProcessPool:
-    """Calls functions in processes of their own; `folder`: where results are kept, by stage and number."""
+    """Calls functions in processes of this machine."""
 
     def __init__(self, folder: Path, workers: int) -> None:
-        self._folder = folder / "results"
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._kept = _Kept(folder)
         self._processes = ProcessPoolExecutor(
             workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
         )
@@ -109,16 +126,11 @@ class ProcessPool:
     def map(
         self, stage: str, call: Callable[..., T], calls: Sequence[tuple[Any, ...]], on_progress: OnProgress = unheard
     ) -> list[T]:
-        """The results of `call(*arguments)`, in the order of the calls; what is there from an earlier process stays.
-
-        Raises what a call raises; NotFinished for an error that is none of ours, without its words: they may hold a
-        value of a row.
-        """
-        paths = [self._folder / f"{stage}-{number:06}" for number in range(len(calls))]
-        missing = [number for number, path in enumerate(paths) if not path.exists()]
+        """As in `Pool`."""
+        missing = self._kept.missing(stage, len(calls))
         try:
             waiting: set[Future[None]] = {
-                self._processes.submit(_call, call, calls[number], paths[number]) for number in missing
+                self._processes.submit(_call, call, calls[number], self._kept.path(stage, number)) for number in missing
             }
             while waiting:
                 on_progress(1 - len(waiting) / len(calls))
@@ -129,15 +141,85 @@ class ProcessPool:
             raise NotFinished(
                 "a process of the pool was killed: if by lack of memory, call with fewer --workers or --fragment-rows"
             ) from None
-        return [pickle.loads(path.read_bytes()) for path in paths]
+        return self._kept.results(stage, len(calls))
+
+
+class SparkPool:
+    """Calls functions in the executors of a Spark session, which all see the private folder under the same path.
+
+    What is called with what is in the folder, not in Spark: so no plan, log or page of Spark holds a value of a row, or
+    chance. A call whose executor dies is made again by Spark, and comes to the same files.
+    """
+
+    def __init__(self, folder: Path, session: Any) -> None:
+        self._kept, self._session = _Kept(folder), session
+
+    def __enter__(self) -> SparkPool:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def map(
+        self, stage: str, call: Callable[..., T], calls: Sequence[tuple[Any, ...]], on_progress: OnProgress = unheard
+    ) -> list[T]:
+        """As in `Pool`."""
+        missing = self._kept.missing(stage, len(calls))
+        for number in missing:
+            path = self._kept.path(stage, number)
+            _written(path.with_suffix(".call"), (call, calls[number], path))
+        asked = [str(self._kept.path(stage, number).with_suffix(".call")) for number in missing]
+
+        def work(batches: Iterator[Any]) -> Iterator[Any]:
+            from streamer.engines.pool import called_from_file  # found by the executor's own installation
+
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    called_from_file(Path(asked[number]))
+                yield batch
+
+        if asked:
+            rows = self._session.range(0, len(asked), 1, len(asked))
+            try:
+                rows.mapInArrow(work, "id long").toArrow()
+            except Exception as error:  # an executor that dies again and again; it may quote our code, and no value
+                raise NotFinished(f"Spark has given up a step: {type(error).__name__}; its log says why") from None
+        on_progress(1.0)
+        for path in (self._kept.path(stage, number).with_suffix(".error") for number in missing):
+            if path.exists():
+                raise pickle.loads(path.read_bytes())
+        return self._kept.results(stage, len(calls))
+
+
+class _Kept:
+    """Results by stage and number, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "results"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    def path(self, stage: str, number: int) -> Path:
+        return self._folder / f"{stage}-{number:06}"
+
+    def missing(self, stage: str, calls: int) -> list[int]:
+        return [number for number in range(calls) if not self.path(stage, number).exists()]
+
+    def results(self, stage: str, calls: int) -> list[Any]:
+        return [pickle.loads(self.path(stage, number).read_bytes()) for number in range(calls)]
+
+
+def called_from_file(path: Path) -> None:
+    """Makes a call that is described by a file, and leaves its result, or its error, beside it."""
+    call, arguments, result = pickle.loads(path.read_bytes())
+    try:
+        _call(call, arguments, result)
+    except StreamerError as error:
+        _written(result.with_suffix(".error"), error)
 
 
 def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -> None:
     """Calls, and keeps the result."""
     try:
-        draft = path.with_name(f".{path.name}")
-        draft.write_bytes(pickle.dumps(call(*arguments), protocol=pickle.HIGHEST_PROTOCOL))
-        os.replace(draft, path)
+        _written(path, call(*arguments))
     except StreamerError:
         raise
     except OSError as error:
@@ -146,6 +228,13 @@ def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise NotFinished(f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}") from None
+
+
+def _written(path: Path, value: object) -> None:
+    """Writes a value whole or not at all; two that write the same at the same time do no harm."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+    os.replace(draft, path)
 
 
 def _begin(parent: int) -> None:

@@ -54,8 +54,8 @@ RECODING = (
         f"streamer.recoding.{room}"
         for room in ("algorithms", "metrics", "publication", "fragments", "report", "costs", "frame")
     ),
-    "streamer.engines",
-)
+    "streamer.engines", "streamer.spark",
+)  # fmt: skip
 
 # Where the wings meet, then the audit of what is published, then the commands and the agents, which know nothing of
 # each other.

@@ -40,6 +40,7 @@ from streamer.recoding.fragments.steps import Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
+from streamer.spark import session
 from streamer.table.data_warnings import (
     look_alikes,
     unknown_category_rows,
@@ -66,6 +67,7 @@ from streamer.table.yaml.loading import files_of, load_table
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
 FRAGMENT_ROWS_MIN = 1_000
+LOCAL, SPARK = "local", "spark"
 
 fragment_rows_option = click.option(
     "--fragment-rows",
@@ -81,6 +83,14 @@ workers_option = click.option(
     default=os.cpu_count() or 1,
     show_default="as many as there are processors",
     help="Processes that work at the same time, with --fragment-rows.",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice((LOCAL, SPARK)),
+    default=LOCAL,
+    show_default=True,
+    help="What does the work of --fragment-rows: processes of this machine, or Spark's executors, which must see all"
+    " files of this command under the same paths (call it by spark-submit).",
 )
 spill_option = click.option(
     "--spill",
@@ -137,6 +147,7 @@ spill_option = click.option(
 @shared.seed_option
 @fragment_rows_option
 @workers_option
+@engine_option
 @spill_option
 @shared.json_option
 def command(as_json: bool, **given: Any) -> None:
@@ -185,6 +196,7 @@ class GivenOptions:
     seed: int | None
     fragment_rows: int | None
     workers: int
+    engine: str
     spill: Path | None
 
 
@@ -252,13 +264,14 @@ def _by_fragments(
     if said := objections(chosen, schema, model, options):
         raise UsageError(f"{chosen.name} cannot do this: {said[0]}")
     recipe = Recipe(schema, model, chosen.name, options, asked.fragment_rows or FRAGMENT_ROWS_MIN)
-    same = replace(asked, workers=0, force=False, spill=None)  # what may differ when a killed job goes on
+    same = replace(asked, workers=0, engine=LOCAL, force=False, spill=None)  # what may differ when a killed job goes on
     identity = b"".join(path.read_bytes() for path in files_of(asked.table)) + repr((schema.k, same)).encode()
     spill = asked.spill or out.with_name(f".{out.name}.spill")
     with atomic_writers([] if left_out is None else [left_out], text=True) as opened:
         skips = left_out is not None
+        spark = session() if asked.engine == SPARK else None
         job = FragmentJob(
-            asked.data, out, recipe, asked.seed, identity, spill, asked.workers, asked.index, skips, asked.force
+            asked.data, out, recipe, asked.seed, identity, spill, asked.workers, asked.index, skips, asked.force, spark
         )
         done = anonymize_files(job, progress.stage)
         for file in opened:

@@ -1,0 +1,84 @@
+"""A Spark DataFrame of people, anonymized in fragments by the session's executors.
+
+The executors do the steps of `streamer.engines.local`, over a folder that the driver and all of them see under one path
+(a network file system, a mounted bucket, a volume). Spark runs the steps, and makes those again whose executor dies.
+Rows go through files in that folder, by the same functions as on one machine. So the bytes are the same as there, and
+no plan, log or page of Spark holds a value of a row. `streamer` must be installed where the executors run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamer.engines.local import FragmentJob, anonymize_files
+from streamer.errors import ConfigError, needs_extra
+from streamer.privacy.models import model_of
+from streamer.progress import unheard
+from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
+from streamer.recoding.fragments.steps import Recipe
+from streamer.recoding.frame import checked_options, with_k, without_absent_key
+from streamer.recoding.metrics.measures import Measures
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import table_of
+
+FRAGMENT_ROWS = 250_000
+
+
+class AnonymizedFrames(NamedTuple):
+    """What was published; index: key and QI group of every row, private, if it was asked for."""
+
+    published: Any  # a DataFrame, over the files of `out`
+    index: Any
+    measures: Measures
+
+
+def session() -> Any:
+    """The Spark session of this program, as spark-submit or the environment has configured it."""
+    with needs_extra("spark"):
+        from pyspark.sql import SparkSession
+    return SparkSession.builder.appName("streamer").getOrCreate()
+
+
+def anonymize(
+    frame: Any,
+    table: Table | str | Path,
+    out: str | Path,
+    *,
+    index: str | Path | None = None,
+    fragment_rows: int = FRAGMENT_ROWS,
+    algorithm: str = DEFAULT_ALGORITHM,
+    k: int | None = None,
+    merge_equal_boxes: bool = False,
+    seed: int | None = None,
+    spill: str | Path | None = None,
+) -> AnonymizedFrames:
+    """Anonymizes a DataFrame into a folder of Parquet files, `out`, which must not be there yet.
+
+    out, index and spill: paths that driver and executors see alike. The columns that the table names are written to
+    the spill folder first, which is its owner's alone and is removed at the end. Raises ConfigError, UsageError and
+    LawViolated as `streamer anonymize --fragment-rows` does.
+    """
+    schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame.columns)
+    place = Path(out)
+    private = Path(spill) if spill is not None else place.with_name(f".{place.name}.spill")
+    source = private.with_name(f"{private.name}.rows")
+    try:
+        source.mkdir(mode=0o700)
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot be made: {error.strerror}; if a killed job left it, remove it") from None
+    try:
+        columns = [column.name for column in (*schema.attributes, *schema.kept)]
+        named = [*schema.source_key, *filter(None, (schema.individual,)), *columns]
+        frame.select(*(f"`{name}`" for name in named)).write.parquet(f"file://{(source / 'rows').resolve()}")
+        options = checked_options(0.0, 0, merge_equal_boxes, seed)
+        recipe = Recipe(schema, model_of(schema), algorithm, options, fragment_rows)
+        spark, where = frame.sparkSession, None if index is None else Path(index)
+        job = FragmentJob(source / "rows", place, recipe, seed, b"spark", private, 1, where, spark=spark)
+        done = anonymize_files(job, lambda _: nullcontext(unheard))
+    finally:
+        shutil.rmtree(source, ignore_errors=True)
+    pairs = None if where is None else spark.read.csv(f"file://{where.resolve()}", header=True)
+    return AnonymizedFrames(spark.read.parquet(f"file://{place.resolve()}"), pairs, done.measures)
