@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from streamer.engines.pool import Pool, ProcessPool, SparkPool, private_folder
+from streamer.engines.pool import CallPool, ProcessPool, SparkPool, private_folder
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -111,7 +111,7 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
         chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
         recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-        pool: Pool = ProcessPool(job.spill, job.workers) if job.spark is None else SparkPool(job.spill, job.spark)
+        pool: CallPool = ProcessPool(job.spill, job.workers) if job.spark is None else SparkPool(job.spill, job.spark)
         with pool:
             return _Steps(job, recipe, pool, draft, stage).done()
 
@@ -417,7 +417,7 @@ def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
 class _Steps:
     """One job: its steps, in order."""
 
-    def __init__(self, job: FragmentJob, recipe: Recipe, pool: Pool, draft: Path, stage: Stage) -> None:
+    def __init__(self, job: FragmentJob, recipe: Recipe, pool: CallPool, draft: Path, stage: Stage) -> None:
         self._job, self._recipe, self._pool, self._draft, self._stage = job, recipe, pool, draft, stage
         self._folder = job.spill
 

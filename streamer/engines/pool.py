@@ -89,10 +89,10 @@ def _emptied(path: Path) -> None:
             entry.unlink()
 
 
-class Pool(Protocol):
+class CallPool(Protocol):
     """Calls functions elsewhere; keeps results by stage and number."""
 
-    def __enter__(self) -> Pool: ...
+    def __enter__(self) -> CallPool: ...
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -126,7 +126,7 @@ class ProcessPool:
     def map(
         self, stage: str, call: Callable[..., T], calls: Sequence[tuple[Any, ...]], on_progress: OnProgress = unheard
     ) -> list[T]:
-        """As in `Pool`."""
+        """As in `CallPool`."""
         missing = self._kept.missing(stage, len(calls))
         try:
             waiting: set[Future[None]] = {
@@ -162,7 +162,7 @@ class SparkPool:
     def map(
         self, stage: str, call: Callable[..., T], calls: Sequence[tuple[Any, ...]], on_progress: OnProgress = unheard
     ) -> list[T]:
-        """As in `Pool`."""
+        """As in `CallPool`."""
         missing = self._kept.missing(stage, len(calls))
         for number in missing:
             path = self._kept.path(stage, number)

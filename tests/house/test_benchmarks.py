@@ -294,6 +294,20 @@ def test_rebuild_tells_gain_and_cost_and_what_changes_wait(servers: Servers) -> 
     assert found["speed"]["during"] >= 0  # a quick run's backlog may be worked off before its rebuild begins
 
 
+def test_rebalance_tells_how_long_shards_stand_still_and_which_are_loaded(servers: Servers) -> None:
+    found = figures("rebalance", **servers.environment())
+    for what in ("joins", "leaves", "restarts"):
+        assert {"worst_s", "worst_that_stays_s", "median_s", "loaded", "kept"} == found[what].keys()
+        assert 0 < found[what]["median_s"] <= found[what]["worst_s"]
+
+
+@pytest.mark.night
+def test_big_tables_tells_loss_and_cost_over_one_run() -> None:
+    found = figures("big_tables")
+    assert all(0.9 < line["over one run"] < 1.5 and line["k"] >= 5 for line in found["loss"])
+    assert {line["way"] for line in found["size"]} == {"fragments", "one run", "pandas reads it"}
+
+
 @pytest.mark.night
 def test_formats_tells_what_each_costs_over_plain_json() -> None:
     for formats in figures("formats")["batches"].values():
