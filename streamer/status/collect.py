@@ -188,7 +188,7 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
             for place, meta in zip(places, before, strict=True)
         ]
     in_redis = [
-        InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta())
+        InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta(), master=store.master)
         for store, first in zip(stores, before, strict=True)
     ]
     shards = [

@@ -40,6 +40,7 @@ class InRedis:
     meta: Meta | None = None  # read afterwards
     sizes: Sizes = field(default_factory=lambda: Sizes(0, 0, 0, 0))
     custody: Ownership = field(default_factory=Ownership)
+    master: str = ""  # of a cluster, the server that has the shard
 
 
 @dataclass(frozen=True, slots=True)

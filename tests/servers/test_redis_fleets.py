@@ -75,6 +75,13 @@ def test_what_is_looked_up_is_asked_of_all_masters(cluster: Cluster) -> None:
     assert shards_of(client, name) == [0]
 
 
+def test_each_shard_is_said_to_be_on_the_master_that_has_it(cluster: Cluster) -> None:
+    client, name = connect(cluster.url), f"test-{secrets.token_hex(4)}"
+    for number in range(6):
+        port = cluster.master_of(f"{{{name}:{number}}}:meta")
+        assert RedisLookups(client, name, number).master == f"127.0.0.1:{port}"
+
+
 def test_every_master_of_a_cluster_must_keep_what_it_confirms(cluster: Cluster) -> None:
     client = connect(cluster.url)
     require_durable(client, stated=False)

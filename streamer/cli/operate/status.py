@@ -10,7 +10,7 @@ drift.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -78,6 +78,8 @@ def command(
     not_used = kafka_settings().not_used
     if as_json:
         report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
+        report["workers"] = shards_by(shard.worker for shard in facts.shards)
+        report["redis_masters"] = shards_by(shard.redis.master for shard in facts.shards)
         report["if_redis_is_lost"] = if_redis_is_lost(schema, facts)._asdict()
         report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
         report["client_properties_not_used"] = not_used
@@ -158,6 +160,7 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     say(_account(total))
     say(measured_line(of_table(facts.shards), facts.redis_now.time))
     lines = [
+        *_spread_lines(facts),
         *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
         *redis_lines(facts.durability),
         if_redis_is_lost(schema, facts).told(),
@@ -227,6 +230,26 @@ def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:
     if worker != custody.owner or custody.taken_at is None:
         return worker, "-"
     return worker, ago(facts.redis_now.time - custody.taken_at)
+
+
+def shards_by(names: Iterable[str]) -> dict[str, list[int]]:
+    """The shards of each worker, or of each master of a Redis Cluster; names: by shard, "" for none."""
+    found: dict[str, list[int]] = {}
+    for number, name in enumerate(names):
+        if name:
+            found.setdefault(name, []).append(number)
+    return dict(sorted(found.items()))
+
+
+def _spread_lines(facts: TableFacts) -> Iterator[str]:
+    """How many shards each worker and each master has; nothing if there is one."""
+    names = {
+        "worker": (one.worker for one in facts.shards),
+        "master of Redis": (one.redis.master for one in facts.shards),
+    }
+    for what, of in names.items():
+        if len(found := shards_by(of)) > 1:
+            yield f"shards per {what}: {', '.join(f'{name} {len(shards)}' for name, shards in found.items())}"
 
 
 def _account(total: dict[str, Any]) -> str:

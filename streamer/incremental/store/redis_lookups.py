@@ -22,7 +22,7 @@ from streamer.incremental.engine.stored_state import QIGroupState, Record, Simil
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import MEASURED, REFUSED_FIELDS, RedisStore
-from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters
+from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters, name_of_master
 
 YEAR_9999 = 253_402_300_799
 """The last second that can be written as a time."""
@@ -145,6 +145,11 @@ class RedisLookups(RedisStore):
             refused_at, _ = self._time()
             told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
             self._client.hset(self._custody, mapping=told)
+
+    @property
+    def master(self) -> str:
+        """The server of a cluster that has the shard; "" if it is no cluster."""
+        return name_of_master(self._client, self._meta)
 
     def check_begun(self, name: str) -> None:
         """Raises ShardRefused if the table may have its rows in some shards, and not in all."""

@@ -345,6 +345,14 @@ def master_of(client: RedisClient, name: str) -> redis.Redis:
     return client
 
 
+def name_of_master(client: RedisClient, name: str) -> str:
+    """The server of a cluster that has a key, as far as is known; "" if it is no cluster."""
+    if isinstance(client, RedisCluster):
+        node = client.get_node_from_key(name)
+        return "" if node is None else f"{node.host}:{node.port}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Durability:
     """Whether a Redis keeps what it confirms, by its settings."""

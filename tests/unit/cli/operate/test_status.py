@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamer.cli.operate.status import measured_line, redis_lines, unlisted_lines
+from streamer.cli.operate.status import measured_line, redis_lines, shards_by, unlisted_lines
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Measured, Ownership, Sizes
@@ -36,6 +36,10 @@ def test_of_redis_that_fails_over_it_is_told_what_becomes_of_what_it_loses() -> 
         "Redis: a master found by Sentinel, does not show its settings",
         "what a failover loses is noticed and read again",
     ]
+
+
+def test_shards_are_counted_by_worker_and_those_that_nobody_holds_are_left_out() -> None:
+    assert shards_by(["b:2", "a:1", "", "b:2"]) == {"a:1": [1], "b:2": [0, 3]}
 
 
 def test_categories_that_are_not_listed_are_one_line_for_a_column_of_all_shards() -> None:
