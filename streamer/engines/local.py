@@ -44,6 +44,7 @@ from streamer.table.arrow_table import require
 from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
 from streamer.table.encode import Encoder
 from streamer.table.files import (
+    STDIN,
     RowPart,
     atomic_writer,
     csv_chunks,
@@ -137,8 +138,15 @@ def _kept_chance(path: Path) -> int:
 
 
 def _require_out(job: FragmentJob) -> None:
-    """Raises UsageError for a folder that cannot be replaced."""
-    out = job.out
+    """Raises UsageError or ConfigError for what cannot be read or written in this way."""
+    out, source = job.out, job.source
+    if str(source) == STDIN:
+        raise UsageError("-: standard input is read once, and fragments need their rows twice: name a file or a folder")
+    if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+        raise UsageError(f"{out}: lies in the folder that is read; name another folder")
+    for path in filter(None, (out, job.index)):
+        if not os.access(path.parent, os.W_OK):
+            raise ConfigError(f"{path}: cannot be written: {path.parent} is no folder that may be written")
     if out.is_symlink():
         raise UsageError(f"{out}: is a link; name the folder itself")
     if not out.exists():

@@ -52,6 +52,7 @@ from streamer.table.encode import Encoder
 from streamer.table.files import (
     ESCAPE,
     PARQUET,
+    STDIN,
     STDOUT,
     atomic_writers,
     column_names,
@@ -259,7 +260,8 @@ def _by_fragments(
     _require_fragments(asked, chosen)
     others = [*filter(None, (asked.index, left_out))]
     require_writable([out, *others], asked.force, [*files_of(asked.table), asked.data], as_json)
-    schema = without_absent_key(schema, column_names(asked.data))
+    if str(asked.data) != STDIN:
+        schema = without_absent_key(schema, column_names(asked.data))
     model = model_of(schema)
     if said := objections(chosen, schema, model, options):
         raise UsageError(f"{chosen.name} cannot do this: {said[0]}")

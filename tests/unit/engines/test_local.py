@@ -232,6 +232,8 @@ def test_refused_rows_are_left_out_and_listed_over_all_files(world: Path, tmp_pa
         (["--k", "7000"], "6000 rows are fewer than k = 7000|fewer than"),
         (["--fragment-rows", "10"], "x>=1000"),
         (["-o", "link"], "is a link"),
+        (["-o", "none/out"], "none/out: cannot be written"),
+        (["--index", "none/index.csv"], "none/index.csv: cannot be written"),
         (["-o", "full"], "holds other things"),
         (["-o", "there"], "exists already"),
     ],
@@ -250,6 +252,17 @@ def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(
     assert result.exit_code == 2
     assert re.search(words, result.stderr), result.stderr
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_rows_are_read_from_a_place_that_lasts_and_written_beside_it(world: Path, tmp_path: Path) -> None:
+    rows = saved(stays(), tmp_path / "rows", 1)
+    for source, out, words in (
+        (rows, rows / "out", "lies in the folder"),
+        (Path("-"), tmp_path / "out", "name a file"),
+    ):
+        result = streamer(*asked(world, source, out), stdin="id\n")
+        assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["part-0.parquet", "rows"]
 
 
 def test_a_folder_that_was_written_here_is_replaced_by_force(world: Path, tmp_path: Path) -> None:
