@@ -264,7 +264,10 @@ class InputReader:
         """
         try:
             arrivals = self._arrivals.get(topic_partition)
-            return Batch([], 0) if arrivals is None else await arrivals.take(POLL_MS / 1000)
+            if arrivals is not None:
+                return await arrivals.take(POLL_MS / 1000)
+            await asyncio.sleep(POLL_MS / 1000)
+            return Batch([], 0)
         except KafkaError as error:
             raise failure_of(f"reading {self._topic}", error, self._topic) from None
 
@@ -485,11 +488,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Has shards rest until the next assignment. A step gets a moment to end, so that a next owner has no more to
         resolve."""
         self.joined = False
-        resting = [place for place in revoked if place in self._held and self._held[place].may_rest]
-        await self._ended(self._give_up([place for place in self._held if place not in resting]))
+        places = [place for place in revoked if place in self._held]
+        resting = [place for place in places if self._held[place].may_rest]
         for topic_partition in resting:
             self.reader.leave(topic_partition)
-            self._held[topic_partition].assigned.clear()
+            self._held[topic_partition].interrupt()
+        await self._ended(self._give_up([place for place in places if place not in resting]))
         waits = [asyncio.ensure_future(self._held[place].rests.wait()) for place in resting]
         if waits:
             _, late = await asyncio.wait(waits, timeout=END_OF_STEP_SECONDS_MAX)
@@ -528,7 +532,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 taken = monotonic()
                 while not shard.loss:
                     idle = await self._read_on(topic_partition, shard)
-                    if not shard.assigned.is_set():
+                    if shard.interrupted:
                         await self._rest(topic_partition, shard)
                         continue
                     pause = BACKOFF_FIRST_SECONDS
@@ -567,6 +571,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         shard.rests.set()
         await shard.assigned.wait()
         shard.rests.clear()
+        shard.interrupted = False
         if shard.loss:
             return
         try:
@@ -672,7 +677,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             await asyncio.sleep(PAUSE_SECONDS)
             return False
         batch = await self.reader.next_batch(topic_partition)
-        if shard.loss or not shard.assigned.is_set():
+        if shard.loss or shard.interrupted:
             return False
         if batch.messages or batch.through > shard.meta.next:
             await shard.step(batch.messages, batch.through)

@@ -137,6 +137,8 @@ class HeldShard:
         """The task that serves the shard."""
         self.assigned, self.rests = asyncio.Event(), asyncio.Event()
         """Whether Kafka assigns it to this worker; and whether nothing is done with it until then."""
+        self.interrupted = False
+        """Whether it was given back, and has not rested since: its input is read no further."""
         self.metrics = metrics or ShardMetrics()
         self._input = shard_input
         self._shared = shared
@@ -170,7 +172,13 @@ class HeldShard:
     @property
     def may_rest(self) -> bool:
         """Whether its table is worth keeping until it is assigned again."""
-        return self.taken_over and self.loss is None and self._machine.phase is Phase.SERVING
+        alive = self.task is not None and not self.task.done()
+        return alive and self.taken_over and self.loss is None and self._machine.phase is Phase.SERVING
+
+    def interrupt(self) -> None:
+        """Kafka may give it to another worker: after the step that is running, it rests."""
+        self.assigned.clear()
+        self.interrupted = True
 
     # -- its agent ------------------------------------------------------------------------------------------------
 

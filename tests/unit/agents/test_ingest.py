@@ -58,6 +58,8 @@ class Client:
             await asyncio.sleep(timeout_ms / 1000)
             return {}
         await asyncio.sleep(0.02)
+        if not self.answers:  # another partition has got it
+            return {}
         values, rest = self.answers[0][:max_records], self.answers[0][max_records:]
         self.answers[:1] = [rest] if rest else []
         records = [
@@ -501,6 +503,36 @@ def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again(
         await until(lambda: ingest.held[0].taken_over)
         assert ingest.held[0] is not kept
         assert (ingest.held[1], redis.tries.count(1)) == (other, 1)
+
+    asyncio.run(told(redis, story))
+
+
+def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after(
+    without_servers: Callable[[Redis], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis, ends = Redis(), asyncio.Event()
+    without_servers(redis)
+    monkeypatch.setattr("agents.ingest.END_OF_STEP_SECONDS_MAX", 0.05)
+
+    async def long_step(*_: object) -> None:
+        await ends.wait()
+
+    monkeypatch.setattr("agents.shard_agent.HeldShard.step", long_step)
+
+    async def story(ingest: Ingest, client: Client) -> None:
+        first, other = ingest.held
+        await until(lambda: first.taken_over and other.taken_over)
+        client.answers.append([b"{}"])
+        await until(lambda: not client.answers)
+        await asyncio.sleep(0.1)
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        await ingest.on_partitions_revoked([])  # the rebalance begins anew
+        seen = len(client.calls)
+        ingest.on_partitions_assigned([PLACE, OTHER])
+        ends.set()
+        await until(lambda: {place for call, place in client.calls[seen:] if call == "resume"} == {PLACE, OTHER})
+        assert ingest.held == [first, other]
+        assert redis.tries == [0, 1]
 
     asyncio.run(told(redis, story))
 
