@@ -53,8 +53,8 @@ TEXTS_REMEMBERED = 10_000
 LINES_AT_ONCE = 5_000
 """Rows of a file that are in memory as lists at the same time."""
 
-PLAIN_BYTES = 1 << 22
-"""Bytes of a file that are searched for quotation marks at the same time."""
+PLAIN_BYTES = 1 << 24
+"""Bytes of a plain file that are read at the same time."""
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
@@ -231,7 +231,17 @@ def _dataset(path: str | Path) -> Any:
 def csv_chunks(path: str | Path, rows_max: int) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file as `read_rows` has them, at most rows_max at a time; one empty frame if there are none."""
     with _csv_text(path) as text:
-        header, rows, _ = _opened_csv(path, text)
+        header, rows, delimiter = _opened_csv(path, text)
+        seen = 0
+        try:
+            for frame in () if delimiter is None else _plain_chunks(path, delimiter, header, rows_max):
+                seen += len(frame)
+                yield frame
+            if seen:
+                return
+        except _NotPlain:
+            pass
+        rows = islice(rows, seen, None)
         yield (frame := _frame_of_cells(header, islice(rows, rows_max)))
         while len(frame) == rows_max and len(frame := _frame_of_cells(header, islice(rows, rows_max))):
             yield frame
@@ -271,26 +281,52 @@ def _frame_of_cells(header: list[str], rows: Iterator[list[str]]) -> pd.DataFram
     return pd.DataFrame(dict(zip(header, columns, strict=True)), columns=header, dtype=object)
 
 
+class _NotPlain(Exception):
+    """A file is not plain, or has a fault, which the other way of reading names with its line."""
+
+
 def _plain_rows(path: str | Path, delimiter: str, header: list[str]) -> pd.DataFrame | None:
-    """The rows of a file without quotation marks, ten times as fast; None if it is another one, or has a fault."""
-    if not Path(path).is_file() or str(path).lower().endswith(PACKED) or not _is_plain(path):
+    """The rows of a plain file, ten times as fast as the other way; None if it is another one, or has a fault."""
+    try:
+        import pyarrow as arrow
+
+        parts = list(_plain_parts(path, delimiter, header))
+    except (ImportError, _NotPlain):
         return None
+    if not parts:
+        return None
+    found = arrow.concat_tables(parts)
+    del parts
+    return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, self_destruct=True))
+
+
+def _plain_chunks(path: str | Path, delimiter: str, header: list[str], rows_max: int) -> Iterator[pd.DataFrame]:
+    """The same, at most rows_max at a time. Raises _NotPlain, if there is a fault after the chunks before it."""
+    for part in _plain_parts(path, delimiter, header):
+        for begin in range(0, part.num_rows, rows_max):
+            yield part.slice(begin, rows_max).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _plain_parts(path: str | Path, delimiter: str, header: list[str]) -> Iterator[Any]:
+    """A file without quotation marks, part by part, as pyarrow.Tables of texts. Raises _NotPlain."""
+    if not Path(path).is_file() or str(path).lower().endswith(PACKED) or not _is_plain(path):
+        raise _NotPlain
     try:
         import pyarrow as arrow
         from pyarrow import compute
         from pyarrow import csv as arrow_csv
     except ImportError:
-        return None
-    reading = arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False)
+        raise _NotPlain from None
+    reading = arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False, block_size=PLAIN_BYTES)
     parsing = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False, double_quote=False)
     meaning = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, arrow.string()))
     try:
-        found = arrow_csv.read_csv(path, reading, parsing, meaning)
-    except ValueError:  # ragged, or not UTF-8: the other way says in which line
-        return None
-    if any((compute.max(compute.utf8_length(cells)).as_py() or 0) > csv.field_size_limit() for cells in found.columns):
-        return None
-    return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, self_destruct=True))
+        for batch in arrow_csv.open_csv(path, reading, parsing, meaning):
+            if any((compute.max(compute.utf8_length(cells)).as_py() or 0) > csv.field_size_limit() for cells in batch):
+                raise _NotPlain
+            yield arrow.Table.from_batches([batch])
+    except ValueError:  # ragged, or not UTF-8
+        raise _NotPlain from None
 
 
 def _is_plain(path: str | Path) -> bool:

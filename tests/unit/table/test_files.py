@@ -22,7 +22,15 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from streamer.errors import ConfigError
-from streamer.table.files import atomic_writer, atomic_writers, read_rows, write_index, write_rows
+from streamer.table.files import (
+    atomic_writer,
+    atomic_writers,
+    column_names,
+    csv_chunks,
+    read_rows,
+    write_index,
+    write_rows,
+)
 from streamer.table.source_texts import cell_text
 
 # -- rows -----------------------------------------------------------------------------------------------------------
@@ -82,6 +90,26 @@ def test_the_fast_way_for_plain_files_reads_them_as_the_other_way_does(rows: lis
         with MonkeyPatch.context() as without:
             without.setitem(sys.modules, "pyarrow", None)
             assert texts_or_fault(path) == fast
+
+
+@given(
+    st.lists(st.lists(st.text('ab"\n', max_size=3), min_size=3, max_size=3), max_size=9),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_a_file_in_chunks_is_the_file(rows: list[list[str]], rows_max: int, ragged: bool) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([["x", "y", "z"], *rows, *([["1", "2"]] if ragged else [])])
+        if ragged:
+            with pytest.raises(ConfigError, match="has 2 cells; the header has 3"):
+                list(csv_chunks(path, rows_max))
+            return
+        chunks = list(csv_chunks(path, rows_max))
+        assert all(len(chunk) <= rows_max for chunk in chunks)
+        assert pd.concat(chunks).to_numpy().tolist() == read_rows(path).to_numpy().tolist()
+        assert column_names(path) == ["x", "y", "z"]
 
 
 def texts_or_fault(path: Path) -> object:
