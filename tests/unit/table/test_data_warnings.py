@@ -184,7 +184,7 @@ def test_a_warning_counts_them_and_names_the_column_and_none_of_them() -> None:
 
 
 def test_individuals_that_look_alike_are_said_to_be_counted_each() -> None:
-    (warning,) = warning_of_individuals(["P4711", "P4711 ", "P4712"], "ssn")
+    (warning,) = warning_of_individuals(look_alikes(["P4711", "P4711 ", "P4712"]), "ssn")
     assert "individual column ssn: 2 individuals look like another one" in warning
     assert "fewer people than k" in warning and "4711" not in warning
-    assert warning_of_individuals(["P4711", "P4711", "P4712"], "ssn") == []
+    assert warning_of_individuals(look_alikes(["P4711", "P4711", "P4712"]), "ssn") == []

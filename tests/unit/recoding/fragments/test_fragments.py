@@ -101,6 +101,7 @@ def people(n: int, seed: int) -> Microdata:
 
 def test_an_individual_of_every_fragment_is_counted_once_in_every_group() -> None:
     rows = people(400, 1)
+    assert rows.individuals is not None
     rows = replace(rows, individuals=np.where(np.arange(400) % 4 == 0, 0, rows.individuals))
     model = MODELS["identity-reserved k"]
     recipe = recipe_for(rows, model, 50)
@@ -133,8 +134,8 @@ some_groups = st.lists(
 
 
 def in_order(groups: list[tuple[int, int, int]]) -> PieceGroups:
-    lo, width, rows = (np.array(column, dtype=np.int32)[:, None] for column in zip(*sorted(groups), strict=True))
-    return PieceGroups(lo, lo + width, rows[:, 0].astype(np.int64))
+    lo, width, rows = (np.array(column, dtype=np.int64)[:, None] for column in zip(*sorted(groups), strict=True))
+    return PieceGroups(lo, lo + width, rows[:, 0])
 
 
 @given(some_groups, st.integers(0, 5), st.booleans())
