@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -64,7 +65,8 @@ def stays(seed: int = 0) -> pd.DataFrame:
     alike = {"age": 40, "zip": 1234, "day": date(2020, 5, 5), "city": "north0"}
     some = np.arange(ROWS) < 2_000  # more rows than a fragment has
     for column, value in alike.items():
-        frame[column] = [value if here else cell for here, cell in zip(some, frame[column], strict=True)]
+        cells: list[Any] = [value if here else cell for here, cell in zip(some, frame[column], strict=True)]
+        frame[column] = cells
     return frame
 
 
