@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import pickle
+import re
 import secrets
 import shutil
 import signal
@@ -29,6 +30,9 @@ from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.progress import OnProgress, unheard
 
 T = TypeVar("T")
+
+OURS = re.compile(r"lock|job|\.?chance|results|source|pieces|leaves|fragments|(routed|regions)-\d|index")
+"""What a private folder may hold: anything else is somebody's, and is not removed."""
 
 WATCHED_S = 1.0
 """How often a process looks whether the one that started it is still there."""
@@ -70,7 +74,7 @@ def _locked(path: Path) -> int:
         raise ConfigError(f"{path}: cannot be used: {error.strerror}; name another folder by --spill") from None
     if path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise UsageError(f"{path}: is no folder that its owner alone can read (mode 700); name another one by --spill")
-    if entries and not {"lock", "job"} & entries:
+    if not all(map(OURS.fullmatch, entries)):
         raise UsageError(f"{path}: holds other files; name a folder that is empty or not there by --spill")
     lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -101,6 +101,7 @@ def test_the_same_job_goes_on_and_another_one_begins_anew(tmp_path: Path) -> Non
 def test_a_folder_that_holds_anything_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     full, link, open_to_all, busy = (tmp_path / name for name in ("full", "link", "open", "busy"))
     full.mkdir(mode=0o700)
+    (full / "job").touch()
     (full / "thesis.txt").write_text("years of work")
     open_to_all.mkdir(mode=0o755)
     left_by_a_killed_job(busy, b"job")
