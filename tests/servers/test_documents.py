@@ -41,8 +41,6 @@ NOT_HERE = {
     "pip install .": "tests/house/test_wheel.py installs the wheel into an empty environment",
     "examples/messy/ten-minutes.sh": "tests/servers/test_newcomer.py runs it on three tables",
     "examples/pipeline/show.sh": "tests/servers/pipeline/test_example.py runs it on a real Postgres and Connect",
-    "pip install 'streamer[spark]'": "tests/unit/engines/test_spark.py runs what it is for, where Spark is installed",
-    "spark-submit": "the same test submits it",
     "kafka-topics": "the tests' Kafka has no scripts; tests/servers/test_recreated_topics.py adds partitions",
     "streamer demo": "tests/servers/test_demo.py runs it, also on real servers",
     "streamer warm": "the tests' own machine code is not made again; tests/unit/cli/batch/test_warm.py does it",

@@ -31,13 +31,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 LOCKS = ("base", "worker", "demo", "dev", "mutants")
+NOT_LOCKED = "spark"
+"""The extra that a cluster brings along: 450 MB, which no machine of the tests installs by itself."""
 BUILDS = {"setuptools"}
 """What is locked because it builds the project."""
 
 
 def requirements() -> list[Requirement]:
-    """What the base and every extra ask of others; an extra may be made of our own ones."""
-    extras = PROJECT["optional-dependencies"].values()
+    """What the base and every locked extra ask of others; an extra may be made of our own ones."""
+    extras = (asked for name, asked in PROJECT["optional-dependencies"].items() if name != NOT_LOCKED)
     asked = [*PROJECT["dependencies"], *(text for extra in extras for text in extra)]
     return [each for each in map(Requirement, asked) if each.name != PROJECT["name"]]
 
