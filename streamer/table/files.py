@@ -9,6 +9,7 @@ belong to no cell. A ragged or unreadable file is refused with the line: nothing
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import os
 import re
@@ -142,7 +143,8 @@ def _parquet_faults(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or 'it is not a Parquet file'}") from None
+        why = error.strerror or ("it is not a Parquet file" if Path(path).exists() else os.strerror(errno.ENOENT))
+        raise ConfigError(f"{path}: cannot be read: {why}") from None
     except (ValueError, TypeError, NotImplementedError):
         is_folder = Path(path).is_dir()
         what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from docs.generate.commands import all_commands
@@ -149,6 +150,7 @@ class Life:
         table.write_text(text.replace(LIVE_ALONE, both), "utf-8")
         for name in ("rows.csv", "now.csv"):
             shutil.copy(PATIENTS / "rows.csv", folder / name)
+        pd.read_csv(PATIENTS / "rows.csv").to_parquet(folder / "source.parquet", index=False)
         shutil.copy(PATIENTS / "events.jsonl", folder)
 
     def text_of(self, one: Shown) -> str:

@@ -181,8 +181,9 @@ def test_a_table_may_come_from_stdin_which_stays_open(monkeypatch: pytest.Monkey
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none: cannot be read: No such file"):
-        read_rows(tmp_path / "none")
+    for name in ("none", "none.parquet"):
+        with pytest.raises(ConfigError, match=f"{name}: cannot be read: No such file"):
+            read_rows(tmp_path / name)
 
 
 def test_a_parquet_file_says_the_same_as_a_csv_file_whole_numbers_beside_nulls_too(tmp_path: Path) -> None:
