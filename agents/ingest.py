@@ -34,8 +34,6 @@ from typing import Any, NamedTuple
 import faust
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import AbstractTokenProvider, ConsumerRebalanceListener
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from mode import Service
 
@@ -188,14 +186,12 @@ class InputReader:
         self._limits = settings.table.limits
         self._topic = topic_name(settings.table.name, CHANGES)
         self._arrivals: dict[TopicPartition, Arrivals] = {}
-        self._sticky: Any = StickyPartitionAssignor
         self.consumer: Any = None
         """The AIOKafkaConsumer; None before `start`."""
 
     async def start(self, listener: ConsumerRebalanceListener, check_crcs: bool) -> None:
         """Joins the consumer group. listener: gets the assignments. Raises ServerUnreachable, ShardRefused."""
         session_ms = int(self._settings.session_seconds * 1000)
-        self._sticky = type("Sticky", (StickyPartitionAssignor,), {})  # which has its memory in the class
         self.consumer = AIOKafkaConsumer(
             bootstrap_servers=self._settings.kafka,
             **reader_access(),
@@ -204,7 +200,6 @@ class InputReader:
             enable_auto_commit=False,
             auto_offset_reset="none",
             isolation_level="read_committed",
-            partition_assignment_strategy=(self._sticky, RoundRobinPartitionAssignor),  # older workers know the second
             group_instance_id=self._settings.instance,
             check_crcs=check_crcs,
             session_timeout_ms=session_ms,
@@ -224,10 +219,6 @@ class InputReader:
         if self.consumer is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.consumer.stop(), self._leave_seconds_max)
-
-    def assigned(self) -> None:
-        """Notes which generation of the group the assignment is of: of two claims, the later one counts."""
-        self._sticky.on_generation_assignment(self.consumer._coordinator.generation)
 
     def hold(self, topic_partition: TopicPartition) -> None:
         """Pauses a partition that was just assigned, at a position of our own: else the client would look for one."""
@@ -460,7 +451,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if self.should_stop:  # another worker gets them
             return
         self.joined = True
-        self.reader.assigned()
         ours = set(assigned)
         gone = self._give_up([place for place, shard in self._held.items() if place not in ours or shard.loss])
         if gone:

@@ -47,8 +47,6 @@ class Client:
         self.committed: list[dict[TopicPartition, int]] = []
         self.calls: list[tuple[str, TopicPartition]] = []
 
-    _coordinator = SimpleNamespace(generation=1)
-
     async def getmany(
         self, place: TopicPartition, timeout_ms: int, max_records: int
     ) -> dict[TopicPartition, list[Any]]:
@@ -239,8 +237,6 @@ def test_a_provider_of_tokens_asks_the_endpoint(monkeypatch: pytest.MonkeyPatch,
 
 class SilentConsumer:
     """A consumer whose Kafka does not answer."""
-
-    _coordinator = SimpleNamespace(generation=1)
 
     def __init__(self) -> None:
         self.paused: list[TopicPartition] = []
