@@ -231,7 +231,7 @@ def test_refused_rows_are_left_out_and_listed_over_all_files(world: Path, tmp_pa
         (["--report", "r.html"], "are for a table in one run"),
         (["--form", "lossy-join"], "are for a table in one run"),
         (["--algorithm", "ola"], "recodes all rows alike"),
-        (["--suppression", "0.1"], "a share of suppressed rows is for ola"),
+        (["--suppression", "0.1"], "a share of suppressed rows is for ola, degree-first"),
         (["--k", "7000"], "6000 rows are fewer than k = 7000|fewer than"),
         (["--fragment-rows", "10"], "x>=1000"),
         (["-o", "link"], "is a link"),
