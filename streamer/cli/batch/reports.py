@@ -33,16 +33,16 @@ def anonymize_report(
     microdata: Microdata,
     recoding: Recoding,
     table: str,
-    data: Path,
+    data: str,
     curves: Sequence[Curve],
 ) -> str:
-    """The page of one run; table, data: the files it read."""
+    """The page of one run; table: its file; data: the name of the rows."""
     from streamer.recoding.report.page import anonymize_page
 
     return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
 
 
-def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Sequence[Curve]) -> str:
+def compare_report(report: Mapping[str, Any], table: str, data: str, curves: Sequence[Curve]) -> str:
     """The page of one comparison."""
     from streamer.recoding.report.page import compare_page
 
@@ -53,7 +53,7 @@ def audit_report(facts: Mapping[str, Any], found: Found | None, table: str, log:
     """The page of one audit."""
     from streamer.audit.page import audit_page
 
-    return audit_page(facts, found, _provenance(table, log))
+    return audit_page(facts, found, _provenance(table, "standard input" if str(log) == STDIN else log.name))
 
 
 def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, progress: Stages) -> Sequence[Curve]:
@@ -64,9 +64,8 @@ def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, prog
         return interruptible(lambda: tradeoffs(sampled(microdata), algorithm, options))
 
 
-def _provenance(table: str, data: Path) -> Provenance:
+def _provenance(table: str, data: str) -> Provenance:
     from streamer.recoding.report.page import Provenance
 
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    name = "standard input" if str(data) == STDIN else data.name
-    return Provenance(made, version("streamer"), name, file_of(table).read_text(encoding="utf-8"))
+    return Provenance(made, version("streamer"), data, file_of(table).read_text(encoding="utf-8"))
