@@ -75,7 +75,9 @@ def test_a_table_of_sqlite_is_read_by_types(tmp_path: Path) -> None:
 def test_a_query_of_duckdb_is_read_by_types(tmp_path: Path) -> None:
     place = tmp_path / "people.duckdb"
     with duckdb.connect(place) as connection:
-        connection.execute("CREATE TABLE people AS SELECT 1 id, DATE '2020-01-02' born, 1.50::DECIMAL(5,2) cost")
+        connection.execute(
+            "CREATE TABLE people AS SELECT 1 AS id, DATE '2020-01-02' AS born, 1.50::DECIMAL(5,2) AS cost"
+        )
     (row,) = Source(f"duckdb:///{place}", query="SELECT * FROM people").rows().to_dict("records")
     assert [str(value) for value in row.values()] == ["1", "2020-01-02", "1.50"]
     with pytest.raises(ConfigError, match="there is no such table"):
