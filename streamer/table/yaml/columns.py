@@ -48,6 +48,8 @@ def categorical_attribute(
         faults.append(f"{place}: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy")
         return None
     numeric_only = [setting for setting in ("domain", "grid", "step") if getattr(column, setting) is not None]
+    if column.width is not None:
+        faults.append(f"{place}.width: is only for `type: integer`")
     faults += [f"{place}.{setting}: is only for `type: integer` and `type: decimal`" for setting in numeric_only]
     if column.unit is not None and column.unit <= 0:
         faults.append(f"{place}.unit: must be above 0; it counts leaves")
@@ -200,6 +202,7 @@ def numeric_attribute(
         step=None if step is None else _shortest(step),
         unit=_shortest(column.unit or (hi - lo) * UNIT_SHARE or grid),
         integer=integer,
+        width=column.width,
         hierarchy=hierarchy,
     )
     remedy = "make the domain smaller or the step larger"
@@ -225,9 +228,19 @@ def _numeric_faults(
         whole = {"domain": domain, "grid": (grid,), "step": (step or Decimal(1),)}
         broken = [name for name, numbers in whole.items() if any(n != n.to_integral_value() for n in numbers)]
         faults += [f"{place}.{name}: must be whole numbers, because the type is integer" for name in broken]
+    faults += [f"{place}.width: {why}" for why in _faults_of_width(column, domain)]
     if not faults and step is not None and grid % step:
         faults.append(f"{place}.grid: must be a multiple of the step, {decimal_text(step)}")
     return faults
+
+
+def _faults_of_width(column: QuasiIdentifierSettings, domain: tuple[Decimal, Decimal]) -> Iterator[str]:
+    if column.width is None:
+        return
+    if column.type != "integer":
+        yield "is only for `type: integer`: a fraction is no code"
+    elif max(map(abs, domain)) >= 10**column.width:
+        yield f"is less than the digits of the domain's ends; at least {len(str(int(max(map(abs, domain)))))} are needed"
 
 
 def _too_many(place: str, n_cells: int, codes_per_cell: int, remedy: str) -> list[str]:
