@@ -17,7 +17,7 @@ from streamer.table.column_codes import to_code
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.scalars import CLOCKS, DATE, TIMESTAMP, Clock, decimal_text, limit_of, read_decimal
 from streamer.table.schema import KeptColumn, SourceText
-from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern
+from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml.shape import (
     ColumnSettings,
@@ -404,7 +404,8 @@ def _sorted(words: tuple[str, ...]) -> tuple[str, ...]:
 def _fault_of_written(written: str, type_: str | None) -> str | None:
     if type_ in ("integer", "decimal"):
         allowed = [*NUMBER_SPELLINGS, *([DIGITS_ALONE] if type_ == "integer" else [])]
-        return None if written in allowed else f"must be one of {'; '.join(allowed)}"
+        is_one = written in allowed or number_parts(written) is not None
+        return None if is_one else f"must be one of {'; '.join(allowed)}"
     if type_ == TIMESTAMP.name:
         return "a timestamp is always ISO text with an offset from UTC; for text without one, use local-timestamp"
     if type_ in CLOCKS:
