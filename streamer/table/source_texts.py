@@ -16,8 +16,8 @@ The rules of this file
 * If a column has words, the texts of whole numbers and booleans (`7`, `true`) are these, in messages as in files.
   (Texts of decimals are numbers in any case.)
 * `written` applies to texts only: a JSON number is that number.
-* MMM is the name of a month, whole or short, in one of the languages of `MONTH_NAMES`; a day beside it may be an ordinal
-  (`1er`, `3.`). A number may have one unit beside it, as in `1.234,5 EUR`: such a text may have it or not.
+* MMM is the name of a month, whole or short, in one of the languages of `MONTH_NAMES`; a day beside it may be an
+  ordinal (`1er`, `3.`). A number may have one unit beside it, as in `1.234,5 EUR`: such a text may have it or not.
 """
 
 from __future__ import annotations

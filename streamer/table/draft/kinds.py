@@ -258,7 +258,9 @@ def moments_written(texts: Sequence[str]) -> WrittenMoments | None:
         found = [moments for moments in tried if moments is not None]
     fewest = min((len(moments.mistakes) for moments in found), default=0)
     best = [moments for moments in found if len(moments.mistakes) == fewest]
-    return replace(best[0], doubtful=best[0].written is not None and len(best) > 1) if best else None
+    if not best:
+        return None
+    return replace(best[0], doubtful=any(one.clock is best[0].clock and one.texts != best[0].texts for one in best))
 
 
 def _mostly(texts: Sequence[str], clock: Clock, written: str | None) -> WrittenMoments | None:

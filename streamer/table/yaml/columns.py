@@ -240,7 +240,8 @@ def _faults_of_width(column: QuasiIdentifierSettings, domain: tuple[Decimal, Dec
     if column.type != "integer":
         yield "is only for `type: integer`: a fraction is no code"
     elif max(map(abs, domain)) >= 10**column.width:
-        yield f"is less than the digits of the domain's ends; at least {len(str(int(max(map(abs, domain)))))} are needed"
+        digits = len(str(int(max(map(abs, domain)))))
+        yield f"is less than the digits of the domain's ends; at least {digits} are needed"
 
 
 def _too_many(place: str, n_cells: int, codes_per_cell: int, remedy: str) -> list[str]:
