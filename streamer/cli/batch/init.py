@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from streamer.cli.batch import roles
 from streamer.cli.support.options import examples, rows_argument
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
@@ -37,13 +38,16 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
     show_default=True,
     help="Where to write table.yaml and hierarchies/; -: table.yaml to standard output, if there are no hierarchies.",
 )
+@click.option("--ask", is_flag=True, help="Ask what each column is, with five of its values; only on a terminal.")
 @force_option
-def command(data: Path, out: Path, force: bool) -> None:
+def command(data: Path, out: Path, ask: bool, force: bool) -> None:
     """Drafts a table.yaml, with its hierarchy files, from ROWS.csv.
 
     It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
-    check.
+    check. --ask goes through the columns one by one.
     """
+    if ask:
+        roles.require_terminal()
     drafted_file = out if out == STDOUT else out / FILE_NAME
     require_writable([drafted_file], force, [data])
     with stages(as_json=False) as progress:
@@ -59,7 +63,10 @@ def command(data: Path, out: Path, force: bool) -> None:
             raise UsageError(f"{data}: has {plural(len(frame), 'row')}; a table needs at least two")
         with progress.stage("look"):
             source_key = source_key_of(texts) or yaml_text.near_key_of(texts)
-            columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
+            columns = [drafted(name, cells) for name, cells in texts.items() if name != source_key]
+    if ask:
+        columns = [roles.asked(column, texts[column.name]) for column in columns]
+    columns = list(_apart(columns))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
         raise UsageError(f"{data}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
@@ -118,5 +125,5 @@ def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):
         say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
-    say("The roles are guesses: check every line. Then ask what it means, and what k and grids cost:")
+    say(f"The roles are guesses: check every line ({roles.PAGE}). Then ask what it means, and what k and grids cost:")
     say(f"  streamer check --table {out} --data {data}")
