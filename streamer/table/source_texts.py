@@ -42,7 +42,7 @@ Meaning = Callable[[object], object]
 """A value of the source -> what it means, which may be the value itself. Raises EventRefused."""
 
 DIGITS_ALONE = "digits"
-PLAIN = "1234.5"
+PLAIN_NUMBER = "1234.5"
 NUMBER_SPELLINGS = {
     "1,234.5": (",", "."),
     "1.234,5": (".", ","),
@@ -203,9 +203,9 @@ def number_parts(written: str) -> tuple[str, str, str] | None:
     >>> number_parts("1.234,5 EUR"), number_parts("1,234.5"), number_parts("DD.MM.YYYY")
     (('1.234,5', '', 'EUR'), ('1,234.5', '', ''), None)
     """
-    for spelling in (*NUMBER_SPELLINGS, PLAIN):
+    for spelling in (*NUMBER_SPELLINGS, PLAIN_NUMBER):
         before, found, after = written.partition(spelling)
-        if found and all(map(_UNIT.fullmatch, (before, after))) and written != PLAIN and not (before and after):
+        if found and all(map(_UNIT.fullmatch, (before, after))) and written != PLAIN_NUMBER and not (before and after):
             return spelling, before.strip(), after.strip()
     return None
 

@@ -12,7 +12,7 @@ from itertools import product
 from streamer.errors import EventRefused
 from streamer.table.calendar import Span, ends_of_unit
 from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, limit_of, moment_of, moment_text
-from streamer.table.source_texts import NUMBER_SPELLINGS, PLAIN, reader_of_pattern
+from streamer.table.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
 from streamer.table.yaml.shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
 
 DRAFT_CELLS = 25
@@ -58,7 +58,7 @@ def odd_words(rows: Mapping[str, int]) -> tuple[str, ...]:
 # A few numbers that are far away do not decide the width of the cells.
 
 STEP_DIGITS_MAX = 4
-FAR = 5
+TIMES_WIDER = 5
 """How many times wider than most numbers all of them must be."""
 _WIDTHS = (Decimal(1), Decimal(2), Decimal("2.5"), Decimal(5), Decimal(10))
 
@@ -99,7 +99,7 @@ def most_of(numbers: Sequence[Decimal]) -> tuple[Decimal, Decimal]:
     ordered = sorted(numbers)
     apart = len(ordered) // 100
     low, high = ordered[apart], ordered[-1 - apart]
-    return (low, high) if 0 < FAR * (high - low) < ordered[-1] - ordered[0] else (ordered[0], ordered[-1])
+    return (low, high) if 0 < TIMES_WIDER * (high - low) < ordered[-1] - ordered[0] else (ordered[0], ordered[-1])
 
 
 def with_null_cell(scale: DraftScale) -> DraftScale:
@@ -283,7 +283,7 @@ def _mostly(texts: Sequence[str], clock: Clock, written: str | None) -> WrittenM
 def numbers_written(texts: Sequence[str]) -> tuple[str, list[Decimal]] | None:
     """The pattern of texts that are not plain numbers, and the numbers; None if they are not numbers."""
     before, after = unit_of(texts)
-    for spelling in (PLAIN, *NUMBER_SPELLINGS) if before or after else NUMBER_SPELLINGS if texts else ():
+    for spelling in (PLAIN_NUMBER, *NUMBER_SPELLINGS) if before or after else NUMBER_SPELLINGS if texts else ():
         written = f"{before} {spelling} {after}".strip()
         with suppress(ValueError):
             return written, [Decimal(str(number)) for number in map(reader_of_pattern(written), texts)]
