@@ -87,7 +87,7 @@ OF_A_JOIN: Mapping[str, str] = {
 
 
 NOT_PEOPLE = "Not judged: table.yaml does not say whose rows they are."
-NOTHING_PUBLISHED = "Not judged: nothing is published."
+NO_GROUP = "Not judged: nothing is published."
 NOT_SENSITIVE = "Not judged: table.yaml names no sensitive column."
 NOT_CLOSE = "Not judged: no sensitive column has a hierarchy, which says what is close; see beta."
 NO_ANSWER = "Not judged: in some groups nobody has a value, which counts here as one that they share; see Inference."
@@ -107,7 +107,7 @@ def unjudged(facts: Mapping[str, Any], table: Table) -> dict[str, str]:
         reasons["risk"] = NOT_CLOSE
     nothing = {"distortion": NOTHING_ABOVE, "sed_literal": ALL_FLAT} if measures["groups"] else {}
     missing = {name for name, value in measures.items() if value is None} - reasons.keys()
-    return reasons | {name: nothing.get(name, NOTHING_PUBLISHED) for name in missing}
+    return reasons | {name: nothing.get(name, NO_GROUP) for name in missing}
 
 
 OF_INDIVIDUALS = ("k_individuals", "alpha", "vulnerable", "single_value")

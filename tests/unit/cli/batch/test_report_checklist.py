@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from worlds.calls import answer
+from worlds.calls import answer, streamer
 
 ROLES = {
     "key": "key", "name": "stays behind", "years": "quasi-identifier", "zip": "quasi-identifier",
@@ -104,11 +104,11 @@ KINDS = {
     ),
     "suppression": Kind(
         [*PLAIN, (99, "burn", "7777.75")],
-        ("24 of 25 rows in", "1 rows were left out", "sets no limit on sensitive values"),
+        ("24 of 25 rows in", "1 left out", "sets no limit on sensitive values"),
         ("Look at this first",),
         options=("--algorithm", "ola", "--suppression", "0.05"),
     ),
-    "tiny": Kind(PLAIN[:3], ("3 of 3 rows in 1 QI groups", "1 in 3 at worst"), ("known of everybody in",)),
+    "tiny": Kind(PLAIN[:3], ("3 of 3 rows in 1 QI group;", "1 in 3 at worst"), ("known of everybody in",)),
     "all alike": Kind(
         [(33, "flu", "10.50")] * 6,
         (SHARED, "guessed right with 100 % at worst", "Values that nobody else has none"),
@@ -162,3 +162,23 @@ def test_every_question_of_an_officer_has_its_answer(name: str, tmp_path: Path) 
     assert hidden, "names, keys and exact places stay behind"
     assert [cell for cell in hidden if cell in page] == []
     assert [cell for cell in ("2000.50", "ulcer") if cell in page] == [], "nor is any value in it"
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_the_report_has_the_hash_of_the_file_that_is_there_whatever_its_format(name: str, tmp_path: Path) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    folder, out = table_of(tmp_path / "people", KINDS["tiny"]), tmp_path / name
+    said = answer("anonymize", "--table", folder, folder / "rows.csv", "-o", out, "--report", tmp_path / "r.html")
+    assert said["report"]["sha256"]["output"] == {name: sha256(out.read_bytes()).hexdigest()}
+
+
+def test_what_comes_and_goes_by_pipes_is_hashed_where_it_can_be(tmp_path: Path) -> None:
+    folder = table_of(tmp_path / "people", KINDS["tiny"])
+    report = tmp_path / "report.html"
+    rows = (folder / "rows.csv").read_text()
+    result = streamer("anonymize", "--table", folder, "-", "-o", "-", "--report", report, stdin=rows)
+    assert result.exit_code == 0, result.output
+    page = report.read_text()
+    assert sha256(result.stdout_bytes).hexdigest() in page
+    assert "input – (no file: it came by a pipe)" in words_of(page)
