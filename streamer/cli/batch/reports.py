@@ -35,7 +35,8 @@ def sources_of(table: str, data: Path, frame: pd.DataFrame) -> dict[str, Any]:
     files, folder = files_of(table), file_of(table).parent
     names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)
     settings = {name: one for name, path in zip(names, files, strict=True) for one in sha256_by_name(path).values()}
-    return {"columns": list(map(str, frame.columns)), "input": sha256_by_name(data), "settings": settings}
+    read = {} if str(data) == STDIN else sha256_by_name(data)
+    return {"columns": list(map(str, frame.columns)), "input": read, "settings": settings}
 
 
 def findings_of(

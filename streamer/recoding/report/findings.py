@@ -154,8 +154,9 @@ def _exact(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) 
         lo, hi = (ends[qi_group, j] for ends in (recoding.lo, recoding.hi))
         if form == LOSSY_JOIN:
             lo = hi = published.cells[:, j]
-        runs, rows = np.unique(np.stack([lo, hi], axis=1), axis=0, return_counts=True)
-        is_exact = np.array([_is_one_value(attribute, *run) for run in runs.tolist()])
+        runs = np.stack([lo, hi], axis=1)
+        _, first, rows = np.unique(row_numbers(runs), return_index=True, return_counts=True)
+        is_exact = np.array([_is_one_value(attribute, *run) for run in runs[first].tolist()])
         shares[attribute.name] = int(rows[is_exact].sum()) / len(published)
     return shares
 

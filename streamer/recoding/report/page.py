@@ -1,9 +1,9 @@
 """The reports of `anonymize` and `compare`: one HTML file each, which needs nothing beside it.
 
 They are written for a data protection officer: what was done to what and when, what is guaranteed in words, what can
-still be found out, and then every measure with what it means. They show counts, shares, losses, settings and the text
-of table.yaml, never a value of a row or a label of a category, so a report may go where the published table goes. The
-same run gives the same bytes, except for the time that the caller passes.
+still be found out, and then every measure with what it means. They show counts, shares, losses, settings, names of
+columns and files, hashes and the text of table.yaml, never a value of a row or a label of a category, so a report may
+go where the published table goes. The same run gives the same bytes, except for the time that the caller passes.
 
 The page is in the order and the words of the officer's work: the three questions of the European data protection
 authorities, each with this table's figures (`findings`), what was not looked at, columns and roles, and blanks to sign.
