@@ -48,6 +48,7 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
             for i, column in enumerate(table.kept)
             if (rows := rows_of_one(published, i))
         ],
+        "together_of_one": crowds(published, _alike(published.values)) if len(table.kept) > 1 else None,
         "before": crowds(microdata, _alike(microdata.codes)),
         "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else _regrouped(recoding, left)),
         "inference": [_inferred(published, recoding.qi_group[left], i) for i in table.sensitive if len(left)],

@@ -334,7 +334,7 @@ def anonymize_page(
     curves: Sequence[Curve] = (),
 ) -> str:
     """The report of one run; facts: what `streamer anonymize --json` prints, with what `findings` found."""
-    reasons = unjudged(facts, microdata.table)
+    reasons, asked = unjudged(facts, microdata.table), microdata.table.diversity
     return rendered(
         "anonymize.html",
         facts=facts,
@@ -342,7 +342,7 @@ def anonymize_page(
         provenance=provenance,
         judged={name: None if name in reasons else value for name, value in facts["measures"].items()},
         meaning=meanings(facts["form"], reasons),
-        diverse=bool(microdata.table.diversity),
+        diverse=any(limit is not None for limit in (asked.l, asked.beta, asked.r)),
         pictures=list(_pictures(facts["measures"], microdata, recoding)),
         **_tradeoffs(curves, len(microdata)),
     )

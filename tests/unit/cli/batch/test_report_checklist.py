@@ -81,7 +81,13 @@ KINDS = {
     ),
     "unique values": Kind(
         [(years, illness, f"{1000 + 7 * i}.25") for i, (years, illness, _) in enumerate(PLAIN)],
-        ("Look at this first", "income in 24 of 24 rows (100 %)", "cap its highest values", "links that row to that"),
+        (
+            "Look at this first",
+            "income in 24 of 24 rows (100 %)",
+            "cap its highest values",
+            "links that row to that",
+            "as they are tell 24 (100 %) of the rows apart from all others",
+        ),
     ),
     "individuals": Kind(
         PLAIN,
@@ -104,7 +110,12 @@ KINDS = {
     ),
     "suppression": Kind(
         [*PLAIN, (99, "burn", "7777.75")],
-        ("24 of 25 rows in", "1 left out", "sets no limit on sensitive values"),
+        (
+            "24 of 25 rows in",
+            "as they are tell 0 (0 %) of the rows apart",
+            "1 left out",
+            "sets no limit on sensitive values",
+        ),
         ("Look at this first",),
         options=("--algorithm", "ola", "--suppression", "0.05"),
     ),

@@ -12,6 +12,7 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.report.findings import findings, range_of
 from streamer.table.attributes import Attribute
 from streamer.table.microdata import Microdata
+from worlds.dates import temporal
 from worlds.microdata import GROUPS, SEVEN
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
@@ -69,6 +70,7 @@ def test_if_nothing_is_published_there_is_a_before_and_no_after() -> None:
     ("attribute", "says"),
     [
         (YEARS, "0 to 9, in steps of 1"),
+        (temporal("born", "1950-01-01", "1999-12-31", "1 month"), "1950-01-01 to 1999-12-31, in steps of 1 month"),
         (CITY, "6 categories in 4 levels"),
         (AGE, "in steps of"),
         (BMI, "in steps of"),
