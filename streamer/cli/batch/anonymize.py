@@ -129,7 +129,7 @@ spill_option = click.option(
 )
 @click.option("--index", metavar="PRIVATE.csv", type=OutputPath(*CSV), help="Which source row is in which QI group.")
 @click.option(
-    "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page: what is guaranteed and what it cost."
+    "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page to sign: what is guaranteed, what it cost."
 )
 @force_option
 @click.option(

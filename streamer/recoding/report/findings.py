@@ -100,6 +100,8 @@ def _inferred(published: Microdata, qi_group: Ints, column: int) -> Figures:
     found = tally(groups, answers)
     share, says = found.rows / groups.sizes[found.group], found.value > 0
     known, unanswered = (share == 1) & says, (share == 1) & ~says
+    different = np.bincount(found.group[says], minlength=groups.n_groups)[found.group]
+    agreed = says & (different == 1) & ~known
     whole = np.bincount(answers)[1:]
     return {
         "column": published.table.kept[column].name,
@@ -108,6 +110,7 @@ def _inferred(published: Microdata, qi_group: Ints, column: int) -> Figures:
         "usual": int(whole.max()) / len(published) if says.any() else None,
         **_counted("known", known, found.rows),
         **_counted("unanswered", unanswered, found.rows),
+        **_counted("agreed", agreed, found.rows),
     }
 
 

@@ -103,7 +103,12 @@ KINDS = {
     ),
     "forms": Kind(
         PLAIN,
-        ("Who is in the table not hidden", "leads to a person's own quasi-identifiers", "Yes, by quasi-identifiers"),
+        (
+            "It does not prevent singling out by quasi-identifiers",
+            "Who is in the table not hidden",
+            "leads to a person's own quasi-identifiers",
+            "Yes, by quasi-identifiers",
+        ),
         ("Prosecutor 1 in",),
         privacy="{k: 3, l: 2}",
         options=("--form", "lossy-join"),

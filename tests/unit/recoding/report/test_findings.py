@@ -52,6 +52,13 @@ def test_a_group_in_which_nobody_has_a_value_is_not_known_of_everybody() -> None
     assert alone["worst"] == pytest.approx(1 / 3), "of the groups that have values"
 
 
+def test_where_all_who_have_an_answer_have_the_same_one_it_is_known_of_whoever_has_one() -> None:
+    """Fay, who has no problem on record, beside Cy, who has a flu; Dee and Eve differ."""
+    beside = found(local_recoding(SEVEN, np.array([0, 0, 0, 1, 2, 2, 1])))["inference"][0]
+    assert (beside["agreed_groups"], beside["agreed_rows"], beside["known_groups"]) == (1, 1, 0)
+    assert beside["worst"] == 0.5
+
+
 def test_of_a_column_without_any_value_nothing_is_known() -> None:
     null = SEVEN.texts[0].index(b"null")
     nothing = replace(SEVEN, values=np.full((7, 1), null))
