@@ -18,7 +18,7 @@ from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.stream.topics import checked
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.tables import plural, say
-from streamer.errors import EXIT_OK, ConfigError, NotDurable, StreamerError
+from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, NotDurable, StreamerError
 from streamer.incremental.store.redis_server import address_of, answers, connect_now, kind_of, masters, require_durable
 from streamer.incremental.topics import CHANGES, published_kinds, topic_name
 from streamer.kafka.clients import open_consumer, open_writer, reaching, require_answer
@@ -40,7 +40,6 @@ class Tried(NamedTuple):
     ok: bool | None
     said: str
     remedy: str = ""
-    exit_code: int = EXIT_OK
 
 
 @click.command(name="doctor", epilog=examples("streamer doctor --table mine", "streamer doctor --table mine --json"))
@@ -53,7 +52,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
     """Tries Kafka, its topics and rights, Redis, the clocks and the schema registry: OK, or what to do.
 
     Call it before the first worker is started, with the worker's own settings, on the worker's own machine. It changes
-    nothing. `status` says how a table is that is already served.
+    nothing. Ends with 1 if there is a fault. `status` says how a table is that is already served.
     """
     schema = load_table(table)
     tried = []
@@ -61,13 +60,13 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
         tried.append(one)
         if not as_json:
             _say(one)
-    exit_code = max(one.exit_code for one in tried)
+    is_well = all(one.ok for one in tried)
     if as_json:
         parts = [one._asdict() for one in tried]
-        click.echo(msgspec.json.encode({"ok": exit_code == EXIT_OK, "table": schema.name, "parts": parts}))
-    elif exit_code == EXIT_OK:
+        click.echo(msgspec.json.encode({"ok": is_well, "table": schema.name, "parts": parts}))
+    elif is_well:
         say(f"All is there. Next: `streamer load`, if there are rows already, or `streamer worker --table {table}`.")
-    ctx.exit(exit_code)
+    ctx.exit(EXIT_OK if is_well else EXIT_LAW)
 
 
 def _say(one: Tried) -> None:
@@ -106,7 +105,7 @@ def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
             yield Tried(part, True, try_())
         except StreamerError as error:
             failed = part
-            yield Tried(part, False, str(error), error.hint, error.exit_code)
+            yield Tried(part, False, str(error), error.hint)
 
 
 # -- the parts --------------------------------------------------------------------------------------------------------
