@@ -71,7 +71,9 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
 
 def _say(one: Tried) -> None:
     word = {True: "OK   ", False: "FAULT", None: "-    "}[one.ok]
-    say(f"{word} {one.part}: {one.said}{f'; {one.remedy}' if one.remedy else ''}")
+    say(f"{word} {one.part}: {one.said}")
+    if one.remedy:
+        say(f"      {one.remedy}")
 
 
 def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:

@@ -140,13 +140,14 @@ def test_the_commands_that_take_json_say_so_on_failure() -> None:
 HELP = "import sys; sys.argv = ['streamer', {}]; from streamer.cli.main import main; main(standalone_mode=False); {}"
 
 
-@pytest.mark.parametrize("asked", ["'--help'", "'--version'"])
-def test_what_is_said_of_all_commands_imports_none_of_them(asked: str) -> None:
+def test_the_list_of_commands_imports_none_of_them() -> None:
     """A person sees the list at once, and a shell that completes does, too."""
     count = (
         "print(sorted({'numpy', 'pandas', 'numba', 'kafka', 'redis', 'faust'} & set(sys.modules)), len(sys.modules))"
     )
-    said = subprocess.run([sys.executable, "-c", HELP.format(asked, count)], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", HELP.format("'--help'", count)], capture_output=True, text=True, check=True
+    )
     heavy, n_modules = said.stdout.splitlines()[-1].rsplit(" ", 1)
     assert heavy == "[]"
     assert int(n_modules) < MODULES_MAX
