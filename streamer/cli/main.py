@@ -15,6 +15,7 @@ import sys
 import traceback
 from contextlib import nullcontext, suppress
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import click
@@ -57,6 +58,7 @@ SECTIONS = {
         "config": Listed("streamer.cli.support.config", "Shows all settings and their sources.", "stream"),
         "topics": Listed("streamer.cli.stream.topics", "Creates or checks the topics of a table.", "stream"),
         "connect": Listed("streamer.cli.stream.connect", "Prints settings of sources, sinks, readers.", "stream"),
+        "doctor": Listed("streamer.cli.operate.doctor", "Tries all that a worker needs.", "stream"),
         "load": Listed("streamer.cli.stream.load", "Loads a file into an empty table.", "stream"),
         "warm": Listed("streamer.cli.batch.warm", "Compiles in advance, once per machine."),
     },
@@ -194,8 +196,22 @@ def _print_json(ctx: click.Context, text: str, error: Exception, exit_code: int,
         click.echo(msgspec.json.encode(report))
 
 
+def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """The version, and those of what is stored: versions with the same ones can take over each other's shards."""
+    if asked and not ctx.resilient_parsing:
+        schema, codec = import_module("streamer.table.schema"), import_module("streamer.incremental.store.codec")
+        outlet, requests = (import_module(f"streamer.incremental.shard.{name}") for name in ("outlet", "requests"))
+        engine = f"{schema.ENGINE_VERSION}, with repair {schema.ENGINE_VERSION}.{schema.REPAIR_VERSION}"
+        click.echo(f"streamer, version {version('streamer')}")
+        click.echo(f"formats: Redis {codec.FORMAT_READ_FIRST} to {codec.FORMAT_VERSION}, ", nl=False)
+        click.echo(f"positions {outlet.POSITION_FORMAT}, control {requests.FORMAT}; engine: {engine}")
+        ctx.exit()
+
+
 @click.group(name="streamer", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="streamer", prog_name="streamer")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show it, and exit."
+)
 def main() -> None:
     """Keeps a k-anonymous copy of a changing table current, change by change, and publishes it as a Kafka changelog.
 

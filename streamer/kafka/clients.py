@@ -341,6 +341,9 @@ def transaction(producer: Producer, taken: Confirmations) -> Iterator[None]:
             if error.args[0].code() == KafkaError._STATE:  # it takes no record for a transaction that has failed
                 producer.commit_transaction(CALL_SECONDS_MAX)  # this says why, and cannot succeed any more
             raise
+        except SystemError:  # of the client, which lost its fatal error on the way
+            producer.abort_transaction(ABORT_SECONDS_MAX)  # this says which it was
+            raise
         finally:
             taken.check()  # a record's error says more than that the transaction cannot be committed
     except Exception:

@@ -94,6 +94,10 @@ class SchemaRegistry:
         """All schemas that were fetched so far."""
         return self._schemas
 
+    def require_answer(self) -> None:
+        """Raises RegistryUnreachable unless it answers as a registry does, and lets us in."""
+        self._read(self._answer("GET", "subjects"), list[str])
+
     def learn(self, ids: Iterable[int]) -> None:
         """Fetches schemas that are not known yet. Raises RegistryUnreachable."""
         if unknown := sorted(set(ids) - self._schemas.keys()):

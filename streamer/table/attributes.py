@@ -47,6 +47,7 @@ class NumericAttribute:
     integer: bool = True
     null_code: int | None = None  # what a null counts as; None: a null is a dead letter
     hierarchy: Hierarchy | None = None  # for full-domain recoding only
+    width: int | None = None  # digits of a published code, with zeros in front, as text; None: ends are numbers
 
     @property
     def places(self) -> int:

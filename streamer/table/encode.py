@@ -36,7 +36,7 @@ from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
 from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from streamer.table.source_texts import CellReader, meanings_of, source_cells
+from streamer.table.source_texts import CellReader, in_its_own_form, meanings_of, source_cells
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
@@ -154,7 +154,18 @@ class Encoder:
     def _of_source(self, name: str, encode: Callable[[object], T]) -> Callable[[object], T]:
         """The encoder, applied to what a value of the source means."""
         meaning = self._meanings.get(name)
-        return encode if meaning is None else lambda value: encode(meaning(value))
+        text = next((text for text in self.table.source_texts if text.column == name), None)
+        if meaning is None or text is None:
+            return encode
+
+        def of_source(value: object) -> T:
+            meant = meaning(value)
+            try:
+                return encode(meant)
+            except EventRefused as refused:
+                raise in_its_own_form(refused, text, meant) from None
+
+        return of_source
 
     def source_key(self, fields: Fields) -> str:
         """Canonical text of a row's primary key; EventRefused: missing-key, wrong-type."""

@@ -13,6 +13,7 @@ import codecs
 import csv
 import errno
 import gzip
+import hashlib
 import os
 import re
 import sys
@@ -470,7 +471,8 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
                 writers = [_writer(file, path, text, packing) for file, path in opened]
                 yield writers
                 for writer in writers:
-                    writer.flush()
+                    if not writer.closed:  # `sha256_written` ends a compressed one
+                        writer.flush()
             for file, _ in opened:
                 os.fsync(file.fileno())
             replaced = [path for _, path in drafts]
@@ -498,7 +500,7 @@ def _opened(path: Path, drafts: list[tuple[Path, Path]]) -> IO[bytes]:
         return TemporaryFile()
     drafts.append((_draft_of(path), path))  # before it exists: a signal may come in between
     _create(*drafts[-1])
-    return open(drafts[-1][0], "wb")
+    return open(drafts[-1][0], "w+b")
 
 
 def _writer(file: IO[bytes], path: Path, text: bool, packing: ExitStack) -> Any:
@@ -513,6 +515,35 @@ def _pass_on(file: IO[bytes], path: Path) -> None:
     with nullcontext(sys.stdout.buffer) if path == STDOUT else open(path, "wb") as stream:
         copyfileobj(file, stream)
         stream.flush()
+
+
+def sha256_written(writer: Any) -> str:
+    """Of all that was written to a text file of `atomic_writers`; nothing may be written to it after that."""
+    writer.flush()
+    file = writer.buffer
+    if isinstance(file, gzip.GzipFile):
+        packed, file = file, cast(Any, file.fileobj)
+        packed.close()
+    file.seek(0)
+    return sha256_of(file)
+
+
+def sha256_of(file: IO[bytes]) -> str:
+    """Of the rest of a file."""
+    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+
+
+def sha256_by_name(path: Path) -> dict[str, str]:
+    """Of a file, or of every file of a folder, by their names; none of a pipe. Raises ConfigError."""
+    found = {}
+    files = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
+    for one in filter(Path.is_file, files):
+        try:
+            with open(one, "rb") as file:
+                found[one.name if path.is_file() else str(one.relative_to(path))] = sha256_of(file)
+        except OSError as error:
+            raise ConfigError(f"{one}: cannot be read: {error.strerror}") from None
+    return found
 
 
 def for_owner_alone(file: IO[Any]) -> None:

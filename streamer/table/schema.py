@@ -312,7 +312,8 @@ class Table:
                 span, clock = a.calendar, a.calendar.clock.name
                 yield f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}"
             elif isinstance(a, NumericAttribute):
-                yield f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}"
+                width = "" if a.width is None else f" width {a.width}"  # a table without has the hash that it had
+                yield f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}{width}"
             else:
                 yield f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code} {a.other_code}"
         for c in self.kept:

@@ -16,6 +16,8 @@ The rules of this file
 * If a column has words, the texts of whole numbers and booleans (`7`, `true`) are these, in messages as in files.
   (Texts of decimals are numbers in any case.)
 * `written` applies to texts only: a JSON number is that number.
+* MMM is the name of a month, whole or short, in one of the languages of `MONTH_NAMES`; a day beside it may be an
+  ordinal (`1er`, `3.`). A number may have one unit beside it, as in `1.234,5 EUR`: such a text may have it or not.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
+from unicodedata import combining, normalize
 from uuid import UUID
 
 import numpy as np
@@ -39,6 +42,7 @@ Meaning = Callable[[object], object]
 """A value of the source -> what it means, which may be the value itself. Raises EventRefused."""
 
 DIGITS_ALONE = "digits"
+PLAIN_NUMBER = "1234.5"
 NUMBER_SPELLINGS = {
     "1,234.5": (",", "."),
     "1.234,5": (".", ","),
@@ -48,14 +52,52 @@ NUMBER_SPELLINGS = {
 }
 """How numbers may be written, by example: the marks between thousands, and before the fraction."""
 
+MONTH_NAMES = (
+    "january february march april may june july august september october november december",
+    "januar februar m\u00e4rz april mai juni juli august september oktober november dezember",
+    "janvier f\u00e9vrier mars avril mai juin juillet ao\u00fbt septembre octobre novembre d\u00e9cembre",
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+    "janeiro fevereiro mar\u00e7o abril maio junho julho agosto setembro outubro novembro dezembro",
+    "januari februari maart april mei juni juli augustus september oktober november december",
+    "j\u00e4nner feber mrz apr mai jun jul aug sept okt nov dez",
+)
+"""The names of months: English, German, French, Spanish, Italian, Portuguese, Dutch, Austrian and short German."""
+
+
+def plain_letters(text: str) -> str:
+    """A text in small letters without accents, so that `F\u00c9VRIER` and `fevrier` are one.
+
+    >>> plain_letters("F\u00c9VRIER"), plain_letters("Stra\u00dfe")
+    ('fevrier', 'strasse')
+    """
+    return "".join(sign for sign in normalize("NFKD", text).casefold() if not combining(sign))
+
+
+def _month_numbers() -> dict[str, int]:
+    """The number of every name, and of its beginning of three letters or more if that means one month only."""
+    meant: dict[str, set[int]] = {}
+    names = [(name, number) for said in MONTH_NAMES for number, name in enumerate(plain_letters(said).split(), 1)]
+    for name, number in names:
+        for end in range(3, len(name) + 1):
+            meant.setdefault(name[:end], set()).add(number)
+    return {beginning: min(numbers) for beginning, numbers in meant.items() if len(numbers) == 1}
+
+
+_MONTHS = _month_numbers()
+
 BOOLEANS = {"true": True, "false": False}
 
 _TOKENS = {
-    "YYYY": r"(?P<year>\d{4})", "MM": r"(?P<month>\d{1,2})", "DD": r"(?P<day>\d{1,2})",
-    "hh": r"(?P<hour>\d{1,2})", "mm": r"(?P<minute>\d\d)", "ss": r"(?P<second>\d\d)",
+    "YYYY": "(?P<year>[0-9]{4})", "MMM": r"(?P<name>[^\W\d_]+)\.?", "MM": "(?P<month>[0-9]{1,2})",
+    "DD": "(?P<day>[0-9]{1,2})", "hh": "(?P<hour>[0-9]{1,2})", "mm": "(?P<minute>[0-9]{2})",
+    "ss": "(?P<second>[0-9]{2})",
 }  # fmt: skip
 _TOKEN = re.compile("|".join(_TOKENS))
-_ONE_OR_TWO, _TWO = r"\d{1,2}", r"\d\d"
+_NAMED_MONTH = "MMM"
+_ORDINAL = r"(?:\.|er|re|st|nd|rd|th|\u00ba|\u00b0)?"
+_ONE_OR_TWO, _TWO = "[0-9]{1,2}", "[0-9]{2}"
+_LIKE_A_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _LIKE_ISO = "YYYY-DD-MM"
 _OF_A_DAY = ("YYYY", "MM", "DD")
 _OF_A_TIME = ("hh", "mm", "ss")
@@ -148,7 +190,24 @@ def reader_of_pattern(written: str) -> Callable[[str], object]:
     """
     if written == DIGITS_ALONE:
         return _digits
-    return _number(written) if written in NUMBER_SPELLINGS else _moment(written)
+    parts = number_parts(written)
+    return _number(written, *parts) if parts is not None else _moment(written)
+
+
+_UNIT = re.compile(r"[^\d+.,'\u2019<>=~-]{0,20}")
+
+
+def number_parts(written: str) -> tuple[str, str, str] | None:
+    """The spelling in a pattern of numbers, and the units before and after it; None if it is none.
+
+    >>> number_parts("1.234,5 EUR"), number_parts("1,234.5"), number_parts("DD.MM.YYYY")
+    (('1.234,5', '', 'EUR'), ('1,234.5', '', ''), None)
+    """
+    for spelling in (*NUMBER_SPELLINGS, PLAIN_NUMBER):
+        before, found, after = written.partition(spelling)
+        if found and all(map(_UNIT.fullmatch, (before, after))) and written != PLAIN_NUMBER and not (before and after):
+            return spelling, before.strip(), after.strip()
+    return None
 
 
 def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
@@ -159,15 +218,27 @@ def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
     """
     if _LIKE_ISO in written:
         return "cannot be told from ISO's YYYY-MM-DD; use other marks in the source, such as YYYY/DD/MM"
-    tokens = _TOKEN.findall(written)
+    tokens = ["MM" if token == _NAMED_MONTH else token for token in _TOKEN.findall(written)]
     if sorted(token for token in tokens if token in _OF_A_DAY) != sorted(_OF_A_DAY):
         return "must have YYYY, MM and DD once each, such as DD.MM.YYYY" + " hh:mm" * with_time
+    if any(_NAMED_MONTH + token in written or token + _NAMED_MONTH in written for token in _TOKENS):
+        return "must have a mark or a blank beside MMM, the name of a month"
     times = [token for token in tokens if token in _OF_A_TIME]
     if with_time and times not in (["hh", "mm"], ["hh", "mm", "ss"]):
         return "must have hh:mm or hh:mm:ss after the day, such as DD.MM.YYYY hh:mm"
     if times and not with_time:
         return "has a time of day, but the type is date; if the time is always midnight, write it out: 00:00"
     return None
+
+
+def in_its_own_form(refused: EventRefused, text: SourceText, meant: object) -> EventRefused:
+    """A refusal of a text that speaks of the column's own way of writing dates; any other as it is."""
+    is_moment = text.written is not None and text.written != DIGITS_ALONE and number_parts(text.written) is None
+    if not is_moment or type(meant) is not str or refused.reason != "wrong-type":
+        return refused
+    is_read = _LIKE_A_DAY.match(meant)
+    what = "no such day or time, of the form" if is_read else "not of the form"
+    return EventRefused("wrong-type", f"column {text.column!r}: {what} {text.written}", text.column)
 
 
 def _number_or_text(text: str) -> object:
@@ -189,13 +260,15 @@ def _digits(text: str) -> object:
     return read_decimal(text)
 
 
-def _number(written: str) -> Callable[[str], object]:
-    thousands, point = NUMBER_SPELLINGS[written]
-    between, before_fraction = f"[{re.escape(thousands)}]", re.escape(point)
-    is_number = re.compile(rf"[+-]?(\d{{1,3}}({between}\d{{3}})+|\d+)({before_fraction}\d+)?", re.ASCII).fullmatch
+def _number(written: str, spelling: str, before: str, after: str) -> Callable[[str], object]:
+    thousands, point = NUMBER_SPELLINGS.get(spelling, ("", "."))
+    grouped = rf"\d{{1,3}}([{re.escape(thousands)}]\d{{3}})+|" if thousands else ""
+    is_number = re.compile(rf"[+-]?({grouped}\d+)({re.escape(point)}\d+)?", re.ASCII).fullmatch
     out = str.maketrans({**dict.fromkeys(thousands, ""), point: "."})
 
     def read(text: str) -> object:
+        if before or after:
+            text = text.strip().removeprefix(before).removesuffix(after).strip()
         if not is_number(text):
             raise _otherwise(written)
         return read_decimal(text.translate(out))
@@ -208,13 +281,15 @@ def _otherwise(written: str) -> ValueError:
 
 
 def _moment(written: str) -> Callable[[str], object]:
-    is_moment = re.compile("".join(_expressions(written)), re.ASCII).fullmatch
+    is_moment = re.compile("".join(_expressions(written))).fullmatch
 
     def read(text: str) -> object:
         found = is_moment(text)
         if found is None:
             return text
         said = found.groupdict()
+        if "name" in said:
+            said["month"] = str(_MONTHS.get(plain_letters(said["name"]), 0))
         day = f"{said['year']}-{said['month']:0>2}-{said['day']:0>2}"
         if "hour" not in said:
             return day
@@ -232,7 +307,8 @@ def _expressions(written: str) -> Iterator[str]:
             yield re.escape(part)
             continue
         touches = (parts[i - 1] == "" and i > 1) or (parts[i + 1] == "" and i + 1 < last)
-        yield _TOKENS[part].replace(_ONE_OR_TWO, _TWO) if touches else _TOKENS[part]
+        token = _TOKENS[part].replace(_ONE_OR_TWO, _TWO) if touches else _TOKENS[part]
+        yield token + _ORDINAL if part == "DD" and _NAMED_MONTH in written else token
 
 
 # Cells of files and values of DataFrames. A typed value counts as the text that a file would have (`cell_text`), except

@@ -262,7 +262,7 @@ def _connection(url: Any, system: str, shown: str) -> Iterator[Any]:
 
 def _told(shown: str, error: Any, is_open: bool) -> Exception:
     """A driver's error by its code alone."""
-    code = getattr(error, "sqlstate", None) or _STATES_OF_MYSQL.get((*error.args, None)[0]) or ""
+    code = _STATES_OF_MYSQL.get((*error.args, None)[0]) or getattr(error, "sqlstate", None) or ""
     if not is_open and "password" in str(error):  # Postgres says it in words, before there is any code
         code = "28"
     name = code or type(error).__name__

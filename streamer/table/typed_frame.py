@@ -2,10 +2,11 @@
 
 The rules of this file
 ----------------------
-* table.yaml alone decides the types of the columns that publish the box, so they never change. A category is a str. An
-  interval is int64 if all possible ends are whole and fit; float64 if all have at most `FLOAT_DIGITS` digits, because
-  then the shortest decimal of a float is the published text; else object, holding Decimal. Dates are datetime64 in
-  seconds, timestamps in microseconds, instants in UTC; both have room for all years from 1 to 9999.
+* table.yaml alone decides the types of the columns that publish the box, so they never change. A category is a str, and
+  so is an end of an interval with a `width`. Another interval is int64 if all possible ends are whole and fit; float64
+  if all have at most `FLOAT_DIGITS` digits, because then the shortest decimal of a float is the published text; else
+  object, holding Decimal. Dates are datetime64 in seconds, timestamps in microseconds, instants in UTC; both have room
+  for all years from 1 to 9999.
 * Kept columns hold what JSON says (dtype object). A number with a point is a float if the float's shortest decimal is
   the published number, else a Decimal: nothing is rounded.
 """
@@ -54,6 +55,8 @@ def _type_of_interval(attribute: NumericAttribute | TemporalAttribute) -> str:
     """The narrowest type that holds every end that an interval of the attribute can have."""
     if isinstance(attribute, TemporalAttribute):
         return _TYPE_OF[attribute.calendar.clock]
+    if attribute.width is not None:
+        return "str"
     places = places_of_ends(attribute)
     largest = max(abs(end) for end in attribute.domain)  # ends lie inside the domain, on multiples of 10^-places
     if places == 0:

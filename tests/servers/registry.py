@@ -1,7 +1,7 @@
 """A stub of a schema registry's REST interface, written for tests: no registry's own code runs here.
 
-It knows what the project asks for (`GET /schemas/ids/<id>`, `POST /subjects/<subject>/versions`), answers as
-Confluent's does, and asks for user and password where it is given them.
+It knows what the project asks for (`GET /subjects`, `GET /schemas/ids/<id>`, `POST /subjects/<subject>/versions`),
+answers as Confluent's does, and asks for user and password where it is given them.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class StubRegistry:
         if method == "GET" and parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": "Schema not found"})
+        if method == "GET" and parts == ["subjects"]:
+            return 200, [*self.subjects]
         if method == "POST" and parts[0] == "subjects" and self.refuses is not None:
             return self.refuses, {"error_code": self.refuses, "message": "Canary: the schema"}
         if method == "POST" and parts[0] == "subjects" and parts[2:] == ["versions"]:

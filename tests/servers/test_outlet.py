@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from time import sleep
 
 import pytest
@@ -181,6 +182,24 @@ def test_a_new_owner_shuts_the_former_one_out(outlet: KafkaOutlet, bootstrap: st
     successor.publish([live("b")], position(2))
     assert keys(bootstrap, table_name) == [b"a", b"b"]
     assert said(successor) == position(2)
+
+
+def test_a_fatal_error_that_the_client_lost_on_the_way_is_asked_for_again(
+    outlet: KafkaOutlet, bootstrap: str, table_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: SystemError without a cause from `flush`, and no answer about any record."""
+    outlet.publish([live("a")], position(1))
+    KafkaOutlet(bootstrap, table_name, SHARD).fence()
+
+    def losing(producer: Producer, seconds_max: float) -> None:
+        with suppress(KafkaException, SystemError):
+            producer.flush(seconds_max)
+        raise SystemError("exception <class 'str'> is not a BaseException subclass")
+
+    monkeypatch.setattr("streamer.kafka.outlet.flush", losing)
+    monkeypatch.setattr("streamer.kafka.clients.Confirmations.check", lambda _: None)
+    with pytest.raises(Fenced):
+        outlet.publish([live("zombie")], position(2))
 
 
 def test_a_transaction_left_open_is_resolved_by_the_new_owner(

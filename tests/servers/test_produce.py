@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Message, Producer
@@ -261,6 +263,15 @@ def test_refused_rows_are_not_sent_and_are_listed_and_rows_may_be_upserts(table:
     assert f"left out: 1 of 3 rows, listed in {left_out}: 1 out-of-domain (age)" in said
 
 
+def test_rows_of_a_parquet_file_are_sent_and_a_refused_one_is_listed(table: WorkedTable) -> None:
+    columns: dict[str, list[object]] = {"id": [1, 2], "age": [30, 777], "zip": [12000, 12000], "bmi": [20.5, 20.0]}
+    path, left_out = table.folder / "rows.parquet", table.folder / "left-out.csv"
+    pq.write_table(pa.table({**columns, "sex": ["Male", "Male"], "problem": ["flu", None]}), path)
+    said = table.must("produce", path, "--skip-refused", left_out).stdout
+    assert ops(table) == {b"1": "insert"}
+    assert f"left out: 1 of 2 rows, listed in {left_out}: 1 out-of-domain (age)" in said
+
+
 def test_of_upserts_with_one_key_none_is_refused_and_the_last_one_counts(table: WorkedTable) -> None:
     path = rows_file(table, "1,30,12000,20,Male,flu", "2,30,1,20,Male,flu", "1,31,12000,20,Male,flu")
     report = table.report("produce", path, "--upsert", "--skip-refused", table.folder / "left-out.csv")
@@ -272,8 +283,8 @@ def test_of_upserts_with_one_key_none_is_refused_and_the_last_one_counts(table: 
 @pytest.mark.parametrize(
     ("file", "options", "says"),
     [
-        ("events.jsonl", ["--upsert"], "for rows of a CSV file"),
-        ("events.jsonl", ["--skip-refused", "list.csv"], "for rows of a CSV file"),
+        ("events.jsonl", ["--upsert"], "for files of rows"),
+        ("events.jsonl", ["--skip-refused", "list.csv"], "for files of rows"),
         ("rows.csv", ["--truncate", "--from", "2"], "--truncate would remove it"),
     ],
 )

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from streamer.cli.batch import skip_refused
-from streamer.cli.batch.reports import anonymize_report, curves_of, require_report
+from streamer.cli.batch.reports import anonymize_report, curves_of, findings_of, require_report, sources_of
 from streamer.cli.support import options as shared
 from streamer.cli.support.outputs import (
     CSV,
@@ -129,7 +129,7 @@ spill_option = click.option(
 )
 @click.option("--index", metavar="PRIVATE.csv", type=OutputPath(*CSV), help="Which source row is in which QI group.")
 @click.option(
-    "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page: what is guaranteed and what it cost."
+    "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page to sign: what is guaranteed, what it cost."
 )
 @force_option
 @click.option(
@@ -218,6 +218,7 @@ def _whole(
         with progress.stage("read"):
             frame = asked.data.rows()
             schema = without_absent_key(schema, frame.columns)
+            sources = {} if report is None else sources_of(asked.table, asked.data, frame)
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
@@ -244,6 +245,7 @@ def _whole(
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
             facts |= {"published": _written(microdata, recoding, form, written, asked.formulas)}
+            facts["report"] = report and findings_of(microdata, recoding, form, sources, written)
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
@@ -300,6 +302,7 @@ def _by_fragments(
         "warnings": warnings,
         "left_out": left_out and skip_refused.facts_of(done.refused, done.rows, left_out),
         "published": {out.name: done.columns},
+        "report": None,
         "files": [str(path) for path in (out, *others)],
     }
 

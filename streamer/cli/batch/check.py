@@ -26,13 +26,14 @@ from streamer.privacy.models import counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
 from streamer.recoding.costs import SUPPRESSION, cost_of_shards, costs
 from streamer.recoding.frame import without_absent_key
+from streamer.recoding.metrics.risk import rows_of_one
 from streamer.table import data_warnings
 from streamer.table.arrays import Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.encode import EncodedColumns, Encoder
 from streamer.table.files import atomic_writer
 from streamer.table.hierarchy import labels_beside_their_leaves
-from streamer.table.microdata import microdata_of_columns
+from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.scalars import CLOCKS, decimal_text, moment_text
@@ -95,9 +96,17 @@ def try_data(
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
             *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),
         ],
+        "values_of_one": _values_of_one(whole),
         "costs": tried,
         "shards": dealt,
     }
+
+
+def _values_of_one(microdata: Microdata) -> list[dict[str, Any]]:
+    """By kept column, the rows that could be found by a value that nobody else has; without columns of none."""
+    n = len(microdata)
+    counted_rows = ((column.name, rows_of_one(microdata, i)) for i, column in enumerate(microdata.table.kept))
+    return [{"column": name, "rows": rows, "share": rows / n} for name, rows in counted_rows if rows]
 
 
 def _shards_of(table: Table, rows: EncodedColumns, shards: int) -> Ints:
@@ -152,6 +161,13 @@ def _key_warnings(table: Table, rows: EncodedColumns) -> list[str]:
     return of_keys + data_warnings.warning_of_individuals(data_warnings.look_alikes(who), table.individual)
 
 
+VALUES_OF_ONE_HELP = (
+    "whoever knows such a value finds its row, whatever k is; what helps: make the column a quasi-identifier, which is"
+    " published as an interval or a category; round it, or cap its highest values, where it comes from; give it a"
+    " hierarchy whose `other` takes rare values together; or leave it out"
+)
+
+
 def _print_data(data: dict[str, Any]) -> None:
     say(f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted")
     say(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
@@ -162,6 +178,11 @@ def _print_data(data: dict[str, Any]) -> None:
         print_table(grid)
     for warning in data["warnings"]:
         say(f"warning: {warning}")
+    for one in data["values_of_one"]:
+        rows = f"{one['rows']:,} of {plural(data['accepted'], 'row')} ({100 * one['share']:.3g} %)"
+        say(f"warning: {one['column']} is published as it is, and in {rows} has a value that nobody else has")
+    if data["values_of_one"]:
+        say(VALUES_OF_ONE_HELP)
     if data["costs"] is not None:
         _print_costs(data["costs"], data["accepted"])
     if data["shards"] is not None:

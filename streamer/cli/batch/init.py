@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,24 @@ from streamer.cli.support.tables import plural, say
 from streamer.errors import ConfigError, UsageError
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
+from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.source_texts import cell_text, is_scalar, source_cells
 from streamer.table.sources import Source
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
+PAGE = "docs/explanation/what-is-a-quasi-identifier.md"
+EXAMPLES = 5
+EXAMPLE_MAX = 40
+"""Characters of a value that are shown."""
+
+ROLES = {"q": "quasi-identifier", "s": "sensitive", "o": ""}
+_MEANINGS = (
+    "q  quasi-identifier: others may know it of a person; it is published as an interval or a group",
+    "s  sensitive: what nobody should learn of a person; it is published as it is",
+    "o  out: never published, such as names and numbers of people",
+)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -45,14 +59,17 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
     show_default=True,
     help="Where to write table.yaml and hierarchies/; -: table.yaml to standard output, if there are no hierarchies.",
 )
+@click.option("--ask", is_flag=True, help="Ask what each column is, with five of its values; only on a terminal.")
 @force_option
 @reads_rows("data")
-def command(data: Source, out: Path, force: bool) -> None:
+def command(data: Source, out: Path, ask: bool, force: bool) -> None:
     """Drafts a table.yaml, with its hierarchy files, from a file of rows or a table of a database.
 
     It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
-    check.
+    check. --ask goes through the columns one by one.
     """
+    if ask:
+        _require_terminal()
     drafted_file = out if out == STDOUT else out / FILE_NAME
     require_writable([drafted_file], force, data.files)
     with stages(as_json=False) as progress:
@@ -68,7 +85,10 @@ def command(data: Source, out: Path, force: bool) -> None:
             raise UsageError(f"{data.name}: has {plural(len(frame), 'row')}; a table needs at least two")
         with progress.stage("look"):
             source_key = source_key_of(texts) or yaml_text.near_key_of(texts)
-            columns = list(_apart([drafted(name, cells) for name, cells in texts.items() if name != source_key]))
+            columns = [drafted(name, cells) for name, cells in texts.items() if name != source_key]
+    if ask:
+        columns = [_asked(column, texts[column.name]) for column in columns]
+    columns = list(_apart(columns))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
         raise UsageError(f"{data.name}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
@@ -127,5 +147,49 @@ def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):
         say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
-    say("The roles are guesses: check every line. Then ask what it means, and what k and grids cost:")
+    say(f"The roles are guesses: check every line ({PAGE}). Then ask what it means, and what k and grids cost:")
     say(f"  streamer check --table {out} --data {shlex.join(data.words)}")
+
+
+# The role of each column, asked: five of its values are shown, so only on a terminal, never in a file, a pipe or a log.
+
+
+def _require_terminal() -> None:
+    """Raises UsageError if what is asked would not be asked on a terminal."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("--ask: shows values of people, so it needs a terminal on both sides; leave it out here")
+
+
+def _asked(column: Drafted, texts: Sequence[str]) -> Drafted:
+    """The column in the role that is chosen; Enter takes the proposed one."""
+    values = islice(dict.fromkeys(text for text in texts if text), EXAMPLES)
+    click.echo(f"\n{column.name}: {', '.join(map(_shown, values)) or 'holds nothing'}", err=True)
+    click.echo(f"  taken for {_kind(column)}: {column.why}", err=True)
+    for line in _MEANINGS:
+        click.echo(f"    {line}", err=True)
+    proposed = next(letter for letter, role in ROLES.items() if role == column.role)
+    chosen = click.prompt("  role", default=proposed, type=click.Choice([*ROLES]), err=True)
+    if chosen == proposed:
+        return column
+    again = drafted(column.name, texts, ROLES[chosen])
+    if again.role != ROLES[chosen]:
+        click.echo(f"  cannot be one: {again.why}", err=True)
+    return again
+
+
+def _shown(text: str) -> str:
+    """A value that is safe to print: no control characters, and not too long."""
+    plain = "".join(sign if sign.isprintable() else "?" for sign in text)
+    return plain if len(plain) <= EXAMPLE_MAX else plain[:EXAMPLE_MAX] + "..."
+
+
+def _kind(column: Drafted) -> str:
+    if not column.role:
+        return "a column to leave out"
+    if isinstance(column.scale, TimeScale):
+        what = column.scale.clock.name
+    elif column.scale is not None:
+        what = "code" if column.scale.width is not None else "number"
+    else:
+        what = column.type or "category"
+    return f"a {column.role}, of type {what}"

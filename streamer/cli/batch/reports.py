@@ -8,13 +8,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from streamer.cli.support.progress import Stages
 from streamer.cli.support.signals import interruptible
 from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
-from streamer.table.files import STDIN
+from streamer.table.files import STDIN, sha256_by_name, sha256_written
 from streamer.table.microdata import Microdata
-from streamer.table.yaml.loading import file_of
+from streamer.table.sources import Source
+from streamer.table.yaml.loading import file_of, files_of
 
 if TYPE_CHECKING:
     from streamer.audit.found import Found
@@ -26,6 +29,27 @@ def require_report() -> None:
     """Raises LibraryMissing if the extra for reports is not installed."""
     with needs_extra("report"):
         import jinja2  # noqa: F401
+
+
+def sources_of(table: str, data: Source, frame: pd.DataFrame) -> dict[str, Any]:
+    """What the report of a run says of its input: SHA-256 of all files that it comes from, and the columns."""
+    files, folder = files_of(table), file_of(table).parent
+    names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)
+    settings = {name: one for name, path in zip(names, files, strict=True) for one in sha256_by_name(path).values()}
+    read = {name: one for path in data.files if str(path) != STDIN for name, one in sha256_by_name(path).items()}
+    return {"columns": list(map(str, frame.columns)), "input": read, "settings": settings}
+
+
+def findings_of(
+    microdata: Microdata, recoding: Recoding, form: str, sources: Mapping[str, Any], written: Mapping[Path, Any]
+) -> dict[str, Any]:
+    """The figures of the report of one run; written: the opened files of the anonymous table, which are complete."""
+    from streamer.recoding.report.findings import findings
+
+    output = {path.name: sha256_written(file) for path, file in written.items()}
+    return findings(microdata, recoding, form, sources["columns"]) | {
+        "sha256": {"input": sources["input"], "output": output, "settings": sources["settings"]}
+    }
 
 
 def anonymize_report(

@@ -41,8 +41,9 @@ from streamer.kafka.registry import registry_from
 from streamer.progress import OnProgress
 from streamer.table import data_warnings
 from streamer.table.encode import Encoder
-from streamer.table.files import STDIN, atomic_writer, is_named, read_rows
+from streamer.table.files import PARQUET, STDIN, atomic_writer, is_named, read_rows
 from streamer.table.schema import Table
+from streamer.table.source_texts import cell_text, source_cells
 from streamer.table.yaml.loading import files_of, load_table
 
 # -- routing ----------------------------------------------------------------------------------------------------------
@@ -93,15 +94,15 @@ class Router:
         self._key_form = key_form or default_form(table.source_key)
 
     def rows(self, frame: pd.DataFrame, op: str = "insert") -> Iterator[RowMessage]:
-        """Plain insertions or upserts of the rows of a CSV file: the columns of table.yaml, with their types.
+        """Plain insertions or upserts of the rows of a file: the columns of table.yaml, with their types.
 
         Raises ConfigError at once if a column is missing.
         """
         return self._rows(frame, op, self._encoder.named_columns(frame))
 
     def _rows(self, frame: pd.DataFrame, op: str, columns: list[str]) -> Iterator[RowMessage]:
-        for texts in zip(*(frame[name].tolist() for name in columns), strict=True):
-            row = self._encoder.fields(dict(zip(columns, texts, strict=True)))
+        for cells in zip(*(source_cells(frame[name]).tolist() for name in columns), strict=True):
+            row = self._encoder.fields(dict(zip(columns, cells, strict=True)))
             key = self._key_of(row, self._messages.schemaless.own)
             yield RowMessage(key, _encoder.encode({"op": op, "row": row}))
 
@@ -290,7 +291,7 @@ def sending(kafka: str, consumer: Consumer, topic: str, statement_id: str | None
 
 BURST_MESSAGES_MAX = 500
 BURSTS_PER_SECOND = 50
-ROW_FILES, MESSAGE_FILES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+ROW_FILES, MESSAGE_FILES = (".csv", ".tsv", PARQUET), (".jsonl", ".ndjson")
 OTHER_PARTITIONER = (
     "table.yaml says `input: {partitioner: stated}`, so the rows' own producer chooses their partitions, and not "
     "murmur2: send rows through that producer; statements can be sent"
@@ -337,7 +338,7 @@ def _send_all(sender: Sender, lines: Lines, rate: float | None, sent: Callable[[
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second [default: no limit].")
 @click.option("--limit", type=click.IntRange(min=0), help="Send at most N rows or lines of FILE.")
 @click.option("--from", "first", type=click.IntRange(min=1), default=1, help="Start with row or line N of FILE.")
-@click.option("--upsert", is_flag=True, help="Send rows of a CSV file as upserts: insert or replace.")
+@click.option("--upsert", is_flag=True, help="Send rows as upserts: insert or replace.")
 @skip_refused.skip_refused_option
 @force_option
 @click.option("--statement-id", metavar="ID", help="Id of the statement; a shard applies an id once.")
@@ -362,10 +363,10 @@ def command(
 ) -> None:
     """Sends FILE to the input topic of a table.
 
-    FILE is a CSV file of rows (.csv or .tsv), which become insertions, or upserts with --upsert; or JSON lines (.jsonl
-    or .ndjson): plain or Debezium events, statements, or {"key": ..., "value": ...}. Either may be compressed (.gz).
-    "-" is stdin: JSON lines, or CSV with --format csv. Message keys get the form of the topic's other messages. Ctrl-C
-    stops between two messages, and prints how many were sent and how to go on.
+    FILE holds rows (.csv, .tsv or .parquet), which become insertions, or upserts with --upsert; or it is JSON lines
+    (.jsonl or .ndjson): plain or Debezium events, statements, or {"key": ..., "value": ...}. All but Parquet may be
+    compressed (.gz). "-" is stdin: JSON lines, or CSV with --format csv. Message keys get the form of the topic's other
+    messages. Ctrl-C stops between two messages, and prints how many were sent and how to go on.
     """
     if file is None and not truncate:
         raise UsageError("nothing to send: name a FILE, or give --truncate")
@@ -376,7 +377,7 @@ def command(
     schema = load_table(table)
     is_rows = file is not None and _format_of(file, format_) == "csv"
     if not is_rows and (upsert or left_out is not None):
-        raise UsageError("--upsert and --skip-refused are for rows of a CSV file; a message has its own `op`")
+        raise UsageError("--upsert and --skip-refused are for files of rows; a message has its own `op`")
     if file is not None and left_out is not None:
         require_writable([left_out], force, [*files_of(table), Path(file)])
     facts, warnings, stop, total = None, [], StopSign(), None
@@ -427,11 +428,10 @@ def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
     """Warnings about the rows' keys, individuals and categories."""
     found = []
     if len(table.source_key) == 1 and table.source_key[0] in rows.columns:
-        found += data_warnings.warning_of(rows[table.source_key[0]].tolist(), table.source_key[0])
+        found += data_warnings.warning_of(map(cell_text, rows[table.source_key[0]]), table.source_key[0])
     if table.individual in rows.columns:
-        found += data_warnings.warning_of_individuals(
-            data_warnings.look_alikes(filter(None, rows[table.individual].tolist())), table.individual
-        )
+        names = filter(None, map(cell_text, rows[table.individual]))
+        found += data_warnings.warning_of_individuals(data_warnings.look_alikes(names), table.individual)
     unlisted = data_warnings.unknown_category_rows(table, rows)
     return [*found, *data_warnings.unknown_category_warnings(table, unlisted, len(rows), "rows")]
 

@@ -31,6 +31,7 @@ from streamer.incremental.topics import (
 from streamer.kafka.clients import open_admin, open_consumer
 from streamer.kafka.reading import shards_in, watermarks
 from streamer.kafka.topics import Admin, FoundTopic, configure, found_topics, make
+from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
 CREATED_SECONDS_MAX = 20.0
@@ -124,12 +125,18 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     """Checks that all topics exist, with the right settings and the same number of partitions; changes nothing."""
     schema = load_table(table)
-    name, topics = schema.name, topics_of(schema.name, published_kinds(schema))
+    found = checked(schema, kafka, shards)
+    _print(topics_of(schema.name, published_kinds(schema)), found, set(), {}, as_json)
+
+
+def checked(table: Table, kafka: str, shards: int | None = None) -> dict[str, FoundTopic]:
+    """The topics of a table. Raises UsageError if one is missing or has a wrong setting, ServerUnreachable."""
+    topics = topics_of(table.name, published_kinds(table))
     with open_admin(kafka) as admin:
         found = found_topics(admin, topics)
-    _same_partitions(name, found, shards)
+    _same_partitions(table.name, found, shards)
     _refuse(list(_faults(topics, found, kafka)))
-    _print(topics, found, set(), {}, as_json)
+    return found
 
 
 def _same_partitions(table_name: str, found: dict[str, FoundTopic], wanted: int | None) -> int:

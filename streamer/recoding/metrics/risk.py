@@ -17,11 +17,13 @@ from dataclasses import replace
 from math import fsum
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Recoding
 from streamer.table.arrays import NUMBERS_MAX, Bools, Floats, Ints
+from streamer.table.draft.kinds import SURE
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject
 from streamer.table.schema import Table
 
@@ -153,6 +155,34 @@ def prosecutor_mean(microdata: Microdata, recoding: Recoding) -> float | None:
         return None
     sizes = recoding.sizes
     return fsum(sizes / individuals_by_group(microdata, recoding)) / int(sizes.sum())
+
+
+NO_ANSWER = {word.casefold() for word in SURE} | {"", "missing", "no answer", "not known", "not stated", "unknown"}
+"""Texts that say nothing of a person, in lower case; those that table.yaml lists as `na` are nulls."""
+
+
+def silent(texts: Sequence[bytes]) -> Bools:
+    """Which JSON texts of a kept column are no answer: a null, or a word that stands for one; bool (texts,).
+
+    >>> silent([b"null", b'"N/A"', b'"flu"', b"0"]).tolist()
+    [True, True, False, False]
+    """
+    values = map(msgspec.json.decode, texts)
+    said = (value is None or (isinstance(value, str) and value.strip().casefold() in NO_ANSWER) for value in values)
+    return np.fromiter(said, dtype=bool, count=len(texts))
+
+
+def grouped(number: Ints, n_groups: int) -> Recoding:
+    """Rows grouped by a number of their own, int64 (n,), not by what is published: there are no boxes."""
+    none = np.empty((n_groups, 0), dtype=np.int64)
+    return Recoding(number, none, none)
+
+
+def rows_of_one(microdata: Microdata, column: int) -> int:
+    """Rows whose value of a kept column nobody else has, in no row; what is no answer does not count."""
+    texts = microdata.texts[column]
+    by_value = grouped(microdata.values[:, column], len(texts))
+    return int(by_value.sizes[(individuals_by_group(microdata, by_value) == 1) & ~silent(texts)].sum())
 
 
 def _values(table: Table) -> list[Subject]:

@@ -1,16 +1,15 @@
 """The reports of `anonymize` and `compare`: one HTML file each, which needs nothing beside it.
 
 They are written for a data protection officer: what was done to what and when, what is guaranteed in words, what can
-still be found out, and then every measure with what it means. They show counts, shares, losses, settings and the text
-of table.yaml, never a value of a row or a label of a category, so a report may go where the published table goes. The
-same run gives the same bytes, except for the time that the caller passes.
+still be found out, and then every measure with what it means. They show counts, shares, losses, settings, names of
+columns and files, hashes and the text of table.yaml, never a value of a row or a label of a category, so a report may
+go where the published table goes. The same run gives the same bytes, except for the time that the caller passes.
 
-Attackers have the names that ARX and El Emam and Dankar 2008 gave them. The *prosecutor* knows that a person is in the
-table. The *journalist* wants to find anybody at all and does not know who is in it: the risk is at most the
-prosecutor's, and how far below depends on the people who might have been in the table, of whom nothing is known here.
-The *marketer* wants as many as possible right. None of them counts what a QI group gives away without a person being
-picked out: that is said of every sensitive column. What no figure looks at is said last: rows of one person that count
-as several people, and columns that are published as they are.
+The page is in the order and the words of the officer's work: the three questions of the European data protection
+authorities, each with this table's figures (`findings`), what was not looked at, columns and roles, and blanks to sign.
+Measures under the names of their papers come last, folded away. Attackers have the names that ARX and El Emam and
+Dankar 2008 gave them: the *prosecutor* knows that a person is in the table, the *journalist* wants to find anybody at
+all and does not know who is in it, the *marketer* wants as many as possible right.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
-from streamer.recoding.metrics.risk import individuals_by_group, share_by_group
+from streamer.recoding.metrics.risk import share_by_group
 from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.arrays import Floats, Ints
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import LOSSY_JOIN
+from streamer.table.schema import LOSSY_JOIN, Table
 
 
 @dataclass(frozen=True)
@@ -77,14 +76,6 @@ MEANING: Mapping[str, str] = {
 }
 """What to make of a measure, for somebody who has never heard its name; `WHAT` says precisely what it is."""
 
-OF_NOBODY: Mapping[str, str] = {
-    "k_individuals": "The same as k: table.yaml does not say whose rows they are, so each counts as a person.",
-    "alpha": "How much of a group is one row; of people it says nothing, because table.yaml does not say whose it is.",
-    "vulnerable": "Unknown: table.yaml does not say whose rows they are. Always 0.",
-    "single_value": "Unknown: table.yaml does not say whose rows they are. Always 0.",
-}
-"""The same if k counts rows, not people."""
-
 OF_A_JOIN: Mapping[str, str] = {
     "groups": "Within a group it is open whose secret is whose; quasi-identifiers are not.",
     "aes": "Among how many rows a secret could be anybody's, on average.",
@@ -95,38 +86,37 @@ OF_A_JOIN: Mapping[str, str] = {
 """The same for a lossy join, in which everybody can be found."""
 
 
-def meanings(form: str, by_individual: bool) -> Mapping[str, str]:
-    """What every measure means for a table published in this form; by_individual: k counts people."""
-    return {**MEANING, **(OF_A_JOIN if form == LOSSY_JOIN else {}), **({} if by_individual else OF_NOBODY)}
+NOT_PEOPLE = "Not judged: table.yaml does not say whose rows they are."
+NO_GROUP = "Not judged: nothing is published."
+NOT_SENSITIVE = "Not judged: table.yaml names no sensitive column."
+NOT_CLOSE = "Not judged: no sensitive column has a hierarchy, which says what is close; see beta."
+NO_ANSWER = "Not judged: in some groups nobody has a value, which counts here as one that they share; see Inference."
+NOTHING_ABOVE = "Not judged: no column has anything above its cells."
+ALL_FLAT = "Not judged: in every group all rows are alike in some column."
 
 
-CROWDS = (2, 3, 5, 10, 20)
-"""Numbers of people: a row with fewer around it is counted as at risk."""
+def unjudged(facts: Mapping[str, Any], table: Table) -> dict[str, str]:
+    """By measure, why its figure would say nothing of this table."""
+    measures, found = facts["measures"], facts["report"]
+    reasons = {} if found["by_individual"] else dict.fromkeys(OF_INDIVIDUALS, NOT_PEOPLE)
+    if not table.sensitive:
+        reasons |= dict.fromkeys(OF_VALUES, NOT_SENSITIVE)
+    elif any(one["unanswered_groups"] for one in found["inference"]):
+        reasons |= {name: NO_ANSWER for name in OF_VALUES if measures[name] in (0, 1)}
+    if table.sensitive and not any(table.kept[column].hierarchy for column in table.sensitive):
+        reasons["risk"] = NOT_CLOSE
+    nothing = {"distortion": NOTHING_ABOVE, "sed_literal": ALL_FLAT} if measures["groups"] else {}
+    missing = {name for name, value in measures.items() if value is None} - reasons.keys()
+    return reasons | {name: nothing.get(name, NO_GROUP) for name in missing}
 
 
-def attacks(microdata: Microdata, recoding: Recoding) -> dict[str, Any] | None:
-    """What decides, beside the measures, who can still find out what; None if nothing is published."""
-    if not recoding.n_groups:
-        return None
-    table = microdata.table
-    shares = {
-        table.kept[column].name: share_by_group(microdata, recoding, Subject(column)) for column in table.sensitive
-    }
-    return {
-        "by_individual": microdata.individuals is not None,
-        "declared": table.individual is not None,
-        "values": {name: (float(share.max()), int((share == 1).sum()), len(share)) for name, share in shares.items()},
-        "as_they_are": [column.name for column in table.kept if not column.sensitive],
-    }
+OF_INDIVIDUALS = ("k_individuals", "alpha", "vulnerable", "single_value")
+OF_VALUES = ("l", "beta", "risk")
 
 
-def rows_at_risk(microdata: Microdata, recoding: Recoding) -> list[tuple[str, int, str]]:
-    """For every crowd: its risk, how many rows have a higher one, and their share of the published rows."""
-    if not recoding.n_groups:
-        return []
-    sizes, people = recoding.sizes, individuals_by_group(microdata, recoding)
-    counted = [(crowd, int(sizes[people < crowd].sum())) for crowd in CROWDS]
-    return [(chance(1 / crowd), rows, percent(rows / int(sizes.sum()))) for crowd, rows in counted]
+def meanings(form: str, reasons: Mapping[str, str]) -> Mapping[str, str]:
+    """What every measure means for a table published in this form, or why it is not judged."""
+    return {**MEANING, **(OF_A_JOIN if form == LOSSY_JOIN else {}), **reasons}
 
 
 def chance(share: float) -> str:
@@ -343,14 +333,16 @@ def anonymize_page(
     provenance: Provenance,
     curves: Sequence[Curve] = (),
 ) -> str:
-    """The report of one run; facts: what was done and every measure, as `streamer anonymize --json` prints them."""
+    """The report of one run; facts: what `streamer anonymize --json` prints, with what `findings` found."""
+    reasons, asked = unjudged(facts, microdata.table), microdata.table.diversity
     return rendered(
         "anonymize.html",
         facts=facts,
+        report=facts["report"],
         provenance=provenance,
-        attacks=attacks(microdata, recoding),
-        meaning=meanings(facts["form"], microdata.individuals is not None),
-        at_risk=[] if "ncp" not in facts["measures"] else rows_at_risk(microdata, recoding),
+        judged={name: None if name in reasons else value for name, value in facts["measures"].items()},
+        meaning=meanings(facts["form"], reasons),
+        diverse=any(limit is not None for limit in (asked.l, asked.beta, asked.r)),
         pictures=list(_pictures(facts["measures"], microdata, recoding)),
         **_tradeoffs(curves, len(microdata)),
     )

@@ -16,14 +16,19 @@ from decimal import Decimal
 from itertools import islice, takewhile
 
 from streamer.table.draft.kinds import (
+    BESIDE,
     DAYS,
+    MISTAKES_MAX,
+    ONE_IN_MISTAKES,
     DraftScale,
     TimeScale,
     WrittenMoments,
     clock_of,
     could_be_thousands,
     moments_written,
+    most_of,
     numbers_written,
+    odd_words,
     scale_of,
     time_scale_of,
     with_null_cell,
@@ -31,13 +36,14 @@ from streamer.table.draft.kinds import (
     words_for_nulls,
 )
 from streamer.table.scalars import DATE, DIGITS_MAX, decimal_text, read_decimal
-from streamer.table.source_texts import DIGITS_ALONE, reader_of_pattern
+from streamer.table.source_texts import DIGITS_ALONE, plain_letters, reader_of_pattern
 from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL
 
 # Hints about texts that cannot be drafted as numbers or dates: what would help.
 
 DATES_HINT = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
 MONTH_NAMES_HINT = "dates with names of months? write them in digits, such as YYYY-MM-DD"
+SHORT_YEARS_HINT = "dates with years of two digits? write the whole year in the source, such as DD.MM.YYYY"
 MEASURED_HINT = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
 WORDS_HINT = (
     "numbers and a few words? list the words that are nulls in the column's `na`, and write the rest as numbers"
@@ -49,6 +55,7 @@ _WITH_MONTH = re.compile(
     rf"({_DAY}{_BETWEEN}{_MONTH}|{_MONTH}{_BETWEEN}{_DAY}){_BETWEEN}{_YEAR}([T ]\d\d?:\d\d(:\d\d)?)?",
     re.ASCII | re.IGNORECASE,
 )
+_SHORT_YEAR = re.compile(r"\d\d?([./-])\d\d?\1\d\d", re.ASCII)
 _MEASURED = re.compile(r"\D{0,12}\d+([.,]\d+)*\D{0,12}", re.ASCII)
 _READERS_OF_DAYS = [reader_of_pattern(day) for day in DAYS]
 
@@ -59,6 +66,8 @@ def hint_of(distinct: Sequence[str]) -> str:
         return ""
     if all(map(_is_some_date, distinct)):
         return DATES_HINT
+    if all(map(_SHORT_YEAR.fullmatch, distinct)):
+        return SHORT_YEARS_HINT
     if all(map(_WITH_MONTH.fullmatch, distinct)):
         return MONTH_NAMES_HINT
     if all(map(_MEASURED.fullmatch, distinct)):
@@ -126,23 +135,36 @@ TEXT_MAX = 60
 """Characters of a category; a longer text is free text."""
 ROOT = "*"
 
-IDS = {"id", "ids", "key", "uuid", "guid", "nr", "no", "number"}
+IDS = {
+    "id", "ids", "key", "uuid", "guid", "nr", "no", "number", "nummer", "numero", "identifiant", "identificador",
+    "identificativo", "kennung", "matricule", "matricola", "dni", "nif",
+}  # fmt: skip
 NAMING = {
     "name", "surname", "firstname", "lastname", "fullname", "username", "mail", "email", "phone", "telephone", "mobile",
     "fax", "address", "street", "ssn", "passport", "iban", "account", "url", "ip",
     "vorname", "nachname", "familienname", "strasse", "telefon", "handy", "adresse", "anschrift",
-    "nom", "prenom", "apellido", "nombre", "telefono", "direccion",
+    "nom", "prenom", "apellido", "apellidos", "nombre", "telefono", "movil", "correo", "direccion", "domicilio",
+    "courriel", "portable", "rue", "cognome", "indirizzo", "cellulare", "mailadresse", "hausnummer", "konto",
 }  # fmt: skip
 _SENSITIVE = {
     "disease", "diagnosis", "diagnoses", "problem", "illness", "condition", "symptom", "medication", "treatment",
     "salary", "income", "wage", "wages", "debt", "religion", "crime", "offence", "verdict", "grade",
-    "diagnose", "krankheit", "gehalt", "lohn", "einkommen", "icd",
+    "diagnose", "krankheit", "gehalt", "lohn", "einkommen", "icd", "schulden", "maladie", "diagnostic", "salaire",
+    "revenu", "revenus", "enfermedad", "diagnostico", "salario", "sueldo", "ingreso", "ingresos", "reddito", "malattia",
 }  # fmt: skip
-_POSTAL = {"zip", "zipcode", "postcode", "postal", "plz"}
+_POSTAL = {"zip", "zipcode", "postcode", "postal", "plz", "postleitzahl"}
+_HEADS = (
+    "nummer", "nachname", "vorname", "name", "telefon", "handy", "adresse", "anschrift", "strasse", "konto",
+    "einkommen", "gehalt", "lohn", "schulden", "diagnose", "krankheit", "postleitzahl", "postal",
+)  # fmt: skip
+"""What a longer word that ends so is, in languages that join words: a `Jahreseinkommen` is an `einkommen`."""
+_PEOPLES = ("telefon", "handy", "mobil", "konto", "ausweis")  # a `Telefonnummer` is no key of a table
+_COUNTED = re.compile(r"\b(number|no|nr|nombre)[ _]*(of|de|d|von)\b")
 _CODES = _POSTAL | {"code", "codes"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _DIGITS = re.compile(r"\d{3,12}", re.ASCII)
 _ZEROS_IN_FRONT = re.compile(r"-?0\d+", re.ASCII)
+_KEY = re.compile(r"\S*[\d@]\S*")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 HierarchyRows = tuple[tuple[str, ...], ...]
@@ -168,10 +190,19 @@ class Drafted:
 def words_of(name: str) -> set[str]:
     """The words of a column's name, in lower case.
 
+    A joined word counts as its last part, too, and how many of something there are is no name and no number of it.
+
     >>> sorted(words_of("patientFirst_NAME")), sorted(words_of("SSN-no."))
     (['first', 'name', 'patient'], ['no', 'ssn'])
+    >>> sorted(words_of("Jahreseinkommen")), sorted(words_of("Verbalis\u00e9")), sorted(words_of("Number of children"))
+    (['einkommen', 'jahreseinkommen'], ['verbalise'], ['children'])
     """
-    return {word.lower() for word in _WORD.findall(name)}
+    plain = "".join(plain_letters(sign).upper() if sign.isupper() else plain_letters(sign) for sign in name)
+    words = {word.lower() for word in _WORD.findall(plain)}
+    if _COUNTED.search(plain.lower().replace("_", " ")):
+        words -= {"number", "no", "nr", "nombre", "of", "de", "d", "von"}
+    heads = {head for word in words for head in _HEADS if word.endswith(head)}
+    return words | heads | {part for word in words for part in _PEOPLES if word.startswith(part)}
 
 
 def source_key_of(columns: dict[str, list[str]]) -> str | None:
@@ -181,7 +212,13 @@ def source_key_of(columns: dict[str, list[str]]) -> str | None:
     ('person_id', None)
     """
     unique = [name for name, texts in columns.items() if usable(name) and all(texts) and len(set(texts)) == len(texts)]
-    return next((name for name in unique if words_of(name) & IDS), unique[0] if unique else None)
+    named = (name for name in unique if words_of(name) & IDS and not words_of(name) & NAMING)
+    return next(named, next((name for name in unique if _could_be_key(columns[name])), None))
+
+
+def _could_be_key(texts: Sequence[str]) -> bool:
+    """Whether texts that are all different could be keys: codes, but no days."""
+    return all(map(_KEY.fullmatch, texts)) and not _is_some_date(texts[0])
 
 
 def usable(name: str) -> bool:
@@ -194,26 +231,30 @@ class _Cells:
     """What is read of a column's cells."""
 
     distinct: list[str]  # sorted, without nulls
+    rows: Counter[str]  # how many rows have each text
     filled: int
     empty: int
+    odd: int  # rows with words that are nulls only because almost all others have another form
+    mistaken: int  # rows with texts of no such form
     na: tuple[str, ...]  # the words that are nulls
     moments: WrittenMoments | None
     numbers: list[Decimal]  # of `distinct`; empty if these are not numbers
     written: str | None  # how the numbers are written
 
 
-def drafted(name: str, texts: Sequence[str]) -> Drafted:
-    """A guess about the column with these cells; an empty one is a null."""
+def drafted(name: str, texts: Sequence[str], role: str | None = None) -> Drafted:
+    """A guess about the column with these cells; an empty one is a null. role: as somebody chose it."""
     cells = _read(texts)
-    found = _guessed(name, cells)
+    found = _guessed(name, cells) if role is None else _chosen(name, cells, role)
     if not found.role:
         return found
-    reasons = [*_doubts(cells), found.why]
+    reasons = [*_doubts(cells), found.why, *_apart_from_form(cells)]
     if isinstance(found.scale, DraftScale) and found.written != DIGITS_ALONE:
+        reasons += _crowded(cells, found.scale)
         sentinels = sentinel_values(cells.numbers)
         codes = {text for text, number in zip(cells.distinct, cells.numbers, strict=True) if number in sentinels}
         if rows := sum(text in codes for text in texts):
-            hold = "1 row holds a number" if rows == 1 else f"{rows} rows hold numbers"
+            hold = _rows(rows) + (" a number" if rows == 1 else " numbers")
             reasons.append(
                 f"{hold} far from all others: if it stands for no answer, list it in the column's `na`, set `null_as`,"
                 " and fit domain and grid to the others"
@@ -223,16 +264,65 @@ def drafted(name: str, texts: Sequence[str]) -> Drafted:
 
 
 def _read(texts: Sequence[str]) -> _Cells:
-    every = sorted(set(texts) - {""})
-    na = words_for_nulls(every, counts=True)
-    distinct = [text for text in every if text not in na]
+    rows = Counter(texts)
+    del rows[""]
+    known = set(words_for_nulls(rows, counts=True))
+    odd = set(odd_words({text: count for text, count in rows.items() if text not in known}))
+    distinct = sorted(rows.keys() - known - odd)
     moments = moments_written(distinct)
+    mistakes = set(moments.mistakes) if moments else _no_numbers(distinct)
+    distinct = [text for text in distinct if text not in mistakes]
     numbers, written = _numbers(distinct)
-    if not (moments or numbers):
-        na = words_for_nulls(every, counts=False)
-        distinct = [text for text in every if text not in na]
-    filled = sum(text != "" and text not in na for text in texts)
-    return _Cells(distinct, filled, len(texts) - filled, na, moments, numbers, written)
+    if not (moments or numbers or (distinct and all(map(_DIGITS.fullmatch, distinct)))):
+        known, odd, mistakes = set(words_for_nulls(rows, counts=False)), set[str](), set[str]()
+        distinct = sorted(rows.keys() - known)
+    of = {name: sum(rows[text] for text in some) for name, some in (("odd", odd), ("mistaken", mistakes))}
+    filled = sum(rows[text] for text in distinct)
+    empty = len(texts) - filled - of["mistaken"]
+    na = tuple(sorted(known | odd))
+    return _Cells(distinct, rows, filled, empty, na=na, moments=moments, numbers=numbers, written=written, **of)
+
+
+def _no_numbers(distinct: Sequence[str]) -> set[str]:
+    """The few texts that do not look like numbers although all others do."""
+    odd = {text for text in distinct if not BESIDE.fullmatch(text)}
+    return odd if len(odd) <= min(MISTAKES_MAX, len(distinct) // ONE_IN_MISTAKES) else set()
+
+
+def _apart_from_form(cells: _Cells) -> Iterator[str]:
+    """The rows that are not written as almost all others are, without what they hold."""
+    if cells.odd:
+        yield f"{_rows(cells.odd)} one of the words in `na`, which are read as nulls: check them"
+    if cells.mistaken:
+        yield (
+            f"{_rows(cells.mistaken)} a text of another form, such as a day that does not exist, and are refused until"
+            " the source is corrected (`--skip-refused` leaves them out)"
+        )
+
+
+def _rows(count: int) -> str:
+    return "1 row holds" if count == 1 else f"{count} rows hold"
+
+
+def _crowded(cells: _Cells, scale: DraftScale) -> Iterator[str]:
+    """What few numbers that are far from most do to the domain, and whether most rows lie in one cell."""
+    numbers = _by_row(cells)
+    low, high = most_of(numbers)
+    if (low, high) != (min(numbers), max(numbers)):
+        lo, hi = (((end - scale.domain[0]) // scale.grid + (end == high)) * scale.grid for end in (low, high))
+        ends = " and ".join(decimal_text(scale.domain[0] + end) for end in (lo, hi))
+        yield (
+            "a few numbers lie far from most, so the grid is made for most: to be published in small cells, write those"
+            f" outside {ends} as these in the source (top-coding), and make the domain so wide"
+        )
+    (_, most), *_ = Counter((number - scale.domain[0]) // scale.grid for number in numbers).most_common(1)
+    if len(set(numbers)) > 2 and 2 * most > len(numbers):
+        yield f"{100 * most // len(numbers)} of 100 rows lie in one cell: check the grid"
+
+
+def _by_row(cells: _Cells) -> list[Decimal]:
+    pairs = zip(cells.distinct, cells.numbers, strict=True)
+    return [number for text, number in pairs for _ in range(cells.rows[text])]
 
 
 def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
@@ -256,27 +346,42 @@ def _doubts(cells: _Cells) -> Iterator[str]:
 
 
 def _guessed(name: str, cells: _Cells) -> Drafted:
-    moments = cells.moments
-    if reason := _left_out(name, cells.distinct):
+    if reason := _left_out(name, cells):
         return Drafted(name, "", reason)
-    if words_of(name) & _SENSITIVE and (cells.numbers or moments or _few(cells)):
-        type_ = moments.clock.name if moments else _type(cells)
-        pattern = moments.written if moments else cells.written
-        return Drafted(name, "sensitive", "guessed by its name: published as it is", type=type_, written=pattern)
-    if moments is not None:
-        return _moments(name, moments, cells.empty)
+    if words_of(name) & _SENSITIVE and (cells.numbers or cells.moments or _few(cells)):
+        return _sensitive(name, cells, "guessed by its name: published as it is")
+    return _quasi_identifier(name, cells)
+
+
+def _chosen(name: str, cells: _Cells, role: str) -> Drafted:
+    if not role or not usable(name) or not cells.distinct:
+        return Drafted(name, "", "left out, as it was chosen" if not role else _left_out(name, cells))
+    if role == "sensitive":
+        return _sensitive(name, cells, "published as it is, as it was chosen")
+    return _quasi_identifier(name, cells)
+
+
+def _sensitive(name: str, cells: _Cells, why: str) -> Drafted:
+    moments = cells.moments
+    type_ = moments.clock.name if moments else _type(cells)
+    return Drafted(name, "sensitive", why, type=type_, written=moments.written if moments else cells.written)
+
+
+def _quasi_identifier(name: str, cells: _Cells) -> Drafted:
+    if cells.moments is not None:
+        return _moments(name, cells.moments, cells.empty)
     if _is_code(name, cells):
         return _code(name, cells)
     return _number(name, cells) if cells.numbers else _category(name, cells)
 
 
-def _left_out(name: str, distinct: list[str]) -> str:
+def _left_out(name: str, cells: _Cells) -> str:
     """Why a column is left out whatever its type; "" if it is not."""
     if not name:
         return "has no name: give it one in the header, such as id"
     if not usable(name):
         return "table.yaml cannot name it"
-    if not distinct:
+    if not cells.distinct:
         return "holds nothing"
     if words_of(name) & NAMING:
         return "names people, by its own name"
@@ -290,7 +395,8 @@ def _type(cells: _Cells) -> str:
 
 
 def _number(name: str, cells: _Cells) -> Drafted:
-    numbers, whole = cells.numbers, [number.to_integral_value() for number in cells.numbers]
+    numbers = _by_row(cells)
+    whole = [number.to_integral_value() for number in numbers]
     if cells.empty and numbers == whole and all(number.as_tuple().exponent == -1 for number in numbers):
         numbers = whole  # pandas writes whole numbers of a column with nulls so: all of them as 7.0
     scale = scale_of(numbers)
@@ -316,9 +422,13 @@ def _code(name: str, cells: _Cells) -> Drafted:
     """All codes of so many digits, because others will come; a cell holds those that begin alike."""
     digits = max(map(len, cells.distinct))
     grid = Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN))
-    scale = DraftScale(integer=True, domain=(Decimal(0), Decimal(10**digits - 1)), step=Decimal(1), grid=grid)
+    domain = (Decimal(0), Decimal(10**digits - 1))
+    scale = DraftScale(integer=True, domain=domain, step=Decimal(1), grid=grid, width=digits)
     why = f"codes of {digits} digits, in cells of the first {CODE_DIGITS_SHOWN}; check the grid"
-    return _with_scale(Drafted(name, "quasi-identifier", why, written=DIGITS_ALONE), scale, cells.empty)
+    found = Drafted(name, "quasi-identifier", why, written=DIGITS_ALONE)
+    if cells.empty and min(map(int, cells.distinct)) >= grid:  # no code lies in the first cell
+        return replace(found, why=why + _of_empty(cells.empty), scale=scale, null_as="0")
+    return _with_scale(found, scale, cells.empty)
 
 
 def _with_scale(found: Drafted, scale: DraftScale, empty: int) -> Drafted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -12,7 +12,7 @@ from itertools import product
 from streamer.errors import EventRefused
 from streamer.table.calendar import Span, ends_of_unit
 from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, limit_of, moment_of, moment_text
-from streamer.table.source_texts import NUMBER_SPELLINGS, reader_of_pattern
+from streamer.table.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
 from streamer.table.yaml.shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
 
 DRAFT_CELLS = 25
@@ -31,13 +31,35 @@ def words_for_nulls(texts: Collection[str], counts: bool) -> tuple[str, ...]:
     return tuple(sorted(words.intersection(texts)))
 
 
+ODD_WORDS_MAX = 8
+ONE_IN_ODD = 10
+_NO_DAY = re.compile(r"0+\W0+\W0+( 0+:0+(:0+)?)?|9+\W9+\W9+", re.ASCII)
+
+
+def odd_words(rows: Mapping[str, int]) -> tuple[str, ...]:
+    """The words among texts with digits, sorted, and days that are none, such as 00.00.0000; none if there are many.
+
+    rows: how many rows have each text. A text with other digits is no word: it may be somebody's value.
+
+    >>> odd_words({"31.12.1980": 200, "1.2.1990": 90, "unbekannt": 1, "00.00.0000": 1}), odd_words({"a": 1, "7": 1})
+    (('00.00.0000', 'unbekannt'), ())
+    """
+    odd = [text for text in rows if not any(map(str.isdigit, text)) or _NO_DAY.fullmatch(text)]
+    few = len(odd) <= ODD_WORDS_MAX and ONE_IN_ODD * sum(rows[text] for text in odd) <= sum(rows.values())
+    return tuple(sorted(odd)) if few else ()
+
+
 # The scale of numbers. The domain is rounded outward to whole cells, so that its ends are nobody's value. 0 stays an
 # end if nothing lies below it. Consecutive numbers such as 0 and 1 keep their own ends: a wider domain would make every
 # loss look smaller. Cells have a width that people count in: 1, 2, 2.5 or 5 times a power of ten. The step is the last
 # digit seen; numbers with more than `STEP_DIGITS_MAX` digits after the point are measured, not counted, and have no
 # step.
 
+# A few numbers that are far away do not decide the width of the cells.
+
 STEP_DIGITS_MAX = 4
+TIMES_WIDER = 5
+"""How many times wider than most numbers all of them must be."""
 _WIDTHS = (Decimal(1), Decimal(2), Decimal("2.5"), Decimal(5), Decimal(10))
 
 
@@ -49,21 +71,35 @@ class DraftScale:
     domain: tuple[Decimal, Decimal]
     step: Decimal | None
     grid: Decimal
+    width: int | None = None  # the digits of codes
 
 
 def scale_of(numbers: Sequence[Decimal]) -> DraftScale | None:
-    """A scale that holds all the numbers; None if table.yaml could not write it."""
+    """A scale that holds all the numbers, one for each row; None if table.yaml could not write it."""
     digits = max(0, *(-int(number.as_tuple().exponent) for number in numbers))
     step = None if digits > STEP_DIGITS_MAX else Decimal(1).scaleb(-digits)
     first, last = min(numbers), max(numbers)
     if max(abs(first), abs(last)) >= Decimal(10) ** (WHOLE_DIGITS_MAX - 2):
         return None
-    grid = _grid(last - first, step)
+    low, high = most_of(numbers)
+    grid = _grid(high - low, step)
     consecutive = step == grid and len(set(numbers)) == (last - first) / grid + 1 > 1
     lo, hi = (first, last) if consecutive else _numbers_outward(first, last, grid, step)
     if any(number != round(number, FRACTION_DIGITS_MAX) for number in (lo, hi, grid)):
         return None
     return DraftScale(digits == 0, (lo, hi), step, grid)
+
+
+def most_of(numbers: Sequence[Decimal]) -> tuple[Decimal, Decimal]:
+    """The ends of what the grid is made for: of all numbers, but for the outermost hundredths if these are far away.
+
+    >>> most_of([Decimal(n) for n in (*range(200), 9_000_000)])
+    (Decimal('2'), Decimal('198'))
+    """
+    ordered = sorted(numbers)
+    apart = len(ordered) // 100
+    low, high = ordered[apart], ordered[-1 - apart]
+    return (low, high) if 0 < TIMES_WIDER * (high - low) < ordered[-1] - ordered[0] else (ordered[0], ordered[-1])
 
 
 def with_null_cell(scale: DraftScale) -> DraftScale:
@@ -185,9 +221,18 @@ def _limit_text(moment: int, clock: Clock) -> str:
 # be swapped in every text, the day comes first. The draft says where only such a guess decided.
 
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_UNIT_BEFORE = r"(?:[A-Z]{3}\s+|(?:US|CA|A)?[$\u20ac\u00a3\u00a5]\s*|)"
+BESIDE = re.compile(rf"(?P<before>{_UNIT_BEFORE})[+-]?[0-9][0-9.,'\u2019\s]*(?P<after>[^\d.,'+<>=~-]{{0,20}})")
 _BELOW_THOUSAND = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 
 DAYS = ("DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "MM-DD-YYYY", "YYYY/MM/DD", "YYYY.MM.DD")
+NAMED_DAYS = (
+    "DD MMM YYYY", "DD-MMM-YYYY", "DD/MMM/YYYY", "DD.MMM.YYYY", "MMM DD, YYYY", "MMM DD YYYY", "DD de MMM de YYYY",
+    "DD MMM, YYYY", "YYYY MMM DD", "YYYY-MMM-DD",
+)  # fmt: skip
+MISTAKES_MAX = 8
+ONE_IN_MISTAKES = 100
+"""Of so many different texts one may be a mistake, such as a 31st of February."""
 TIMES_WRITTEN = (" 00:00", " 00:00:00", "", " hh:mm", " hh:mm:ss")
 
 
@@ -199,30 +244,68 @@ class WrittenMoments:
     texts: list[str]  # in ISO's form
     written: str | None = None  # the pattern of the originals; None: ISO's form
     doubtful: bool = False  # whether day and month could be swapped
+    mistakes: tuple[str, ...] = ()  # the few originals that are none
 
 
 def moments_written(texts: Sequence[str]) -> WrittenMoments | None:
     """How the texts are dates or times; None if they are not."""
-    if (clock := clock_of(texts)) is not None:
-        return WrittenMoments(clock, list(texts))
-    found: list[WrittenMoments] = []
-    for time, day in product(TIMES_WRITTEN, DAYS):
-        written, clock = day + time, LOCAL_TIMESTAMP if "hh" in time else DATE
-        read = reader_of_pattern(written)
-        if texts and read(texts[0]) == texts[0]:
-            continue  # one look is enough for a million texts
-        iso = [str(read(text)) for text in texts]
-        if all(said != text for said, text in zip(iso, texts, strict=True)) and clock_of(iso) is clock:
-            found.append(WrittenMoments(clock, iso, written))
-    return replace(found[0], doubtful=len(found) > 1) if found else None
+    if not texts:
+        return None
+    found = [moments for clock in CLOCKS.values() if (moments := _mostly(texts, clock, None)) is not None]
+    if not found:
+        ways = product(TIMES_WRITTEN, DAYS + NAMED_DAYS)
+        tried = (_mostly(texts, LOCAL_TIMESTAMP if "hh" in time else DATE, day + time) for time, day in ways)
+        found = [moments for moments in tried if moments is not None]
+    fewest = min((len(moments.mistakes) for moments in found), default=0)
+    best = [moments for moments in found if len(moments.mistakes) == fewest]
+    if not best:
+        return None
+    return replace(best[0], doubtful=any(one.clock is best[0].clock and one.texts != best[0].texts for one in best))
+
+
+def _mostly(texts: Sequence[str], clock: Clock, written: str | None) -> WrittenMoments | None:
+    """The moments of texts that are written so, but for a few mistakes; None if there are more."""
+    read = (lambda text: text) if written is None else reader_of_pattern(written)
+    iso, mistakes = list[str](), list[str]()
+    most = min(MISTAKES_MAX, len(texts) // ONE_IN_MISTAKES)
+    for text in texts:
+        said = str(read(text))
+        try:
+            moment_of(said if written is None or said != text else "", "", clock)
+            iso.append(said)
+        except EventRefused:
+            mistakes.append(text)
+            if len(mistakes) > most:
+                return None
+    return WrittenMoments(clock, iso, written, mistakes=tuple(mistakes))
 
 
 def numbers_written(texts: Sequence[str]) -> tuple[str, list[Decimal]] | None:
     """The pattern of texts that are not plain numbers, and the numbers; None if they are not numbers."""
-    for written in NUMBER_SPELLINGS if texts else ():
+    before, after = unit_of(texts)
+    for spelling in (PLAIN_NUMBER, *NUMBER_SPELLINGS) if before or after else NUMBER_SPELLINGS if texts else ():
+        written = f"{before} {spelling} {after}".strip()
         with suppress(ValueError):
             return written, [Decimal(str(number)) for number in map(reader_of_pattern(written), texts)]
     return None
+
+
+def unit_of(texts: Sequence[str]) -> tuple[str, str]:
+    """The one unit that stands before or after the numbers of some texts; two empty texts if there is none.
+
+    >>> unit_of(["34 years", "7 years"]), unit_of(["1.200,50 EUR", "7"]), unit_of(["E11", "E12"])
+    (('', 'years'), ('', 'EUR'), ('', ''))
+    """
+    units = set[tuple[str, str]]()
+    for text in texts:
+        found = BESIDE.fullmatch(text.strip())
+        if found is None:
+            return "", ""
+        units.add((found["before"].strip(), found["after"].strip()))
+        if len(units - {("", "")}) > 1:
+            return "", ""
+    before, after = next(iter(units - {("", "")}), ("", ""))
+    return ("", "") if before and after else (before, after)
 
 
 def could_be_thousands(texts: Sequence[str]) -> bool:

@@ -166,6 +166,8 @@ def _settings(column: Drafted, files: dict[str, str], words: Collection[str]) ->
         if scale.step is not None and not scale.integer:
             yield f"step: {decimal_text(scale.step)}"
         yield f"grid: {decimal_text(scale.grid)}"
+        if scale.width is not None:
+            yield f"width: {scale.width}"
     elif column.name in files:
         yield f"hierarchy: {files[column.name]}"
         if column.nulls:

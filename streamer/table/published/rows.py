@@ -93,8 +93,16 @@ def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | s
     if isinstance(attribute, TemporalAttribute):
         ends = attribute.calendar.texts(lo, hi)
     else:
-        ends = (Decimal(decimal_text(end)) for end in attribute.interval(lo, hi))
+        ends = _ends(attribute, lo, hi)
     return dict(zip(interval_columns(attribute.name), ends, strict=True))
+
+
+def _ends(attribute: NumericAttribute, lo: int, hi: int) -> list[Decimal | str]:
+    """The ends of the cells lo..hi: numbers, or codes with all their digits."""
+    texts, width = map(decimal_text, attribute.interval(lo, hi)), attribute.width
+    if width is None:
+        return [Decimal(text) for text in texts]
+    return ["-" * text.startswith("-") + text.removeprefix("-").zfill(width) for text in texts]
 
 
 def json_texts(columns: Mapping[str, Decimal | str]) -> dict[str, bytes]:
@@ -127,6 +135,8 @@ def _longest_text(attribute: Attribute) -> int:
         return max(len(msgspec.json.encode(label)) for label in attribute.hierarchy.interval_of)
     if isinstance(attribute, TemporalAttribute):  # the domain may begin or end with microseconds
         return 2 * (len('""') + len(attribute.calendar.clock.example) + len(".000000"))
+    if attribute.width is not None:
+        return 2 * (len('"-"') + attribute.width)
     return 2 * (len("-") + attribute.whole_digits + len(".") + attribute.scale)
 
 
@@ -306,14 +316,17 @@ def _node(attribute: CategoricalAttribute, label: str) -> tuple[int, int]:
 
 def _cells(attribute: NumericAttribute, first: bytes, last: bytes) -> tuple[int, int]:
     """Cells of a published interval, which must publish exactly these texts again."""
-    texts = first.decode(), last.decode()
+    is_code = attribute.width is not None
+    texts = [read_text(text, attribute.name) if is_code else text.decode() for text in (first, last)]
     if all(map(_DECIMAL.fullmatch, texts)):
         start, step, grid = attribute.domain[0], attribute.step or Decimal(0), attribute.grid
         lo = int((Decimal(texts[0]) - start) / grid)
         end = (Decimal(texts[1]) - start + step) / grid
         hi = max(0, int(end.to_integral_value(ROUND_CEILING)) - 1)
-        if 0 <= lo <= hi < attribute.n_cells and tuple(map(decimal_text, attribute.interval(lo, hi))) == texts:
-            return lo, hi
+        if 0 <= lo <= hi < attribute.n_cells:
+            shown = [end if isinstance(end, str) else decimal_text(end) for end in _ends(attribute, lo, hi)]
+            if shown == texts:
+                return lo, hi
     raise _off_grid(attribute)
 
 

@@ -131,7 +131,7 @@ def left_out(table: Table) -> tuple[str, ...]:
 
 def _box_columns(attribute: Attribute) -> list[PublishedColumn]:
     shown = box_columns(attribute, 0, 0)
-    if not isinstance(attribute, NumericAttribute):
+    if not isinstance(attribute, NumericAttribute) or attribute.width is not None:
         if all(isinstance(end, str) for end in shown.values()):
             return [PublishedColumn(name, TEXT) for name in shown]
         raise ConfigError(f"columns.{attribute.name}: its type has no counterpart on the other side")

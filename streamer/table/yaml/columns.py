@@ -17,7 +17,7 @@ from streamer.table.column_codes import to_code
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.scalars import CLOCKS, DATE, TIMESTAMP, Clock, decimal_text, limit_of, read_decimal
 from streamer.table.schema import KeptColumn, SourceText
-from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern
+from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml.shape import (
     ColumnSettings,
@@ -48,6 +48,8 @@ def categorical_attribute(
         faults.append(f"{place}: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy")
         return None
     numeric_only = [setting for setting in ("domain", "grid", "step") if getattr(column, setting) is not None]
+    if column.width is not None:
+        faults.append(f"{place}.width: is only for `type: integer`")
     faults += [f"{place}.{setting}: is only for `type: integer` and `type: decimal`" for setting in numeric_only]
     if column.unit is not None and column.unit <= 0:
         faults.append(f"{place}.unit: must be above 0; it counts leaves")
@@ -200,6 +202,7 @@ def numeric_attribute(
         step=None if step is None else _shortest(step),
         unit=_shortest(column.unit or (hi - lo) * UNIT_SHARE or grid),
         integer=integer,
+        width=column.width,
         hierarchy=hierarchy,
     )
     remedy = "make the domain smaller or the step larger"
@@ -225,9 +228,20 @@ def _numeric_faults(
         whole = {"domain": domain, "grid": (grid,), "step": (step or Decimal(1),)}
         broken = [name for name, numbers in whole.items() if any(n != n.to_integral_value() for n in numbers)]
         faults += [f"{place}.{name}: must be whole numbers, because the type is integer" for name in broken]
+    faults += [f"{place}.width: {why}" for why in _faults_of_width(column, domain)]
     if not faults and step is not None and grid % step:
         faults.append(f"{place}.grid: must be a multiple of the step, {decimal_text(step)}")
     return faults
+
+
+def _faults_of_width(column: QuasiIdentifierSettings, domain: tuple[Decimal, Decimal]) -> Iterator[str]:
+    if column.width is None:
+        return
+    if column.type != "integer":
+        yield "is only for `type: integer`: a fraction is no code"
+    elif max(map(abs, domain)) >= 10**column.width:
+        digits = len(str(int(max(map(abs, domain)))))
+        yield f"is less than the digits of the domain's ends; at least {digits} are needed"
 
 
 def _too_many(place: str, n_cells: int, codes_per_cell: int, remedy: str) -> list[str]:
@@ -391,7 +405,8 @@ def _sorted(words: tuple[str, ...]) -> tuple[str, ...]:
 def _fault_of_written(written: str, type_: str | None) -> str | None:
     if type_ in ("integer", "decimal"):
         allowed = [*NUMBER_SPELLINGS, *([DIGITS_ALONE] if type_ == "integer" else [])]
-        return None if written in allowed else f"must be one of {'; '.join(allowed)}"
+        is_one = written in allowed or number_parts(written) is not None
+        return None if is_one else f"must be one of {'; '.join(allowed)}"
     if type_ == TIMESTAMP.name:
         return "a timestamp is always ISO text with an offset from UTC; for text without one, use local-timestamp"
     if type_ in CLOCKS:

@@ -144,6 +144,7 @@ class QuasiIdentifierSettings(_Settings):
     role: published as an interval, or as a node of its hierarchy. type: only of a numeric one. domain: the lowest and
     the highest value; any other is a dead letter. grid: width of the cells that intervals consist of, counted from the
     start of the domain. step: all values are multiples of it, counted from the start of the domain; 1 for integers.
+    width: the digits of codes, such as 5 of postal ones: they are published as texts, with zeros in front.
     unit: the length that counts as 1 in the distance of two QI groups, in leaves if there is a hierarchy; a fifth of
     the domain by default. hierarchy: a file next to table.yaml with one line per leaf, from the leaf to the root.
     null_as: the value that nulls are published as; by default a row with a null here is a dead letter. null: gives
@@ -157,6 +158,7 @@ class QuasiIdentifierSettings(_Settings):
     domain: tuple[Number, Number] | None = None
     grid: Number | None = None
     step: Number | None = None
+    width: int | None = Field(default=None, ge=1, le=WHOLE_DIGITS_MAX)
     unit: Number | None = None
     hierarchy: Name | None = None
     null_as: str | None = None

@@ -6,6 +6,7 @@ import errno
 import json
 import subprocess
 import sys
+from importlib import metadata
 
 import click
 import pytest
@@ -13,6 +14,10 @@ from click.testing import CliRunner, Result
 
 from streamer.cli.main import COMMANDS, Listed, main
 from streamer.errors import LawViolated, ServerUnreachable, ShardRefused, StreamerError, UsageError
+from streamer.incremental.shard.outlet import POSITION_FORMAT
+from streamer.incremental.shard.requests import FORMAT
+from streamer.incremental.store.codec import FORMAT_READ_FIRST, FORMAT_VERSION
+from streamer.table.schema import ENGINE_VERSION, REPAIR_VERSION
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
@@ -135,13 +140,14 @@ def test_the_commands_that_take_json_say_so_on_failure() -> None:
 HELP = "import sys; sys.argv = ['streamer', {}]; from streamer.cli.main import main; main(standalone_mode=False); {}"
 
 
-@pytest.mark.parametrize("asked", ["'--help'", "'--version'"])
-def test_what_is_said_of_all_commands_imports_none_of_them(asked: str) -> None:
+def test_the_list_of_commands_imports_none_of_them() -> None:
     """A person sees the list at once, and a shell that completes does, too."""
     count = (
         "print(sorted({'numpy', 'pandas', 'numba', 'kafka', 'redis', 'faust'} & set(sys.modules)), len(sys.modules))"
     )
-    said = subprocess.run([sys.executable, "-c", HELP.format(asked, count)], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", HELP.format("'--help'", count)], capture_output=True, text=True, check=True
+    )
     heavy, n_modules = said.stdout.splitlines()[-1].rsplit(" ", 1)
     assert heavy == "[]"
     assert int(n_modules) < MODULES_MAX
@@ -189,3 +195,15 @@ def test_a_command_whose_libraries_are_missing_names_the_extra(monkeypatch: pyte
     result = streamer("status", "--help")
     assert result.exit_code == 2
     assert result.stderr == "streamer: no_such_library is not installed: `pip install 'streamer[stream]'` brings it\n"
+
+
+def test_the_version_says_which_stored_formats_it_reads() -> None:
+    """The formats are those of a stored table: whoever upgrades compares the second line of both versions."""
+    said = streamer("--version")
+    assert said.exit_code == 0
+    first, second = said.stdout.splitlines()
+    assert first == f"streamer, version {metadata.version('streamer')}"
+    assert second == (
+        f"formats: Redis {FORMAT_READ_FIRST} to {FORMAT_VERSION}, positions {POSITION_FORMAT}, control {FORMAT}; "
+        f"engine: {ENGINE_VERSION}, with repair {ENGINE_VERSION}.{REPAIR_VERSION}"
+    )

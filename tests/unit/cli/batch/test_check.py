@@ -525,3 +525,13 @@ def test_nulls_that_are_published_among_values_are_warned_of(rows: Callable[...,
     page = check("--table", tmp_path / "mine", "--data", path)
     assert "nulls of age are published as 0 to 4" in page.stdout
     assert "columns.age.null_as: nulls are published as 0 to 4, as are 1 rows with such a value" in page.stdout
+
+
+def test_values_that_nobody_else_has_are_counted_with_what_helps(rows: Callable[..., Path]) -> None:
+    path = rows(*(f"{i},x,{30 + i},12000,21.5,Female,{'flu' if i else 'burn'}" for i in range(8)))
+    table = ("--table", PATIENTS, "--data", path, "--no-costs")
+    assert checked(*table)["data"]["values_of_one"] == [{"column": "problem", "rows": 1, "share": 0.125}]
+    said = " ".join(check(*table).stdout.split())
+    assert "in 1 of 8 rows (12.5 %) has a value that nobody else has" in said
+    assert "cap its highest values" in said
+    assert "burn" not in said

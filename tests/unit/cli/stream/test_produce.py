@@ -6,11 +6,14 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -191,6 +194,40 @@ def test_of_a_csv_file_only_the_columns_of_the_table_are_sent_typed_and_empty_ce
     row = msgspec.json.decode(message.value or b"")["row"]
     assert row == {"id": "7", "age": 30, "zip": 12000, "bmi": 20.5, "sex": "Male", "problem": None}
     assert Decimal(str(row["bmi"])) == Decimal("20.5")
+
+
+TYPED = """table: stays
+key: id
+columns:
+  age: {role: quasi-identifier, type: integer, domain: [0, 119], grid: 5}
+  born: {role: quasi-identifier, type: date, domain: ["1950-01-01", "2009-12-31"], grid: 1 year}
+  weight: {role: quasi-identifier, type: decimal, domain: [0, 200], grid: 10}
+  well: {role: sensitive, type: boolean}
+  since: {role: sensitive, type: timestamp}
+privacy: {k: 2}
+publish: {live: {form: rows}}
+"""
+
+
+def test_rows_of_a_parquet_file_are_sent_as_what_its_types_mean(tmp_path: Path) -> None:
+    (tmp_path / "table.yaml").write_text(TYPED)
+    table = load_table(tmp_path / "table.yaml")
+    rows: dict[str, list[object]] = {
+        "id": [1, 2, 3],
+        "age": [30, 29, 31],
+        "born": [date(1990, 2, 3), date(1950, 1, 1), date(2009, 12, 31)],
+        "weight": [Decimal("20.50"), Decimal(7), Decimal("0.25")],
+        "well": [True, None, False],
+        "since": [datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC), None, datetime(1999, 1, 1, tzinfo=UTC)],
+        "name": ["Canary", None, ""],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    frame = read_rows(tmp_path / "rows.parquet")
+    messages = list(Router(table).rows(frame))
+    encoded = Encoder(table).frame(frame)
+    inserts = [Decoder(table).decode(message.message_key, message.value) for message in messages]
+    assert inserts == [Insert(k, row) for k, row in zip(encoded.source_keys, encoded.rows(), strict=True)]
+    assert not any(b"Canary" in (message.value or b"") for message in messages)
 
 
 HEADER = "id,age,zip,bmi,sex,problem"

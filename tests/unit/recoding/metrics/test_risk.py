@@ -124,3 +124,25 @@ def test_a_table_without_a_sensitive_column_has_no_diversity() -> None:
     harmless = replace(SEVEN.table, kept=(replace(SEVEN.table.kept[0], sensitive=False),))
     found = measure(replace(SEVEN, table=harmless), GROUPS, k_anonymity(3))
     assert {name for name, value in found.items() if value is None} == {"l", "beta", "risk"}
+
+
+# Values that only one row has, and values that are no answer.
+
+
+def incomes(texts: list[bytes], individuals: list[int] | None = None) -> Microdata:
+    """Rows with these values, all else alike."""
+    distinct = tuple(sorted(set(texts)))
+    who = None if individuals is None else np.array(individuals)
+    table = replace(SEVEN.table, kept=(KeptColumn("income", sensitive=True),), individual=None)
+    values = np.array([distinct.index(text) for text in texts], dtype=np.int64)[:, None]
+    return Microdata(table, np.zeros((len(texts), 2), dtype=np.int64), who, values, (distinct,))
+
+
+def test_values_that_nobody_else_has_are_counted_by_rows_and_nulls_are_not_values() -> None:
+    assert risk.rows_of_one(incomes([b"1", b"2", b"2", b"3", b"null"]), 0) == 2
+    assert risk.rows_of_one(incomes([b"1", b'"Unknown"']), 0) == 1
+    assert risk.rows_of_one(incomes([]), 0) == 0
+
+
+def test_a_value_of_one_persons_rows_alone_is_hers() -> None:
+    assert risk.rows_of_one(incomes([b"1", b"1", b"2", b"2"], [0, 0, 1, 2]), 0) == 2

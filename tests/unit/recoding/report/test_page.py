@@ -15,10 +15,12 @@ import pytest
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, measure, measure_joined
+from streamer.recoding.report.findings import findings
 from streamer.recoding.report.page import (
     BINS_MAX,
     MEANING,
     NAME_MAX,
+    OF_INDIVIDUALS,
     SEEN_BESIDE,
     WIDTH,
     Provenance,
@@ -29,8 +31,8 @@ from streamer.recoding.report.page import (
     group_sizes,
     largest_shares,
     meanings,
-    rows_at_risk,
     tradeoff,
+    unjudged,
 )
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
 from streamer.table.microdata import Microdata
@@ -46,13 +48,17 @@ def test_every_measure_has_a_plain_sentence_and_nothing_else_has_one() -> None:
 
 
 def test_without_declared_individuals_nothing_is_said_of_people() -> None:
-    for name in ("k_individuals", "vulnerable", "single_value"):
-        assert meanings("rows", by_individual=True)[name] == MEANING[name]
-        assert "table.yaml" in meanings("rows", by_individual=False)[name]
+    assert unjudged(facts(), SEVEN.table) == {}
+    reasons = unjudged(facts(data=UNDECLARED), UNDECLARED.table)
+    assert set(reasons) == set(OF_INDIVIDUALS)
+    html = page(facts(data=UNDECLARED), UNDECLARED, GROUPS)
+    for name in OF_INDIVIDUALS:
+        assert "table.yaml" in reasons[name]
+        assert f'<tr><th>{name}</th><td class="n">–</td>' in html
 
 
 def test_a_lossy_join_hides_no_one() -> None:
-    joined = meanings("lossy-join", by_individual=True)
+    joined = meanings("lossy-join", {})
     assert set(joined) == set(MEANING)
     assert "hidden" in MEANING["k"] and "hidden" not in joined["k"]
 
@@ -71,7 +77,7 @@ FINDING = re.compile('<tr><th>([^<]*)</th><td><strong>([^<]*)</strong><span clas
 
 def found_out(data: Microdata = SEVEN, recoding: Recoding = GROUPS, form: str = "rows") -> dict[str, tuple[str, str]]:
     """Every finding of the page by its title: the figure, and the sentence."""
-    html = page(facts(recoding, form=form, measures=measure(data, recoding, k_anonymity(3))), data, recoding)
+    html = page(facts(recoding, data, form=form), data, recoding)
     return {unescape(title): (figure, " ".join(text.split())) for title, figure, text in FINDING.findall(html)}
 
 
@@ -93,10 +99,9 @@ def test_the_report_says_if_some_people_have_more_rows_of_a_group_than_others() 
 
 
 def test_rows_in_small_crowds_are_counted_by_people_not_by_rows() -> None:
-    assert rows_at_risk(SEVEN, GROUPS) == [
-        ("1 in 2", 0, "0 %"), ("1 in 3", 3, "50 %"), ("1 in 5", 6, "100 %"), ("1 in 10", 6, "100 %"),
-        ("1 in 20", 6, "100 %"),
-    ]  # fmt: skip
+    after = facts()["report"]["after"]
+    assert [one["rows"] for one in after["at_risk"]] == [0, 3, 6, 6, 6]
+    assert (after["smallest"], after["alone"], after["rows"]) == (2, 0, 6)
 
 
 def test_the_report_says_if_all_rows_of_a_group_share_a_value() -> None:
@@ -104,23 +109,24 @@ def test_the_report_says_if_all_rows_of_a_group_share_a_value() -> None:
     recoding = local_recoding(SEVEN, np.array([0, 1, 1, 0, 1, 1, -1]))
     figure, sentence = found_out(recoding=recoding)["problem, of a person whose QI group is known"]
     assert figure == "guessed right with 100 % at worst"
-    assert sentence == "In 1 of 2 QI groups all rows share one value: there it is known of everybody."
+    assert sentence.startswith("In 1 of 2 QI groups (2 rows) all rows share one value: there it is known of everybody.")
     assert found_out()["problem, of a person whose QI group is known"][1].startswith("In no QI group")
 
 
 def test_of_nothing_that_is_published_nothing_is_found_out() -> None:
     nothing = local_recoding(SEVEN, np.full(7, -1))
     assert found_out(recoding=nothing) == {}
-    assert rows_at_risk(SEVEN, nothing) == []
+    assert facts(nothing)["report"]["after"] is None
 
 
 @both_forms
-def test_columns_that_are_published_as_they_are_come_last_with_what_they_do_to_every_chance(form: str) -> None:
+def test_columns_that_are_published_as_they_are_are_said_with_what_they_do_to_every_chance(form: str) -> None:
     ward = KeptColumn("ward", sensitive=False)
-    kept = replace(SEVEN, table=replace(SEVEN.table, kept=(*SEVEN.table.kept, ward)))
-    *_, (title, (figure, sentence)) = found_out(kept, form=form).items()
-    assert (title, figure) == ("Published as they are", "ward")
-    assert "no figure of this page looks at these columns" in sentence
+    table, wards = replace(SEVEN.table, kept=(*SEVEN.table.kept, ward)), np.zeros((len(SEVEN), 1), dtype=np.int64)
+    kept = replace(SEVEN, table=table, values=np.hstack([SEVEN.values, wards]), texts=(*SEVEN.texts, (b'"one"',)))
+    figure, sentence = found_out(kept, form=form)["Published as they are"]
+    assert figure == "ward"
+    assert "no chance of this page looks at these columns" in sentence
     assert "Published as they are" not in found_out(form=form)
 
 
@@ -228,12 +234,17 @@ def test_what_no_picture_can_hold_of_a_name_is_shown_as_such() -> None:
     assert "x\ufffdy" in texts(bars(["x\ufffey"], [0.1], "NCP of the attribute"))
 
 
-def facts(recoding: Recoding = GROUPS, **changed: Any) -> dict[str, Any]:
+HEADER = ("id", "ssn", "years", "city", "problem", "name")
+DIGESTS = {"input": {"people.csv": "0a"}, "output": {"out.csv": "0b"}, "settings": {"table.yaml": "0c"}}
+
+
+def facts(recoding: Recoding = GROUPS, data: Microdata = SEVEN, form: str = "rows", **changed: Any) -> dict[str, Any]:
     """What `streamer anonymize --json` prints."""
     return {
         "table": "people", "model": "at least 3 rows", "algorithm": "mondrian", "what": "cuts", "source": "somebody",
-        "options": {"suppression": 0.25}, "levels": None, "details": {"cuts_made": 1_234_567}, "form": "rows",
-        "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(SEVEN, recoding, k_anonymity(3)),
+        "options": {"suppression": 0.25}, "levels": None, "details": {"cuts_made": 1_234_567}, "form": form,
+        "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(data, recoding, k_anonymity(3)),
+        "report": findings(data, recoding, form, HEADER) | {"sha256": DIGESTS},
         "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, **changed,
     }  # fmt: skip
 
@@ -314,7 +325,7 @@ def test_the_report_of_a_lossy_join_says_that_no_one_is_hidden_and_draws_no_loss
     assert "Who is in the table" in html
     assert "<th>Prosecutor</th>" not in html
     assert "What every attribute lost" not in html
-    assert "picked out with a chance" not in html
+    assert '<td class="n">3 (42.9 %)</td><td class="n">2 (33.3 %)</td>' in html, "as many rows alone as cells leave"
 
 
 def test_of_a_lossy_join_it_does_not_say_that_people_look_alike() -> None:

@@ -164,15 +164,15 @@ def test_a_column_without_a_name_is_left_out_with_a_remedy() -> None:
     assert drafted("", ["0", "1", "2"]).why == "has no name: give it one in the header, such as id"
 
 
-def test_categories_in_several_spellings_and_dates_with_names_of_months_get_a_hint() -> None:
+def test_categories_in_several_spellings_and_dates_with_short_years_get_a_hint() -> None:
     mixed = drafted("sex", ["m", "M", "f", "f"] * 9)
     assert mixed.role == "quasi-identifier"
     assert mixed.why.endswith("; 2 values are alike but for capitals or blanks: write them in one way in the source")
     blank = drafted("sex", ["male", "male ", "f", "f"] * 9)
     assert (blank.role, "clean them first; 2 values are alike" in blank.why) == ("", True)
     born = [f"{day}-Jan-19{year}" for day in range(1, 29) for year in range(40, 80)]
-    assert "dates with names of months" in drafted("born", born).why
-    assert "dates with names of months" in drafted("born", born[:20] * 3).why
+    assert drafted("born", born).written == "DD-MMM-YYYY"
+    assert "years of two digits" in drafted("born", [f"{i % 28 + 1}.01.{i % 60 + 10}" for i in range(400)]).why
 
 
 def test_types_follow_the_texts(tmp_path: Path) -> None:
@@ -318,6 +318,7 @@ def test_digit_codes_are_all_codes_of_so_many_digits_and_not_those_that_are_ther
     found = drafted(name, texts)
     assert isinstance(found.scale, DraftScale)
     assert (found.scale.domain, found.scale.grid, found.written) == ((0, last), grid, "digits")
+    assert found.scale.width == len(str(last))
 
 
 def test_categories_take_those_that_are_not_known_yet(tmp_path: Path) -> None:

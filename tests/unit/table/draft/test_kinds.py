@@ -186,6 +186,12 @@ def test_before_the_first_year_there_is_no_cell() -> None:
         (["31.12.1980 00:00", "1.2.1990 08:15"], "DD.MM.YYYY hh:mm"),
         (["31-12-1980 08:15:30"], "DD-MM-YYYY hh:mm:ss"),
         (["1980-12-31"], None),
+        (["31-Dec-1980", "1-mar-1990"], "DD-MMM-YYYY"),
+        (["31 d\u00e9cembre 1980", "1er janvier 1990"], "DD MMM YYYY"),
+        (["3. M\u00e4rz 1980", "12. Dez. 1990"], "DD MMM YYYY"),
+        (["3 de enero de 1980"], "DD de MMM de YYYY"),
+        (["3 gennaio 1980"], "DD MMM YYYY"),
+        (["January 3, 1980"], "MMM DD, YYYY"),
     ],
 )
 def test_dates_and_times_have_the_pattern_of_all_their_texts(texts: list[str], written: str | None) -> None:
@@ -216,6 +222,10 @@ def test_texts_that_are_not_all_dates_of_one_pattern_are_none(texts: list[str]) 
         (["38,5", "40"], "1.234,5"),
         (["1 234", "12 345,5"], "1 234,5"),
         (["1'234"], "1'234.5"),
+        (["1.234,50 \u20ac", "7 \u20ac"], "1.234,5 \u20ac"),
+        (["$1,234.50", "$7.00"], "$ 1,234.5"),
+        (["EUR 1 234,50"], "EUR 1 234,5"),
+        (["34 years", "7"], "1234.5 years"),
     ],
 )
 def test_numbers_have_the_pattern_of_all_their_texts(texts: list[str], written: str) -> None:

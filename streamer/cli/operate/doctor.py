@@ -1,0 +1,195 @@
+"""`streamer doctor`: tries all that a worker of a table needs, part by part, before one is started.
+
+Nothing is written and no row is shown. A part that needs one that failed is not tried, and that is said.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from time import time
+from typing import Any, NamedTuple, cast
+
+import click
+import msgspec
+
+from streamer.cli.stream.key_form_probe import key_form_seen
+from streamer.cli.stream.topics import checked
+from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.tables import plural, say
+from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, NotDurable, StreamerError
+from streamer.incremental.store.redis_server import address_of, answers, connect_now, kind_of, masters, require_durable
+from streamer.incremental.topics import CHANGES, published_kinds, topic_name
+from streamer.kafka.clients import open_consumer, open_writer, reaching, require_answer
+from streamer.kafka.registry import URL, SchemaRegistry, registry_from
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+
+CLOCKS_APART_SECONDS_MAX = 5.0
+"""Leases last 30 s: by more than this, two machines could count them too differently to tell who is late."""
+
+Try = Callable[[], str]
+"""Tries one part: what was found. Raises StreamerError, whose text has the remedy."""
+
+
+class Tried(NamedTuple):
+    """One part, and how it is; ok None: it was not tried."""
+
+    part: str
+    ok: bool | None
+    said: str
+    remedy: str = ""
+
+
+@click.command(name="doctor", epilog=examples("streamer doctor --table mine", "streamer doctor --table mine --json"))
+@table_option
+@kafka_option
+@redis_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: bool) -> None:
+    """Tries Kafka, its topics and rights, Redis, the clocks and the schema registry: OK, or what to do.
+
+    Call it before the first worker is started, with the worker's own settings, on the worker's own machine. It changes
+    nothing. Ends with 1 if there is a fault. `status` says how a table is that is already served.
+    """
+    schema = load_table(table)
+    tried = []
+    for one in _all(schema, kafka, redis):
+        tried.append(one)
+        if not as_json:
+            _say(one)
+    is_well = all(one.ok for one in tried)
+    if as_json:
+        parts = [one._asdict() for one in tried]
+        click.echo(msgspec.json.encode({"ok": is_well, "table": schema.name, "parts": parts}))
+    elif is_well:
+        say(f"All is there. Next: `streamer load`, if there are rows already, or `streamer worker --table {table}`.")
+    ctx.exit(EXIT_OK if is_well else EXIT_LAW)
+
+
+def _say(one: Tried) -> None:
+    word = {True: "OK   ", False: "FAULT", None: "-    "}[one.ok]
+    say(f"{word} {one.part}: {one.said}")
+    if one.remedy:
+        say(f"      {one.remedy}")
+
+
+def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:
+    yield from _in_turn(
+        [
+            ("Kafka", partial(_kafka, kafka)),
+            ("topics", partial(_topics, table, kafka)),
+            ("right to read", partial(_reading, table, kafka)),
+            ("right to write", partial(_writing, table, kafka)),
+        ]
+    )
+    yield from _in_turn(
+        [
+            ("Redis", partial(_redis, redis)),
+            ("Redis on disk", partial(_on_disk, table, redis)),
+            ("Redis' memory", partial(_memory, redis)),
+            ("clocks", partial(_clocks, redis)),
+        ]
+    )
+    yield from _in_turn([("schema registry", partial(_registry, table))])
+
+
+def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
+    """The parts up to the first one that fails; the others are not tried."""
+    failed = ""
+    for part, try_ in parts:
+        if failed:
+            yield Tried(part, None, f"not tried, because of the fault of {failed}")
+            continue
+        try:
+            yield Tried(part, True, try_())
+        except StreamerError as error:
+            failed = part
+            yield Tried(part, False, str(error), error.hint)
+
+
+# -- the parts --------------------------------------------------------------------------------------------------------
+
+
+def _kafka(kafka: str) -> str:
+    require_answer(kafka)
+    return f"{kafka} answers"
+
+
+def _topics(table: Table, kafka: str) -> str:
+    found = checked(table, kafka)
+    shards = next(iter(found.values())).partitions
+    return f"{len(found)} with the right settings, in {plural(shards, 'shard')}"
+
+
+def _reading(table: Table, kafka: str) -> str:
+    """Reads the first and the last messages of the input."""
+    topic = topic_name(table.name, CHANGES)
+    with reaching(kafka), open_consumer(kafka) as consumer:
+        form = key_form_seen(consumer, topic, table, registry_from())
+    shown = "its messages show no row's key yet" if form is None else f"its messages have keys as {form.name}"
+    return f"{topic} can be read; {shown}"
+
+
+def _writing(table: Table, kafka: str) -> str:
+    """Begins as a writer of the output does, under a name that is nobody's: no worker is shut out."""
+    kinds = published_kinds(table)
+    for kind in kinds:
+        with open_writer(kafka, topic_name(table.name, kind), f"{table.name}-shard-{uuid.uuid4()}"):
+            pass
+    return f"transactions on {', '.join(topic_name(table.name, kind) for kind in kinds)} are allowed"
+
+
+def _redis(redis: str) -> str:
+    client = connect_now(redis)
+    return f"{address_of(client)} answers ({kind_of(client).value})"
+
+
+def _on_disk(table: Table, redis: str) -> str:
+    require_durable(connect_now(redis), table.durability_stated)
+    if table.durability_stated:
+        return "table.yaml says that it keeps what it confirms; its settings were not asked for"
+    return "it keeps what it confirms"
+
+
+def _memory(redis: str) -> str:
+    """Raises NotDurable if Redis removes keys by itself when its memory is full."""
+    said = []
+    for master in masters(connect_now(redis)):
+        address, asked = address_of(master), cast("Any", master)
+        with answers(address):
+            found = asked.info("memory")
+        policy, limit, used = found.get("maxmemory_policy"), found.get("maxmemory", 0), found.get("used_memory", 0)
+        if limit and policy != "noeviction":
+            raise NotDurable(f"{address}: maxmemory-policy is {policy}: it would remove rows: set it to noeviction")
+        said.append(f"{used / 2**30:.1f} GB used of {f'{limit / 2**30:.1f} GB' if limit else 'no limit of its own'}")
+    return "; ".join(said)
+
+
+def _clocks(redis: str) -> str:
+    """Raises ConfigError if this machine's clock and that of a Redis differ."""
+    apart = 0.0
+    for master in masters(connect_now(redis)):
+        address, asked, before = address_of(master), cast("Any", master), time()
+        with answers(address):
+            seconds, microseconds = asked.time()
+        ahead = seconds + microseconds / 1e6 - (before + time()) / 2
+        if abs(ahead) > CLOCKS_APART_SECONDS_MAX:
+            raise ConfigError(
+                f"the clock of {address} is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'late to'} that of this"
+                " machine: set both by NTP"
+            )
+        apart = max(apart, abs(ahead))
+    return f"Redis and this machine are {apart:.1f} s apart"
+
+
+def _registry(table: Table) -> str:
+    schemas = registry_from()
+    if isinstance(schemas, SchemaRegistry):
+        schemas.require_answer()
+        return f"{schemas.url} answers"
+    if table.format == "avro":
+        raise ConfigError(f"table.yaml wants Avro, and no registry is named: set {URL}")
+    return f"none is named ({URL}), and table.yaml needs none"

@@ -1,0 +1,89 @@
+"""`streamer doctor`: every part that a worker needs is tried on real servers, and a fault comes with its remedy."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+
+from servers.broker.servers import Servers
+from servers.registry import StubRegistry
+from worlds.calls import streamer
+from worlds.workers import WorkedTable
+
+
+@pytest.fixture
+def table(servers: Servers, tmp_path: Path) -> WorkedTable:
+    return WorkedTable(servers, tmp_path, shards=2)
+
+
+def looked(table: WorkedTable, *more: object, **environment: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and what was tried, by part."""
+    result = streamer("doctor", "--json", *more, **(table.environment | environment))
+    report = json.loads(result.stdout)
+    assert report["ok"] == (result.exit_code == 0)
+    return result.exit_code, {one["part"]: one for one in report["parts"]}
+
+
+def test_everything_that_is_right_is_ok_and_the_next_command_is_named(table: WorkedTable) -> None:
+    table.write(20)
+    before = table.status()
+    exit_code, parts = looked(table)
+    assert (exit_code, {one["ok"] for one in parts.values()}) == (0, {True})
+    assert "5 with the right settings, in 2 shards" in parts["topics"]["said"]
+    assert "its messages have keys as bare" in parts["right to read"]["said"]
+    assert "none is named" in parts["schema registry"]["said"]
+    said = streamer("doctor", **table.environment).stdout
+    assert "FAULT" not in said
+    assert "streamer worker" in said
+    assert table.status()["total"] == before["total"]
+
+
+def test_a_missing_topic_is_told_and_what_does_not_need_it_is_tried(servers: Servers, tmp_path: Path) -> None:
+    exit_code, parts = looked(WorkedTable(servers, tmp_path, shards=0))
+    assert exit_code == 1
+    assert [parts[part]["ok"] for part in ("Kafka", "topics", "right to read", "Redis", "clocks")] == [
+        True, False, None, True, True,
+    ]  # fmt: skip
+    assert "`streamer topics create` creates it" in parts["topics"]["said"]
+    assert parts["right to read"]["said"] == "not tried, because of the fault of topics"
+
+
+def nobody() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{one.getsockname()[1]}"
+
+
+@pytest.mark.slow
+def test_servers_that_do_not_answer_are_told_apart(table: WorkedTable) -> None:
+    exit_code, parts = looked(table, "--redis", f"redis://{nobody()}/0")
+    assert (exit_code, parts["Kafka"]["ok"], parts["Redis"]["ok"], parts["clocks"]["ok"]) == (1, True, False, None)
+    exit_code, parts = looked(table, "--kafka", nobody())
+    assert (exit_code, parts["Kafka"]["ok"], parts["topics"]["ok"], parts["Redis"]["ok"]) == (1, False, None, True)
+
+
+def test_clocks_that_differ_are_a_fault(table: WorkedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.cli.operate.doctor.time", lambda: time() - 60)
+    exit_code, parts = looked(table)
+    assert (exit_code, parts["clocks"]["ok"]) == (1, False)
+    assert "60 s ahead of that of this machine: set both by NTP" in parts["clocks"]["said"]
+
+
+def test_a_registry_is_asked_with_its_password_which_is_not_shown(table: WorkedTable) -> None:
+    registry = StubRegistry("reader:Canary-4711")
+    registry.open()
+    settings = {"SCHEMA_REGISTRY_URL": registry.url, "SCHEMA_REGISTRY_BASIC_AUTH": "reader:Canary-4711"}
+    exit_code, parts = looked(table, **settings)
+    assert (exit_code, parts["schema registry"]["ok"]) == (0, True), parts["schema registry"]
+    exit_code, parts = looked(table, **{**settings, "SCHEMA_REGISTRY_BASIC_AUTH": "reader:Canary-other"})
+    assert (exit_code, parts["schema registry"]["ok"]) == (1, False)
+    assert "refuses us (401)" in parts["schema registry"]["said"]
+    assert "Canary" not in json.dumps(parts)
+    registry.shut()
+    assert looked(table, **settings)[1]["schema registry"]["ok"] is False

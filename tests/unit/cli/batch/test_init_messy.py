@@ -1,0 +1,96 @@
+"""`streamer init` keeps the columns people came for, in tables as three countries export them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.table.attributes import NumericAttribute, TemporalAttribute
+from streamer.table.data_warnings import refused_rows
+from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import load_table
+from worlds.calls import streamer
+from worlds.messy_tables import MESSY, Column, cells_of
+from worlds.people_files import begun, init, write
+
+
+def type_of(table: Table, name: str) -> str | None:
+    """The type that a column is drafted with; a code has a width."""
+    for attribute in table.attributes:
+        if attribute.name == name and isinstance(attribute, TemporalAttribute):
+            return attribute.calendar.clock.name
+        if attribute.name == name and isinstance(attribute, NumericAttribute):
+            return "code" if attribute.width else "integer" if attribute.integer else "decimal"
+    return next((column.type for column in table.kept if column.name == name), None)
+
+
+def check(table: Table, column: Column) -> None:
+    texts = {text.column: text for text in table.source_texts}
+    named = {one.name for one in (*table.attributes, *table.kept)}
+    assert (column.name in named) is not column.left_out, column.name
+    if column.type is not None:
+        assert type_of(table, column.name) == column.type, column.name
+        written = texts[column.name].written if column.name in texts else None
+        assert written == column.written, column.name
+        assert set(column.unknown) <= set(texts[column.name].na if column.unknown else ()), column.name
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", MESSY)
+def test_dates_numbers_and_codes_are_drafted_as_what_they_are_and_every_row_is_read(
+    tmp_path: Path, name: str, seed: int
+) -> None:
+    key, *columns = MESSY[name]
+    data = write(tmp_path / f"{name}.csv", {column.name: cells_of(column, seed) for column in (key, *columns)})
+    result = init(data, tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    table = load_table(tmp_path / "out")
+    assert table.source_key == (key.name,)
+    for column in columns:
+        check(table, column)
+        assert not [word for word in column.unknown if len(word) > 3 and word in result.output]
+    assert refused_rows(table, read_rows(data)) == []
+
+
+def test_words_beside_dates_are_nulls_and_it_is_said_without_them(tmp_path: Path) -> None:
+    days = [f"{i % 28 + 1:02}.0{i % 9 + 1}.19{i % 60 + 30}" for i in range(300)]
+    table, text = begun(tmp_path, born=[*days, "unbekannt", "00.00.0000"])
+    assert table.source_texts[-1].na == ("", "00.00.0000", "unbekannt")
+    assert "2 rows hold one of the words in `na`, which are read as nulls: check them" in text
+
+
+def test_a_day_that_does_not_exist_is_no_word_but_refused_and_never_repeated(tmp_path: Path) -> None:
+    days = [f"{i % 28 + 1:02}.{i % 12 + 1:02}.{1930 + i % 60}" for i in range(900)]
+    table, text = begun(tmp_path, born=[*days, "31.02.1980"])
+    assert "1 row holds a text of another form" in text
+    assert "31.02.1980" not in text
+    with pytest.raises(Exception, match=r"column 'born': no such day or time, of the form DD\.MM\.YYYY") as refused:
+        Encoder(table).frame(read_rows(tmp_path / "rows.csv"))
+    assert "1980" not in str(refused.value)
+
+
+def test_postal_codes_are_published_with_their_zeros(tmp_path: Path) -> None:
+    codes = [f"{1000 + 7 * i:05}" for i in range(60)]
+    begun(tmp_path, plz=[*codes, *codes])
+    out = tmp_path / "out.csv"
+    done = streamer("anonymize", "--table", tmp_path / "out", tmp_path / "rows.csv", "-o", out)
+    assert done.exit_code == 0, done.output
+    assert {len(text) for name in ("plz_lo", "plz_hi") for text in read_rows(out)[name]} == {5}
+
+
+def test_one_number_far_away_does_not_make_the_cells_of_all_others_wide(tmp_path: Path) -> None:
+    spent = [str(28_000 + 37 * (i % 101) - 1_800) for i in range(399)]
+    table, text = begun(tmp_path, spent=[*spent, "10000000"])
+    (attribute,) = table.attributes
+    assert isinstance(attribute, NumericAttribute)
+    assert attribute.grid <= 500 and attribute.domain[1] >= 10_000_000
+    assert "a few numbers lie far from most" in text and "top-coding" in text
+    assert "10000000" not in text.replace(str(attribute.domain[1]), "")
+
+
+def test_most_rows_in_one_cell_are_said(tmp_path: Path) -> None:
+    _, text = begun(tmp_path, gain=["0"] * 300 + [str(100 * i) for i in range(1, 101)])
+    assert "75 of 100 rows lie in one cell" in text or "76 of 100 rows lie in one cell" in text

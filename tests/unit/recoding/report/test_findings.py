@@ -1,0 +1,87 @@
+"""The figures of a report: the risk before and after, what is exact, what no one answers; worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.recoding.algorithms.contract import Recoding, local_recoding
+from streamer.recoding.report.findings import findings, range_of
+from streamer.table.attributes import Attribute
+from streamer.table.microdata import Microdata
+from worlds.dates import temporal
+from worlds.microdata import GROUPS, SEVEN
+from worlds.small_tables import AGE, BMI, CITY, YEARS
+
+HEADER = ("id", "ssn", "years", "city", "problem", "name")
+
+
+def found(recoding: Recoding = GROUPS, data: Microdata = SEVEN, form: str = "rows") -> dict[str, Any]:
+    return findings(data, recoding, form, HEADER)
+
+
+def test_the_risk_of_the_input_is_that_of_its_quasi_identifiers_by_people() -> None:
+    """Ann and Bob share 0, a1, Cy and Eve 5, c1; Ann's other row, Dee and Fay are alone."""
+    before = found()["before"]
+    assert (before["rows"], before["smallest"], before["alone"], before["chance_max"]) == (7, 1, 3, 1.0)
+    assert before["chance_mean"] == pytest.approx((4 / 2 + 3) / 7)
+
+
+def test_all_columns_of_the_input_have_their_roles_also_those_that_stay_behind() -> None:
+    roles = {column["name"]: column["roles"] for column in found()["columns"]}
+    assert roles == {
+        "id": ["key"], "ssn": ["individual"], "years": ["quasi-identifier"], "city": ["quasi-identifier"],
+        "problem": ["sensitive"], "name": ["stays behind"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "years", "city"), [("rows", 0.0, 0.5), ("lossy-join", 1.0, 1.0)])
+def test_how_many_rows_show_an_exact_value(form: str, years: float, city: float) -> None:
+    """Group 0 publishes 0 to 2 and half of the cities, group 1 five years and one city."""
+    exact = {column["name"]: column["exact"] for column in found(form=form)["columns"]}
+    assert exact == {"id": None, "ssn": None, "years": years, "city": city, "problem": 1.0, "name": None}
+
+
+def test_a_group_in_which_nobody_has_a_value_is_not_known_of_everybody() -> None:
+    """Fay, who has no problem on record, by herself."""
+    alone = found(local_recoding(SEVEN, np.array([0, 0, 0, 1, 1, 1, 2])))["inference"][0]
+    assert (alone["unanswered_groups"], alone["unanswered_rows"], alone["known_groups"]) == (1, 1, 0)
+    assert alone["worst"] == pytest.approx(1 / 3), "of the groups that have values"
+
+
+def test_where_all_who_have_an_answer_have_the_same_one_it_is_known_of_whoever_has_one() -> None:
+    """Fay, who has no problem on record, beside Cy, who has a flu; Dee and Eve differ."""
+    beside = found(local_recoding(SEVEN, np.array([0, 0, 0, 1, 2, 2, 1])))["inference"][0]
+    assert (beside["agreed_groups"], beside["agreed_rows"], beside["known_groups"]) == (1, 1, 0)
+    assert beside["worst"] == 0.5
+
+
+def test_of_a_column_without_any_value_nothing_is_known() -> None:
+    null = SEVEN.texts[0].index(b"null")
+    nothing = replace(SEVEN, values=np.full((7, 1), null))
+    said = found(data=nothing)["inference"][0]
+    assert (said["worst"], said["usual"], said["known_groups"], said["unanswered_groups"]) == (None, None, 0, 2)
+    assert found(data=nothing)["values_of_one"] == []
+
+
+def test_if_nothing_is_published_there_is_a_before_and_no_after() -> None:
+    said = found(local_recoding(SEVEN, np.full(7, -1)))
+    assert (said["after"], said["inference"], said["values_of_one"]) == (None, [], [])
+    assert said["before"]["rows"] == 7
+
+
+@pytest.mark.parametrize(
+    ("attribute", "says"),
+    [
+        (YEARS, "0 to 9, in steps of 1"),
+        (temporal("born", "1950-01-01", "1999-12-31", "1 month"), "1950-01-01 to 1999-12-31, in steps of 1 month"),
+        (CITY, "6 categories in 4 levels"),
+        (AGE, "in steps of"),
+        (BMI, "in steps of"),
+    ],
+)
+def test_a_range_is_what_table_yaml_says(attribute: Attribute, says: str) -> None:
+    assert says in range_of(attribute)
