@@ -1,9 +1,9 @@
 """Where rows come from: one door to files of every kind, and to tables and queries of databases.
 
 * A place is a file, "-", the URL of a database, or env:NAME, a variable that holds such a URL. Whatever it is,
-  `Source.rows` gives what `streamer.table.files.read_rows` does: a DataFrame whose n-th row is data row n.
+  `RowSource.rows` gives what `streamer.table.files.read_rows` does: a DataFrame whose n-th row is data row n.
 * A secret comes from the environment and stays there: a URL with a password is refused unless a variable holds it, no
-  `Source` holds one, and what is printed of a URL is system, host and database.
+  `RowSource` holds one, and what is printed of a URL is system, host and database.
 * Drivers' errors may quote a query, a value or a setting: they are told by their codes alone.
 * A database is read as a stream, in a transaction that only reads, and instants are read in UTC.
 * Libraries are imported when they are needed.
@@ -40,16 +40,16 @@ EXCEL = ".xlsx"
 VARIABLE = "env:"
 """Before the name of a variable that holds the URL of a database."""
 
-POSTGRES, MYSQL, SQLITE, DUCKDB = "postgresql", "mysql", "sqlite", "duckdb"
-SYSTEMS = {POSTGRES: POSTGRES, "postgres": POSTGRES, MYSQL: MYSQL, "mariadb": MYSQL, SQLITE: SQLITE, DUCKDB: DUCKDB}
+POSTGRESQL, MYSQL, SQLITE, DUCKDB = "postgresql", "mysql", "sqlite", "duckdb"
+SYSTEMS = {POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL, MYSQL: MYSQL, "mariadb": MYSQL, SQLITE: SQLITE, DUCKDB: DUCKDB}
 """The databases by how a URL may begin."""
 
-DRIVERS = {POSTGRES: "psycopg", MYSQL: "pymysql"}
-PASSWORDS = {POSTGRES: "PGPASSWORD", MYSQL: "MYSQL_PWD"}
+DRIVERS = {POSTGRESQL: "psycopg", MYSQL: "pymysql"}
+PASSWORDS = {POSTGRESQL: "PGPASSWORD", MYSQL: "MYSQL_PWD"}
 """The variable of each system's own clients."""
 
-IN_UTC = {POSTGRES: "SET TIME ZONE 'UTC'", MYSQL: "SET time_zone = '+00:00'", DUCKDB: "SET TimeZone = 'UTC'"}
-READS_ONLY = {POSTGRES: "SET TRANSACTION READ ONLY", MYSQL: "START TRANSACTION READ ONLY"}
+IN_UTC = {POSTGRESQL: "SET TIME ZONE 'UTC'", MYSQL: "SET time_zone = '+00:00'", DUCKDB: "SET TimeZone = 'UTC'"}
+READS_ONLY = {POSTGRESQL: "SET TRANSACTION READ ONLY", MYSQL: "START TRANSACTION READ ONLY"}
 
 _NO_ROWS = "the query gives no rows: write a SELECT"
 _URL = re.compile(r"([A-Za-z][\w.+-]*)://")
@@ -72,7 +72,7 @@ _STATES_OF_DUCKDB = {"CatalogException": "42P01", "BinderException": "42703", "P
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """A place that rows are read from, and how. Raises UsageError for what does not go together."""
 
     place: str

@@ -20,7 +20,7 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.reader import Subscription
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.shards import Driven
@@ -131,7 +131,7 @@ def test_a_table_is_reloaded_in_its_form_and_readers_of_before_go_on(world: Publ
     with world.subscription() as reader, claimed(settings, "streamer reload") as claim:
         releases = read_all(reader)
         (begun,) = begin(
-            found_shards(settings, claim), Source(str(world.served.folder / "rows.csv")), "end", lambda _: None
+            found_shards(settings, claim), RowSource(str(world.served.folder / "rows.csv")), "end", lambda _: None
         )
         while not releases[-1].outside:
             releases += reader.poll()

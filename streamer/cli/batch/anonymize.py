@@ -62,7 +62,7 @@ from streamer.table.files import (
 )
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -182,7 +182,7 @@ class GivenOptions:
     """The options of the command."""
 
     table: str
-    data: Source
+    data: RowSource
     algorithm: str
     out: Path
     index: Path | None

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
-from streamer.cli.support.options import ROWS, examples, json_option, reads_rows, table_option
+from streamer.cli.support.options import ROWS_OR_URL, examples, json_option, reads_rows, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
@@ -38,7 +38,7 @@ from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, 
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.scalars import CLOCKS, decimal_text, moment_text
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000
@@ -49,7 +49,7 @@ SHARDS_TRIED_MAX = 1024
 
 
 def try_data(
-    table: Table, source: Source, left_out: Path | None, shards: int | None, no_costs: bool, progress: Stages
+    table: Table, source: RowSource, left_out: Path | None, shards: int | None, no_costs: bool, progress: Stages
 ) -> dict[str, Any]:
     """What would happen to the rows of a source: counts, shares and column names.
 
@@ -255,7 +255,7 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 @table_option
 @click.option(
     "--data",
-    metavar=ROWS,
+    metavar=ROWS_OR_URL,
     help="Rows to try, of a file or a database: which columns are published, which rows are refused.",
 )
 @click.option(
@@ -277,7 +277,7 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 def command(
     ctx: click.Context,
     table: str,
-    data: Source | None,
+    data: RowSource | None,
     connector: str | None,
     shards: int | None,
     no_costs: bool,
@@ -295,7 +295,7 @@ def command(
     numbers, as in `anonymize`.
     With --connector it names every setting of a source or sink that would lose or misread something of this table, with
     the remedy (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
-    Exit code 1 if a connector has such a setting, 2 if TABLE or ROWS.csv cannot be used at all.
+    Exit code 1 if a connector has such a setting, 2 if TABLE or ROWS_OR_URL.csv cannot be used at all.
     """
     if left_out is not None and data is None:
         raise UsageError("--skip-refused lists rows of a data file: give one by --data")

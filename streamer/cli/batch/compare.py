@@ -31,7 +31,7 @@ from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
 from streamer.table.files import atomic_writers
 from streamer.table.microdata import Microdata, microdata_of_columns
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table
 
 FEW = 200
@@ -59,7 +59,7 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 @shared.reads_rows("data")
 def command(
     table: str,
-    data: Source,
+    data: RowSource,
     report: Path | None,
     force: bool,
     k: int | None,

@@ -24,7 +24,7 @@ from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.source_texts import cell_text, is_scalar, source_cells
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
@@ -62,7 +62,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 @click.option("--ask", is_flag=True, help="Ask what each column is, with five of its values; only on a terminal.")
 @force_option
 @reads_rows("data")
-def command(data: Source, out: Path, ask: bool, force: bool) -> None:
+def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
     """Drafts a table.yaml, with its hierarchy files, from a file of rows or a table of a database.
 
     It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
@@ -140,7 +140,7 @@ def _write(files: dict[Path, str]) -> None:
             file.write(text)
 
 
-def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: Source) -> None:
+def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: RowSource) -> None:
     key = f"key {source_key}, which is never published" if isinstance(source_key, str) else yaml_text.no_key(source_key)
     say(f"written: {out / FILE_NAME}; {key}")
     for column in columns:

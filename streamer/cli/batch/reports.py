@@ -16,7 +16,7 @@ from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.table.files import STDIN, sha256_by_name, sha256_written
 from streamer.table.microdata import Microdata
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import file_of, files_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def require_report() -> None:
         import jinja2  # noqa: F401
 
 
-def sources_of(table: str, data: Source, frame: pd.DataFrame) -> dict[str, Any]:
+def sources_of(table: str, data: RowSource, frame: pd.DataFrame) -> dict[str, Any]:
     """What the report of a run says of its input: SHA-256 of all files that it comes from, and the columns."""
     files, folder = files_of(table), file_of(table).parent
     names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)

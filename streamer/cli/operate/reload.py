@@ -16,7 +16,7 @@ import msgspec
 
 from streamer.cli.stream.bootstrap import EARLIEST, END, Shards, begin, claimed, found_shards
 from streamer.cli.support.options import (
-    ROWS,
+    ROWS_OR_URL,
     TOPIC,
     examples,
     json_option,
@@ -31,7 +31,7 @@ from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 
@@ -59,7 +59,7 @@ offset_option = click.option(
 @click.option(
     "--from-source",
     "source",
-    metavar=f"{ROWS}|{TOPIC}",
+    metavar=f"{ROWS_OR_URL}|{TOPIC}",
     required=True,
     help=f"A file or a database with all rows of the source table; or {TOPIC}: the whole input is read again.",
 )
@@ -72,7 +72,7 @@ offset_option = click.option(
 @json_option
 @reads_rows("source")
 def command(
-    table: str, kafka: str, redis: str, source: Source, from_offset: str, although_trimmed: bool, as_json: bool
+    table: str, kafka: str, redis: str, source: RowSource, from_offset: str, although_trimmed: bool, as_json: bool
 ) -> None:
     """Loads the table again from its source; replaces what Redis and the output hold of it.
 
@@ -106,7 +106,7 @@ def check_offset(text: str) -> None:
 
 def carried_out(
     look: Callable[[], Shards],
-    source: Source,
+    source: RowSource,
     from_offset: str,
     as_json: bool,
     progress: Stages,

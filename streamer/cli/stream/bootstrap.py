@@ -45,7 +45,7 @@ from streamer.progress import OnProgress, unheard
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.schema import Table
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.worker.settings import WorkerSettings
 
 
@@ -168,7 +168,7 @@ class Routed:
 
 def routed_file(
     table: Table,
-    source: Source,
+    source: RowSource,
     kafka: str,
     shards: int,
     known: Collection[str] = (),
@@ -240,7 +240,7 @@ Say = Callable[[str], None]
 
 
 def first_tables(
-    shards: Shards, source: Source, from_offset: str, tell: Say, although_trimmed: bool, warn: Say
+    shards: Shards, source: RowSource, from_offset: str, tell: Say, although_trimmed: bool, warn: Say
 ) -> list[FirstTable]:
     """The first rows of every shard, not yet in QI groups."""
     table = shards.settings.table
@@ -386,7 +386,7 @@ Step = Callable[[str], OnProgress]
 
 def begin(
     shards: Shards,
-    source: Source,
+    source: RowSource,
     from_offset: str,
     tell: Say,
     step: Step = lambda _: unheard,

@@ -9,7 +9,7 @@ import click
 from streamer.cli.operate.reload import carried_out, check_offset, offset_option, show
 from streamer.cli.stream.bootstrap import claimed, empty_shards
 from streamer.cli.support.options import (
-    ROWS,
+    ROWS_OR_URL,
     TOPIC,
     examples,
     json_option,
@@ -21,20 +21,20 @@ from streamer.cli.support.options import (
 from streamer.cli.support.progress import stages
 from streamer.errors import UsageError
 from streamer.kafka.registry import registry_from
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 
 
 @click.command(name="load", epilog=examples("streamer load rows.csv --table mine"))
-@click.argument("rows", metavar=ROWS)
+@click.argument("rows", metavar=ROWS_OR_URL)
 @table_option
 @kafka_option
 @redis_option
 @offset_option
 @json_option
 @reads_rows("rows")
-def command(rows: Source, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
+def command(rows: RowSource, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
     """Loads all rows of a file or a database into an empty table; the whole-table algorithm makes the QI groups.
 
     Call it before the first worker is started: the rows go straight to Redis and the output, not through the input.

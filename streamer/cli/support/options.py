@@ -194,20 +194,20 @@ instance_option = click.option(
     help="Keep this worker's shards for it over a restart of up to a minute; every worker has a name of its own.",
 )
 
-ROWS = "ROWS|URL"
+ROWS_OR_URL = "ROWS|URL"
 """Whatever `streamer.table.sources` reads."""
 
 
 def reads_rows(parameter: str) -> Callable[[Any], Any]:
-    """The options of a command that reads rows; makes a `Source` of them and of the parameter that names the rows."""
+    """The options of a command that reads rows; makes a `RowSource` of them and of the parameter that names the rows."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_source(*words: Any, encoding: str | None, sheet: str | None, query: str | None, **given: Any) -> Any:
-            from streamer.table.sources import Source  # imports pandas, which `--help` does without
+            from streamer.table.sources import RowSource  # imports pandas, which `--help` does without
 
             if (place := given[parameter]) is not None:
-                given[parameter] = Source(place, encoding, sheet, query)
+                given[parameter] = RowSource(place, encoding, sheet, query)
             elif encoding or sheet or query:
                 raise UsageError("--encoding, --sheet and --query say how rows are read: say which")
             return command(*words, **given)
@@ -225,7 +225,7 @@ query_option = click.option(
     "--query", metavar="SQL", help="What to read from a database, if the URL does not end with ?table=NAME."
 )
 
-rows_argument = click.argument("data", metavar=ROWS)
+rows_argument = click.argument("data", metavar=ROWS_OR_URL)
 
 k_option = click.option("--k", type=click.IntRange(K_MIN, K_MAX), help="Use this k instead of table.yaml's.")
 

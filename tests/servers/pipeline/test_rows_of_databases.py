@@ -15,7 +15,7 @@ from servers.broker.servers import NoServers
 from servers.pipeline import binlog_servers, postgres
 from servers.pipeline.binlog_servers import CLINIC, BinlogServer
 from servers.pipeline.pipeline import await_answer
-from servers.pipeline.postgres import Postgres
+from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from streamer.incremental.connect.connectors import MARIADB
 from streamer.table.sources import PASSWORDS, SYSTEMS
 from worlds.calls import streamer
@@ -42,34 +42,30 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         server = BinlogServer(folder, MARIADB) if system == "mariadb" else Postgres(folder)
     except NoServers as reason:
         pytest.skip(str(reason))
-    owner, password, name = (
-        (binlog_servers.OWNER, binlog_servers.PASSWORD, CLINIC)
-        if system == "mariadb"
-        else (postgres.OWNER, postgres.PASSWORD, postgres.OWNER)
-    )
+    owner, name = (binlog_servers.OWNER, CLINIC) if system == "mariadb" else (OWNER, OWNER)
     try:
         server.start()
         await_answer(server.answers, system, server.last_words)
         driver = "mysql+pymysql" if system == "mariadb" else "postgresql+psycopg"
         place = f"127.0.0.1:{server.port}/{name}"
-        engine = create_engine(f"{driver}://{owner}:{password}@{place}")
+        engine = create_engine(f"{driver}://{owner}:{PASSWORD}@{place}")
         pd.read_csv(PATIENTS / "rows.csv").to_sql("people", engine, index=False)
         engine.dispose()
-        yield Served(f"{system}://{owner}@{place}", {PASSWORDS[SYSTEMS[system]]: password})
+        yield Served(f"{system}://{owner}@{place}", {PASSWORDS[SYSTEMS[system]]: PASSWORD})
     finally:
         server.remove()
 
 
 def test_a_table_and_a_query_give_the_published_table_of_the_same_rows(database: Served, tmp_path: Path) -> None:
-    url, password = database.url, next(iter(database.environment.values()))
+    url = database.url
     expected = streamer("anonymize", "--table", PATIENTS, PATIENTS / "rows.csv", "-o", "-", "--seed", 1).stdout
     for place in ([f"{url}?table=people"], [url, "--query", "select * from people"]):
         found = streamer("anonymize", "--table", PATIENTS, *place, "-o", "-", "--seed", 1, **database.environment)
         assert (found.exit_code, found.stdout) == (0, expected), found.stderr
-        assert password not in found.output
+        assert PASSWORD not in found.output
     drafted = streamer("init", f"{url}?table=people", "-o", tmp_path, **database.environment)
     assert drafted.exit_code == 0, drafted.output
-    assert password not in drafted.output + (tmp_path / "table.yaml").read_text()
+    assert PASSWORD not in drafted.output + (tmp_path / "table.yaml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
-from streamer.table.sources import Source
+from streamer.table.sources import RowSource
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
@@ -36,13 +36,13 @@ def saved(path: Path, content: bytes) -> str:
 def test_text_is_what_its_mark_says_or_what_is_told(tmp_path: Path, written: str, told: str | None) -> None:
     town = "東京" if written == "shift_jis" else "Köln"
     place = saved(tmp_path / "rows.csv", f"id,town\n7,{town}\n".encode(written))
-    assert Source(place, told).rows().to_dict("records") == [{"id": "7", "town": town}]
+    assert RowSource(place, told).rows().to_dict("records") == [{"id": "7", "town": town}]
 
 
 @pytest.mark.parametrize(("told", "says"), [(None, "--encoding cp1252"), ("ascii", "is not ascii text, as --encoding")])
 def test_text_of_another_encoding_is_refused_with_the_remedy(tmp_path: Path, told: str | None, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        Source(saved(tmp_path / "rows.csv", "id,town\n7,Köln\n".encode("cp1252")), told).rows()
+        RowSource(saved(tmp_path / "rows.csv", "id,town\n7,Köln\n".encode("cp1252")), told).rows()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_text_of_another_encoding_is_refused_with_the_remedy(tmp_path: Path, tol
 )
 def test_what_does_not_go_together_is_refused_without_a_secret(source: tuple[str], says: str) -> None:
     with pytest.raises(UsageError, match=says) as refused:
-        Source(*source)
+        RowSource(*source)
     assert CANARY not in str(refused.value)
 
 
@@ -71,12 +71,12 @@ def test_a_table_of_sqlite_is_read_by_types(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE people (id INTEGER, age REAL, name TEXT)")
         connection.execute("INSERT INTO people VALUES (1, NULL, ?)", [CANARY])
     connection.close()
-    source = Source(f"sqlite:///{place}?table=people")
+    source = RowSource(f"sqlite:///{place}?table=people")
     assert source.rows().to_dict("records") == [{"id": 1, "age": None, "name": CANARY}]
     assert (source.stem, source.files) == ("people", [place])
     for query in ("DELETE FROM people", f"SELECT nothing FROM people WHERE name = '{CANARY}'"):
         with pytest.raises(ConfigError) as refused:
-            Source(f"sqlite:///{place}", query=query).rows()
+            RowSource(f"sqlite:///{place}", query=query).rows()
         assert CANARY not in str(refused.value)
     assert len(source.rows()) == 1
 
@@ -87,15 +87,15 @@ def test_a_query_of_duckdb_is_read_by_types(tmp_path: Path) -> None:
         connection.execute(
             "CREATE TABLE people AS SELECT 1 AS id, DATE '2020-01-02' AS born, 1.50::DECIMAL(5,2) AS cost"
         )
-    (row,) = Source(f"duckdb:///{place}", query="SELECT * FROM people").rows().to_dict("records")
+    (row,) = RowSource(f"duckdb:///{place}", query="SELECT * FROM people").rows().to_dict("records")
     assert [str(value) for value in row.values()] == ["1", "2020-01-02", "1.50"]
     with pytest.raises(ConfigError, match="there is no such table"):
-        Source(f"duckdb:///{place}?table=nobody").rows()
+        RowSource(f"duckdb:///{place}?table=nobody").rows()
 
 
 def test_a_url_in_a_variable_may_hold_a_password_that_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLINIC", f"postgresql://me:{CANARY}@127.0.0.1:1/clinic?table=people&connect_timeout=2")
-    source = Source("env:CLINIC")
+    source = RowSource("env:CLINIC")
     with pytest.raises(StreamerError, match="cannot be reached") as refused:
         source.rows()
     assert source.name == "postgresql://127.0.0.1:1/clinic table people"
@@ -152,7 +152,7 @@ def test_a_sheet_of_a_workbook_is_read_by_types(tmp_path: Path) -> None:
         + cells(2, "7", "d43832", "1.5", "'Köln")
         + cells(3, "8", "", "!", "'0123")
     )
-    source = Source(workbook(tmp_path / "clinic.xlsx", people=people))
+    source = RowSource(workbook(tmp_path / "clinic.xlsx", people=people))
     frame = source.rows()
     assert frame.to_dict("list") == {
         "id": [7, 8], "born": [date(2020, 1, 2), None], "cost": [1.5, None], "town": ["Köln", "0123"],
@@ -163,10 +163,10 @@ def test_a_sheet_of_a_workbook_is_read_by_types(tmp_path: Path) -> None:
 def test_of_several_sheets_one_must_be_named(tmp_path: Path) -> None:
     place = workbook(tmp_path / "clinic.xlsx", old=cells(1, "'id") + cells(2, "1"), new=cells(1, "'id") + cells(2, "2"))
     with pytest.raises(UsageError, match="say which sheet by --sheet: 'old', 'new'"):
-        Source(place).rows()
-    assert Source(place, sheet="new").rows().to_dict("list") == {"id": [2]}
+        RowSource(place).rows()
+    assert RowSource(place, sheet="new").rows().to_dict("list") == {"id": [2]}
     with pytest.raises(ConfigError, match="cannot be read as a workbook"):
-        Source(saved(tmp_path / "none.xlsx", b"PK"), sheet="new").rows()
+        RowSource(saved(tmp_path / "none.xlsx", b"PK"), sheet="new").rows()
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------
