@@ -226,6 +226,7 @@ def served_cases() -> Iterator[Case]:
         ("groups", "the QI groups", (*table, "--limit", "3")),
         ("groups", "the nearest of one", (*table, "--nearest", "0-1", "--limit", "3")),
         ("index", "the private index is written", (*table, "--out", "private.csv")),
+        ("doctor", "all is there", TABLE),
         ("load", "the first rows", (rows, *fresh)),
         ("produce", "rows are sent", (rows, *fresh)),
         ("produce", "statements are sent", ("patients/events.jsonl", *fresh)),

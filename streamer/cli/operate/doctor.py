@@ -18,7 +18,7 @@ from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.stream.topics import checked
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.tables import plural, say
-from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, NotDurable, StreamerError
+from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, StreamerError
 from streamer.incremental.store.redis_server import address_of, answers, connect_now, kind_of, masters, require_durable
 from streamer.incremental.topics import CHANGES, published_kinds, topic_name
 from streamer.kafka.clients import open_consumer, open_writer, reaching, require_answer
@@ -155,15 +155,12 @@ def _on_disk(table: Table, redis: str) -> str:
 
 
 def _memory(redis: str) -> str:
-    """Raises NotDurable if Redis removes keys by itself when its memory is full."""
     said = []
     for master in masters(connect_now(redis)):
         address, asked = address_of(master), cast("Any", master)
         with answers(address):
             found = asked.info("memory")
-        policy, limit, used = found.get("maxmemory_policy"), found.get("maxmemory", 0), found.get("used_memory", 0)
-        if limit and policy != "noeviction":
-            raise NotDurable(f"{address}: maxmemory-policy is {policy}: it would remove rows: set it to noeviction")
+        limit, used = found.get("maxmemory", 0), found.get("used_memory", 0)
         said.append(f"{used / 2**30:.1f} GB used of {f'{limit / 2**30:.1f} GB' if limit else 'no limit of its own'}")
     return "; ".join(said)
 
