@@ -41,7 +41,7 @@ VARIABLE = "env:"
 """Before the name of a variable that holds the URL of a database."""
 
 POSTGRESQL, MYSQL, SQLITE, DUCKDB = "postgresql", "mysql", "sqlite", "duckdb"
-SYSTEMS = {POSTGRESQL: POSTGRESQL, "postgres": POSTGRESQL, MYSQL: MYSQL, "mariadb": MYSQL, SQLITE: SQLITE, DUCKDB: DUCKDB}
+SYSTEMS = {one: one for one in (POSTGRESQL, MYSQL, SQLITE, DUCKDB)} | {"postgres": POSTGRESQL, "mariadb": MYSQL}
 """The databases by how a URL may begin."""
 
 DRIVERS = {POSTGRESQL: "psycopg", MYSQL: "pymysql"}

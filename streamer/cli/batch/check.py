@@ -295,7 +295,7 @@ def command(
     numbers, as in `anonymize`.
     With --connector it names every setting of a source or sink that would lose or misread something of this table, with
     the remedy (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
-    Exit code 1 if a connector has such a setting, 2 if TABLE or ROWS_OR_URL.csv cannot be used at all.
+    Exit code 1 if a connector has such a setting, 2 if TABLE or the rows cannot be used at all.
     """
     if left_out is not None and data is None:
         raise UsageError("--skip-refused lists rows of a data file: give one by --data")

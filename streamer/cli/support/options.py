@@ -199,7 +199,7 @@ ROWS_OR_URL = "ROWS|URL"
 
 
 def reads_rows(parameter: str) -> Callable[[Any], Any]:
-    """The options of a command that reads rows; makes a `RowSource` of them and of the parameter that names the rows."""
+    """The options of a command that reads rows; makes a `RowSource` of them and of `parameter`, the place."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
