@@ -10,6 +10,7 @@ from streamer.cli.support.config import REDIS_VARIABLES
 from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
 from streamer.kafka.settings import CONFIG, VARIABLES
+from streamer.table.sources import PASSWORDS
 from streamer.table.yaml import VARIABLE_PREFIX
 from streamer.table.yaml.loading import BY_FILE, BY_VARIABLE
 from streamer.table.yaml.shape import TableSettings
@@ -43,6 +44,7 @@ CLIENTS = {
     PASSWORD: "and the password",
     SECRET_KEY: "the key by which the shards' secrets are encrypted in the control topic; several with commas between",
     SECRET_KEY_FILE: "a file that holds it, or them",
+    **{variable: f"the password of {system}, for rows from a database" for system, variable in PASSWORDS.items()},
     "NUMBA_CACHE_DIR": "where machine code is kept",
 }  # fmt: skip
 

@@ -86,6 +86,7 @@ class FragmentJob:
     skip_refused: bool = False
     force: bool = False
     spark: Any = None  # a SparkSession, whose executors do the work instead of processes of this machine
+    encoding: str | None = None  # of CSV
 
 
 class TableWritten(NamedTuple):
@@ -500,7 +501,7 @@ class _Steps:
         if is_parquet_source(self._job.source):
             return [(part, part.first_row) for part in parquet_parts(self._job.source, CHUNK_ROWS)]
         arrow, found, first = require("pyarrow", "parquet"), list[tuple[RowPart | Path, int]](), 1
-        for frame in csv_chunks(self._job.source, CHUNK_ROWS):
+        for frame in csv_chunks(self._job.source, CHUNK_ROWS, self._job.encoding):
             path = self._made("source", len(found))
             _write(path, [arrow.table({name: arrow.array(frame[name], arrow.large_string()) for name in frame})])
             found.append((path, first))

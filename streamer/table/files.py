@@ -1,13 +1,15 @@
 """Files of tables: reading them cell by cell, and writing them whole or not at all.
 
 Every command reads a file in the same way, as text; `streamer.table.source_texts` says what a cell means. A file is
-compressed if its name ends with .gz, and "-" is stdin; a byte order mark is skipped. The delimiter is found in the
+compressed if its name ends with .gz, and "-" is stdin. Text is what its byte order mark says, else what the caller
+says, else UTF-8. The delimiter is found in the
 header, or given by a first line `sep=;`. If a blank follows every delimiter of the header, blanks after delimiters
 belong to no cell. A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import errno
 import gzip
@@ -18,7 +20,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
 from shutil import copyfileobj
@@ -28,7 +30,7 @@ from typing import IO, Any, NamedTuple, cast
 
 import pandas as pd
 
-from streamer.errors import ConfigError
+from streamer.errors import ConfigError, UsageError
 from streamer.table.source_texts import cell_text
 from streamer.table.typed_frame import with_iso_texts
 from streamer.uninterrupted import uninterrupted
@@ -40,14 +42,23 @@ _DELIMITERS = ",;\t"
 _RARE_DELIMITER = "|"  # may be part of names, too: a delimiter only if the header has no other
 _SEP_LINE = re.compile(r'"?sep=([,;\t|])"?\r?\n')  # written by Excel
 _OTHER_FORMATS = {
-    b"\xff\xfe": "is UTF-16 text: save it as CSV UTF-8, or convert it, such as by `iconv -f UTF-16 -t UTF-8`",
     b"PAR1": "is a Parquet file: rename it, so that its name ends with .parquet",
-    b"PK\x03\x04": "is a zip file, as .xlsx is: save it as CSV UTF-8 where it comes from",
+    b"PK\x03\x04": "is a zip file, as .xlsx is: rename it, so that its name says what it is",
     b"\x1f\x8b": "is compressed by gzip: rename it, so that its name ends with .gz",
-    b"": "is not UTF-8 text: save it as UTF-8 where it comes from (Excel: CSV UTF-8), or convert it, such as by"
-    " `iconv -f WINDOWS-1252 -t UTF-8`",
 }
-"""What is wrong with bytes that are not UTF-8, by how the file begins."""
+"""What is wrong with bytes that are not text, by how the file begins."""
+
+UTF8 = "utf-8-sig"
+_MARKS = {
+    codecs.BOM_UTF8: UTF8,
+    codecs.BOM_UTF32_LE: "utf-32",  # begins as UTF-16's mark does
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_MARK_BYTES = 4
+_NO_MARKS = {"utf-16-le": re.compile(rb"([^\0]\0){2}", re.S), "utf-16-be": re.compile(rb"(\0[^\0]){2}", re.S)}
+"""UTF-16 without a mark begins so, and no other text does."""
 
 TEXTS_REMEMBERED = 10_000
 """Distinct cells of a column that are shared in memory: enough for most columns, and never all source keys."""
@@ -86,16 +97,17 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def read_rows(path: str | Path) -> pd.DataFrame:
+def read_rows(path: str | Path, encoding: str | None = None) -> pd.DataFrame:
     """A file of rows: Parquet, as Arrow columns by their types, or CSV as a table of texts.
 
     Parquet is a file whose name ends with .parquet, or a folder of such files. CSV has commas, semicolons, tabs or `|`,
-    UTF-8 and a header line. Raises ConfigError for a file that is unreadable, empty or ragged, or whose header names a
-    column twice; and if Parquet is given and pyarrow is not installed.
+    and a header line; encoding: of its text, if it is not UTF-8 and has no mark. Raises ConfigError for a file that is
+    unreadable, empty or ragged, or whose header names a column twice; and if Parquet is given and pyarrow is not
+    installed.
     """
     if is_parquet_source(path):
         return _parquet_rows(path)
-    with _csv_text(path) as text:
+    with _csv_text(path, encoding) as text:
         header, rows, delimiter = _opened_csv(path, text)
         plain = None if delimiter is None else _plain_rows(path, delimiter, header)
         return plain if plain is not None else _frame_of_cells(header, rows)
@@ -106,18 +118,50 @@ def is_parquet_source(path: str | Path) -> bool:
     return str(path).lower().endswith(PARQUET) or Path(path).is_dir()
 
 
+def checked_encoding(name: str) -> str:
+    """Python's name of an encoding of text. Raises UsageError for what is none."""
+    try:
+        "".encode(name)
+        return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        raise UsageError(f"--encoding: {name!r} is no encoding; such are cp1252, iso8859-15, shift_jis") from None
+
+
 @contextmanager
-def _csv_text(path: str | Path) -> Iterator[TextIOWrapper]:
-    """A CSV file to read. Raises ConfigError, also inside the block, if it cannot be read as UTF-8."""
-    with open_bytes(path) as file:
-        text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+def _csv_text(path: str | Path, encoding: str | None) -> Iterator[TextIOWrapper]:
+    """A CSV file to read. Raises ConfigError, also inside the block, if it is not text of its encoding."""
+    with open_bytes(path) as opened:
+        file = BufferedReader(cast(Any, opened))
+        start = file.peek(_MARK_BYTES)[:_MARK_BYTES]
+        told = None if encoding is None else checked_encoding(encoding)
+        text = TextIOWrapper(file, encoding=_encoding_of(start, told), newline="")
         try:
             yield text
-        except UnicodeDecodeError as error:
-            what = next(what for start, what in _OTHER_FORMATS.items() if error.object.startswith(start))
-            raise ConfigError(f"{path}: {what}") from None
+        except UnicodeError:
+            what = next((what for begin, what in _OTHER_FORMATS.items() if start.startswith(begin)), None)
+            raise ConfigError(f"{path}: {what or _not_text(text.encoding, told)}") from None
         finally:
-            text.detach()  # stdin stays open
+            text.detach()
+            file.detach()  # stdin stays open
+
+
+def _encoding_of(start: bytes, told: str | None) -> str:
+    """The encoding by a file's first bytes, which are sure, else as it is told, else UTF-8."""
+    by_mark = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+    if by_mark is not None:
+        return by_mark
+    if told is not None:
+        return UTF8 if told == "utf-8" else told
+    return next((name for name, begin in _NO_MARKS.items() if begin.match(start)), UTF8)
+
+
+def _not_text(encoding: str, told: str | None) -> str:
+    if encoding != UTF8:
+        return f"is not {encoding} text" + ("" if told is None else ", as --encoding says")
+    return (
+        "is not UTF-8 text: say what it is, such as by `--encoding cp1252` (Windows in Western Europe), save it as"
+        " UTF-8 where it comes from (Excel: CSV UTF-8), or convert it, such as by `iconv -f WINDOWS-1252 -t UTF-8`"
+    )
 
 
 def _parquet_rows(path: str | Path) -> pd.DataFrame:
@@ -132,7 +176,7 @@ def _parquet_rows(path: str | Path) -> pd.DataFrame:
         if is_folder and not found.column_names:
             raise ConfigError(f"{path}: is a folder without Parquet files")
         indexes = _stored_numbers(found.schema)
-        frame = _frame_of(path, found)
+        frame = frame_of_arrow(path, found)
     for one in indexes:
         _add_numbers(path, frame, one["name"], range(one["start"], one["stop"], one["step"]))
     return frame
@@ -152,9 +196,9 @@ def _parquet_faults(path: str | Path) -> Iterator[None]:
         raise ConfigError(f"{path}: {what}, or names a column twice") from None
 
 
-def _frame_of(path: str | Path, found: Any) -> pd.DataFrame:
+def frame_of_arrow(path: str | Path, found: Any) -> pd.DataFrame:
     """A pyarrow.Table as a DataFrame of its types; the table is not to be used any more."""
-    _check_header(path, found.column_names)
+    require_header(path, found.column_names)
     for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
         if kind == "string_view":  # pandas cannot tell their values apart
             found = found.set_column(i, name, found.column(i).cast("large_string"))
@@ -206,16 +250,16 @@ def read_part(part: RowPart, rows_max: int) -> Iterator[tuple[int, pd.DataFrame]
         rows = fragment.subset(row_group_ids=part.row_groups)
         for batch in rows.scanner(schema=whole.schema, batch_size=rows_max, use_threads=False).to_batches():
             if batch.num_rows:
-                yield first_row, _frame_of(part.source, arrow.Table.from_batches([batch]))
+                yield first_row, frame_of_arrow(part.source, arrow.Table.from_batches([batch]))
                 first_row += batch.num_rows
 
 
-def column_names(path: str | Path) -> list[str]:
+def column_names(path: str | Path, encoding: str | None = None) -> list[str]:
     """The names of the columns of a file of rows. Raises ConfigError as `read_rows` does."""
     if is_parquet_source(path):
         with _parquet_faults(path):
             return list(_dataset(path).schema.names)
-    with _csv_text(path) as text:
+    with _csv_text(path, encoding) as text:
         return _opened_csv(path, text)[0]
 
 
@@ -227,13 +271,13 @@ def _dataset(path: str | Path) -> Any:
         raise ConfigError(f"{path}: is a folder without Parquet files")
     if numbers := _stored_numbers(found.schema):
         _add_numbers(path, pd.DataFrame(index=[0]), numbers[0]["name"], range(0))
-    _check_header(path, found.schema.names)
+    require_header(path, found.schema.names)
     return found
 
 
-def csv_chunks(path: str | Path, rows_max: int) -> Iterator[pd.DataFrame]:
+def csv_chunks(path: str | Path, rows_max: int, encoding: str | None = None) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file as `read_rows` has them, at most rows_max at a time; one empty frame if there are none."""
-    with _csv_text(path) as text:
+    with _csv_text(path, encoding) as text:
         header, rows, delimiter = _opened_csv(path, text)
         seen = 0
         try:
@@ -260,7 +304,7 @@ def _add_numbers(path: str | Path, frame: pd.DataFrame, name: str, numbers: rang
 
 
 def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Iterator[list[str]], str | None]:
-    """The header, the rows, and the delimiter if nothing but it is special in this file."""
+    """The header, the rows, and the delimiter if nothing but it is special in this file of UTF-8."""
     first = text.readline()
     sep = _SEP_LINE.fullmatch(first)
     above = ["\n"] if sep else []  # a blank line instead, so that lines are counted as in the file
@@ -274,8 +318,8 @@ def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Itera
     reader = csv.reader(chain(above, [first], text), delimiter=delimiter, strict=True, skipinitialspace=is_spaced)
     rows = _checked_rows(path, reader, len(above))
     header = next(rows, [])
-    _check_header(path, header)
-    return header, rows, None if sep or is_spaced else delimiter
+    require_header(path, header)
+    return header, rows, None if sep or is_spaced or text.encoding != UTF8 else delimiter
 
 
 def _frame_of_cells(header: list[str], rows: Iterator[list[str]]) -> pd.DataFrame:
@@ -350,7 +394,8 @@ def _delimiter(bare: str) -> str:
     return _RARE_DELIMITER if found not in bare and _RARE_DELIMITER in bare else found
 
 
-def _check_header(path: str | Path, header: list[str]) -> None:
+def require_header(path: str | Path, header: list[str]) -> None:
+    """Raises ConfigError if names are missing or repeated."""
     if not any(header):
         raise ConfigError(f"{path}: is empty; expected a header line with the names of the columns")
     if header.count("") > 1:

@@ -65,7 +65,7 @@ ABOVE = (*MEETING, "streamer.audit", "streamer.cli", "agents")
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
     "streamer/numba_support/", "streamer/kafka/",
-    "streamer/table/files.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
+    "streamer/table/files.py", "streamer/table/sources.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/commit.py", "streamer/status/collect.py",
@@ -95,6 +95,10 @@ HOMES = {
     "confluent_kafka": ("streamer/kafka/",),
     "aiohttp": ("agents/web/",),
     "prometheus_client": ("agents/web/",),
+    "sqlalchemy": ("streamer/table/sources.py",),
+    "psycopg": (),
+    "pymysql": (),
+    "python_calamine": ("streamer/table/sources.py",),
     "fastavro": ("streamer/incremental/events/", "streamer/incremental/formats/"),
 }
 VAGUE_NAMES = {

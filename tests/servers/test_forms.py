@@ -20,6 +20,7 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.reader import Subscription
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.shards import Driven
@@ -129,7 +130,9 @@ def test_a_table_is_reloaded_in_its_form_and_readers_of_before_go_on(world: Publ
     settings = WorkerSettings(world.table, world.served.bootstrap, redis, embedded=True)
     with world.subscription() as reader, claimed(settings, "streamer reload") as claim:
         releases = read_all(reader)
-        (begun,) = begin(found_shards(settings, claim), str(world.served.folder / "rows.csv"), "end", lambda _: None)
+        (begun,) = begin(
+            found_shards(settings, claim), RowSource(str(world.served.folder / "rows.csv")), "end", lambda _: None
+        )
         while not releases[-1].outside:
             releases += reader.poll()
     assert begun.removed

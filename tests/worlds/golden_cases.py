@@ -51,6 +51,7 @@ WRONG = {
     "groups": (*TABLE, "--limit", "0"),
     "index": TABLE,
     "init": ("one-row.csv",),
+    "doctor": ("--table", "nowhere"),
     "load": ("topic", *TABLE),
     "produce": ("table-of-what.txt", *TABLE),
     "rebuild": (*TABLE, "--dry-run", "--wait"),

@@ -1,4 +1,4 @@
-"""`streamer anonymize`: anonymizes a whole CSV file by any of the algorithms, without a server.
+"""`streamer anonymize`: anonymizes a whole table by any of the algorithms, without a server.
 
 All output files appear together, or none does; one that cannot be written is reported before any work is done. Only
 counts and measures are printed. Only --index writes source keys.
@@ -57,12 +57,12 @@ from streamer.table.files import (
     atomic_writers,
     column_names,
     is_stream,
-    read_rows,
     table_files,
     write_index,
 )
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -151,8 +151,9 @@ spill_option = click.option(
 @engine_option
 @spill_option
 @shared.json_option
+@shared.reads_rows("data")
 def command(as_json: bool, **given: Any) -> None:
-    """Anonymizes ROWS.csv and writes the published table, with the columns of the live changelog.
+    """Anonymizes rows and writes the published table, with the columns of the live changelog.
 
     The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
     order of the values that they publish, and at random if they publish the same. The order of the rows says nothing
@@ -181,7 +182,7 @@ class GivenOptions:
     """The options of the command."""
 
     table: str
-    data: Path
+    data: RowSource
     algorithm: str
     out: Path
     index: Path | None
@@ -209,13 +210,13 @@ def _whole(
     if is_folder(asked.out):
         raise UsageError(f"--out {asked.out}: a folder is written with --fragment-rows; else name a file")
     paths = [*(outputs := output_paths(asked.out, form)), *filter(None, (index, report, left_out))]
-    require_writable(paths, asked.force, [*files_of(asked.table), asked.data], as_json)
+    require_writable(paths, asked.force, [*files_of(asked.table), *asked.data.files], as_json)
     if report is not None:
         require_report()
     with atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
         with progress.stage("read"):
-            frame = read_rows(asked.data)
+            frame = asked.data.rows()
             schema = without_absent_key(schema, frame.columns)
             sources = {} if report is None else sources_of(asked.table, asked.data, frame)
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
@@ -248,7 +249,7 @@ def _whole(
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
-                files[report].write(anonymize_report(facts, microdata, recoding, asked.table, asked.data, curves))
+                files[report].write(anonymize_report(facts, microdata, recoding, asked.table, asked.data.name, curves))
             if left_out is not None:
                 skip_refused.write_list(refused, files[left_out])
     return facts | {"files": [str(path) for path in paths]}
@@ -261,9 +262,10 @@ def _by_fragments(
     out, left_out = asked.out, asked.left_out
     _require_fragments(asked, chosen)
     others = [*filter(None, (asked.index, left_out))]
-    require_writable([out, *others], asked.force, [*files_of(asked.table), asked.data], as_json)
-    if str(asked.data) != STDIN:
-        schema = without_absent_key(schema, column_names(asked.data))
+    require_writable([out, *others], asked.force, [*files_of(asked.table), *asked.data.files], as_json)
+    data, encoding = asked.data.file("--fragment-rows"), asked.data.encoding
+    if str(data) != STDIN:
+        schema = without_absent_key(schema, column_names(data, encoding))
     model = model_of(schema)
     if said := objections(chosen, schema, model, options):
         raise UsageError(f"{chosen.name} cannot do this: {said[0]}")
@@ -275,7 +277,18 @@ def _by_fragments(
         skips = left_out is not None
         spark = session() if asked.engine == SPARK else None
         job = FragmentJob(
-            asked.data, out, recipe, asked.seed, identity, spill, asked.workers, asked.index, skips, asked.force, spark
+            data,
+            out,
+            recipe,
+            asked.seed,
+            identity,
+            spill,
+            asked.workers,
+            asked.index,
+            skips,
+            asked.force,
+            spark,
+            encoding,
         )
         done = anonymize_files(job, progress.stage)
         for file in opened:

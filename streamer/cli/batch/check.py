@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
-from streamer.cli.support.options import examples, json_option, table_option
+from streamer.cli.support.options import ROWS_OR_URL, examples, json_option, reads_rows, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
@@ -31,13 +31,14 @@ from streamer.table import data_warnings
 from streamer.table.arrays import Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.encode import EncodedColumns, Encoder
-from streamer.table.files import atomic_writer, read_rows
+from streamer.table.files import atomic_writer
 from streamer.table.hierarchy import labels_beside_their_leaves
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
 from streamer.table.scalars import CLOCKS, decimal_text, moment_text
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000
@@ -48,15 +49,15 @@ SHARDS_TRIED_MAX = 1024
 
 
 def try_data(
-    table: Table, path: str, left_out: Path | None, shards: int | None, no_costs: bool, progress: Stages
+    table: Table, source: RowSource, left_out: Path | None, shards: int | None, no_costs: bool, progress: Stages
 ) -> dict[str, Any]:
-    """What would happen to the rows of a data file: counts, shares and column names.
+    """What would happen to the rows of a source: counts, shares and column names.
 
     left_out: where to list the refused rows. shards: also deal the rows to so many. no_costs: do not try other k
     and grids.
     """
     with progress.stage("read"):
-        frame = read_rows(path)
+        frame = source.rows()
     about_key = [*_key_missing(table, frame)]
     table, model = without_absent_key(table, frame.columns), model_of(table)
     refused = refused_among(table, frame, progress)
@@ -254,8 +255,8 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 @table_option
 @click.option(
     "--data",
-    metavar="ROWS.csv|ROWS.parquet",
-    help="A data file to try: which columns are published, which rows are refused.",
+    metavar=ROWS_OR_URL,
+    help="Rows to try, of a file or a database: which columns are published, which rows are refused.",
 )
 @click.option(
     "--connector",
@@ -271,11 +272,12 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 @skip_refused_option
 @force_option
 @json_option
+@reads_rows("data")
 @click.pass_context
 def command(
     ctx: click.Context,
     table: str,
-    data: str | None,
+    data: RowSource | None,
     connector: str | None,
     shards: int | None,
     no_costs: bool,
@@ -293,7 +295,7 @@ def command(
     numbers, as in `anonymize`.
     With --connector it names every setting of a source or sink that would lose or misread something of this table, with
     the remedy (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
-    Exit code 1 if a connector has such a setting, 2 if TABLE or ROWS.csv cannot be used at all.
+    Exit code 1 if a connector has such a setting, 2 if TABLE or the rows cannot be used at all.
     """
     if left_out is not None and data is None:
         raise UsageError("--skip-refused lists rows of a data file: give one by --data")
@@ -302,7 +304,7 @@ def command(
     if shards is not None and data is None:
         raise UsageError("--shards deals the rows of a data file: give one by --data")
     if left_out is not None and data is not None:
-        require_writable([left_out], force, [*files_of(table), Path(data)])
+        require_writable([left_out], force, [*files_of(table), *data.files])
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if connector is not None:

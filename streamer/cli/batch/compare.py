@@ -29,8 +29,9 @@ from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import WHAT, measure
 from streamer.table.encode import Encoder
-from streamer.table.files import atomic_writers, read_rows
+from streamer.table.files import atomic_writers
 from streamer.table.microdata import Microdata, microdata_of_columns
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table
 
 FEW = 200
@@ -55,9 +56,10 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 @shared.refine_option
 @shared.seed_option
 @shared.json_option
+@shared.reads_rows("data")
 def command(
     table: str,
-    data: Path,
+    data: RowSource,
     report: Path | None,
     force: bool,
     k: int | None,
@@ -66,7 +68,7 @@ def command(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Anonymizes ROWS.csv by every algorithm and prints what each costs and risks; writes no table.
+    """Anonymizes rows by every algorithm and prints what each costs and risks; writes no table.
 
     --suppression and --refine apply to the algorithms that know them.
     """
@@ -75,10 +77,10 @@ def command(
     paths = [] if report is None else [report]
     if paths:
         require_report()
-    require_writable(paths, force, [*files_of(table), data])
+    require_writable(paths, force, [*files_of(table), *data.files])
     with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
-            frame = read_rows(data)
+            frame = data.rows()
             schema = without_absent_key(schema, frame.columns)
         with progress.stage("encode"):
             microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
@@ -88,7 +90,7 @@ def command(
         for file in opened:
             default = ALGORITHMS[DEFAULT_ALGORITHM]
             curves = curves_of(microdata, default, options_for(default, options), progress)
-            file.write(compare_report(facts, table, data, curves))
+            file.write(compare_report(facts, table, data.name, curves))
     if as_json:
         click.echo(msgspec.json.encode(facts))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from streamer.cli.support.options import examples, rows_argument
+from streamer.cli.support.options import examples, reads_rows, rows_argument
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
@@ -21,8 +22,9 @@ from streamer.errors import ConfigError, UsageError
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
 from streamer.table.draft.kinds import TimeScale
-from streamer.table.files import STDOUT, atomic_writers, read_rows
+from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.source_texts import cell_text, is_scalar, source_cells
+from streamer.table.sources import RowSource
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
@@ -40,7 +42,13 @@ _MEANINGS = (
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@click.command(name="init", epilog=examples("streamer init rows.csv -o mine"))
+@click.command(
+    name="init",
+    epilog=examples(
+        "streamer init rows.csv -o mine",
+        "streamer init 'postgresql://reader@db.example/clinic?table=patients' -o mine",
+    ),
+)
 @rows_argument
 @click.option(
     "-o",
@@ -53,8 +61,9 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 )
 @click.option("--ask", is_flag=True, help="Ask what each column is, with five of its values; only on a terminal.")
 @force_option
-def command(data: Path, out: Path, ask: bool, force: bool) -> None:
-    """Drafts a table.yaml, with its hierarchy files, from ROWS.csv.
+@reads_rows("data")
+def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
+    """Drafts a table.yaml, with its hierarchy files, from a file of rows or a table of a database.
 
     It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
     check. --ask goes through the columns one by one.
@@ -62,18 +71,18 @@ def command(data: Path, out: Path, ask: bool, force: bool) -> None:
     if ask:
         _require_terminal()
     drafted_file = out if out == STDOUT else out / FILE_NAME
-    require_writable([drafted_file], force, [data])
+    require_writable([drafted_file], force, data.files)
     with stages(as_json=False) as progress:
         with progress.stage("read"):
-            frame = read_rows(data)
+            frame = data.rows()
         if is_no_header(list(frame.columns)):
             raise UsageError(
-                f"{data}: its first line looks like a row: most of its names are numbers or dates; put a line with the"
-                " names of the columns before it"
+                f"{data.name}: its first line looks like a row: most of its names are numbers or dates; put a line with"
+                " the names of the columns before it"
             )
         texts = {name: _texts_of(frame[name]) for name in frame.columns}
         if len(frame) < 2:
-            raise UsageError(f"{data}: has {plural(len(frame), 'row')}; a table needs at least two")
+            raise UsageError(f"{data.name}: has {plural(len(frame), 'row')}; a table needs at least two")
         with progress.stage("look"):
             source_key = source_key_of(texts) or yaml_text.near_key_of(texts)
             columns = [drafted(name, cells) for name, cells in texts.items() if name != source_key]
@@ -82,7 +91,7 @@ def command(data: Path, out: Path, ask: bool, force: bool) -> None:
     columns = list(_apart(columns))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
-        raise UsageError(f"{data}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
+        raise UsageError(f"{data.name}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
     name = _NOT_IN_NAMES.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
     files = {drafted_file: yaml_text.table_text(name, data.name, len(frame), source_key, k, columns)}
@@ -90,7 +99,7 @@ def command(data: Path, out: Path, ask: bool, force: bool) -> None:
     files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
     if out == STDOUT and named:
         raise UsageError(f"--out -: the hierarchies of {', '.join(named)} are files of their own: name a folder")
-    require_writable(list(files), force, [data])
+    require_writable(list(files), force, data.files)
     _write(files)
     with words_beside(out):
         _print(out, source_key, columns, data)
@@ -131,7 +140,7 @@ def _write(files: dict[Path, str]) -> None:
             file.write(text)
 
 
-def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: Path) -> None:
+def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[Drafted], data: RowSource) -> None:
     key = f"key {source_key}, which is never published" if isinstance(source_key, str) else yaml_text.no_key(source_key)
     say(f"written: {out / FILE_NAME}; {key}")
     for column in columns:
@@ -139,7 +148,7 @@ def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[
     if any(column.hierarchy for column in columns):
         say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
     say(f"The roles are guesses: check every line ({PAGE}). Then ask what it means, and what k and grids cost:")
-    say(f"  streamer check --table {out} --data {data}")
+    say(f"  streamer check --table {out} --data {shlex.join(data.words)}")
 
 
 # The role of each column, asked: five of its values are shown, so only on a terminal, never in a file, a pipe or a log.

@@ -16,6 +16,7 @@ from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.table.files import STDIN, sha256_by_name, sha256_written
 from streamer.table.microdata import Microdata
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import file_of, files_of
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ def require_report() -> None:
         import jinja2  # noqa: F401
 
 
-def sources_of(table: str, data: Path, frame: pd.DataFrame) -> dict[str, Any]:
+def sources_of(table: str, data: RowSource, frame: pd.DataFrame) -> dict[str, Any]:
     """What the report of a run says of its input: SHA-256 of all files that it comes from, and the columns."""
     files, folder = files_of(table), file_of(table).parent
     names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)
     settings = {name: one for name, path in zip(names, files, strict=True) for one in sha256_by_name(path).values()}
-    read = {} if str(data) == STDIN else sha256_by_name(data)
+    read = {name: one for path in data.files if str(path) != STDIN for name, one in sha256_by_name(path).items()}
     return {"columns": list(map(str, frame.columns)), "input": read, "settings": settings}
 
 
@@ -56,16 +57,16 @@ def anonymize_report(
     microdata: Microdata,
     recoding: Recoding,
     table: str,
-    data: Path,
+    data: str,
     curves: Sequence[Curve],
 ) -> str:
-    """The page of one run; table, data: the files it read."""
+    """The page of one run; table: its file; data: the name of the rows."""
     from streamer.recoding.report.page import anonymize_page
 
     return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
 
 
-def compare_report(report: Mapping[str, Any], table: str, data: Path, curves: Sequence[Curve]) -> str:
+def compare_report(report: Mapping[str, Any], table: str, data: str, curves: Sequence[Curve]) -> str:
     """The page of one comparison."""
     from streamer.recoding.report.page import compare_page
 
@@ -76,7 +77,7 @@ def audit_report(facts: Mapping[str, Any], found: Found | None, table: str, log:
     """The page of one audit."""
     from streamer.audit.page import audit_page
 
-    return audit_page(facts, found, _provenance(table, log))
+    return audit_page(facts, found, _provenance(table, "standard input" if str(log) == STDIN else log.name))
 
 
 def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, progress: Stages) -> Sequence[Curve]:
@@ -87,9 +88,8 @@ def curves_of(microdata: Microdata, algorithm: Algorithm, options: Options, prog
         return interruptible(lambda: tradeoffs(sampled(microdata), algorithm, options))
 
 
-def _provenance(table: str, data: Path) -> Provenance:
+def _provenance(table: str, data: str) -> Provenance:
     from streamer.recoding.report.page import Provenance
 
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    name = "standard input" if str(data) == STDIN else data.name
-    return Provenance(made, version("streamer"), name, file_of(table).read_text(encoding="utf-8"))
+    return Provenance(made, version("streamer"), data, file_of(table).read_text(encoding="utf-8"))

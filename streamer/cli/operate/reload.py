@@ -15,13 +15,23 @@ import click
 import msgspec
 
 from streamer.cli.stream.bootstrap import EARLIEST, END, Shards, begin, claimed, found_shards
-from streamer.cli.support.options import TOPIC, examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.options import (
+    ROWS_OR_URL,
+    TOPIC,
+    examples,
+    json_option,
+    kafka_option,
+    reads_rows,
+    redis_option,
+    table_option,
+)
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import plural, say
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 
@@ -49,9 +59,9 @@ offset_option = click.option(
 @click.option(
     "--from-source",
     "source",
-    metavar=f"ROWS.csv|ROWS.parquet|{TOPIC}",
+    metavar=f"{ROWS_OR_URL}|{TOPIC}",
     required=True,
-    help=f"A file with all rows of the source table; or {TOPIC}: the whole input is read again.",
+    help=f"A file or a database with all rows of the source table; or {TOPIC}: the whole input is read again.",
 )
 @offset_option
 @click.option(
@@ -60,8 +70,9 @@ offset_option = click.option(
     help="Accept an input that has lost its beginning: rows that it no longer contains are removed.",
 )
 @json_option
+@reads_rows("source")
 def command(
-    table: str, kafka: str, redis: str, source: str, from_offset: str, although_trimmed: bool, as_json: bool
+    table: str, kafka: str, redis: str, source: RowSource, from_offset: str, although_trimmed: bool, as_json: bool
 ) -> None:
     """Loads the table again from its source; replaces what Redis and the output hold of it.
 
@@ -72,7 +83,7 @@ def command(
     """
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
-    if although_trimmed and source != TOPIC:
+    if although_trimmed and str(source) != TOPIC:
         raise UsageError(f"--although-trimmed: goes with --from-source {TOPIC} only")
     with stages(as_json) as progress, claimed(settings, "streamer reload") as claim:
         look = partial(found_shards, settings, claim)
@@ -95,7 +106,7 @@ def check_offset(text: str) -> None:
 
 def carried_out(
     look: Callable[[], Shards],
-    source: str,
+    source: RowSource,
     from_offset: str,
     as_json: bool,
     progress: Stages,

@@ -44,8 +44,8 @@ from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
 from streamer.progress import OnProgress, unheard
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
+from streamer.table.sources import RowSource
 from streamer.worker.settings import WorkerSettings
 
 
@@ -168,7 +168,7 @@ class Routed:
 
 def routed_file(
     table: Table,
-    path: str,
+    source: RowSource,
     kafka: str,
     shards: int,
     known: Collection[str] = (),
@@ -183,10 +183,10 @@ def routed_file(
             "table.yaml says `input: {partitioner: stated}`, so only the rows' own producer knows their shards: let it "
             "send all rows, and give --from-source topic"
         )
-    frame = read_rows(path)
+    frame = source.rows()
     encoded = Encoder(table).frame(frame)
     if not encoded.source_keys:
-        raise ConfigError(f"{path}: holds no rows, so the table would be empty; {EMPTY_IT}")
+        raise ConfigError(f"{source.name}: holds no rows, so the table would be empty; {EMPTY_IT}")
     unlisted = unknown_category_rows(table, frame)
     if shards == 1:
         return Routed([encoded], "", unlisted=unlisted)
@@ -240,11 +240,11 @@ Say = Callable[[str], None]
 
 
 def first_tables(
-    shards: Shards, source: str, from_offset: str, tell: Say, although_trimmed: bool, warn: Say
+    shards: Shards, source: RowSource, from_offset: str, tell: Say, although_trimmed: bool, warn: Say
 ) -> list[FirstTable]:
     """The first rows of every shard, not yet in QI groups."""
     table = shards.settings.table
-    if source == TOPIC:
+    if str(source) == TOPIC:
         if from_offset != END:
             raise UsageError(f"--from-offset: not with {TOPIC}: workers read on where this command ends reading")
         remainders = [Remainder(table, len(shards), shards.settings.schemas) for _ in shards.states]
@@ -386,7 +386,7 @@ Step = Callable[[str], OnProgress]
 
 def begin(
     shards: Shards,
-    source: str,
+    source: RowSource,
     from_offset: str,
     tell: Say,
     step: Step = lambda _: unheard,

@@ -8,30 +8,41 @@ import click
 
 from streamer.cli.operate.reload import carried_out, check_offset, offset_option, show
 from streamer.cli.stream.bootstrap import claimed, empty_shards
-from streamer.cli.support.options import TOPIC, examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.options import (
+    ROWS_OR_URL,
+    TOPIC,
+    examples,
+    json_option,
+    kafka_option,
+    reads_rows,
+    redis_option,
+    table_option,
+)
 from streamer.cli.support.progress import stages
 from streamer.errors import UsageError
 from streamer.kafka.registry import registry_from
+from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 
 
 @click.command(name="load", epilog=examples("streamer load rows.csv --table mine"))
-@click.argument("rows", metavar="ROWS.csv|ROWS.parquet")
+@click.argument("rows", metavar=ROWS_OR_URL)
 @table_option
 @kafka_option
 @redis_option
 @offset_option
 @json_option
-def command(rows: str, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
-    """Loads all rows of a file into an empty table; the whole-table algorithm makes the QI groups.
+@reads_rows("rows")
+def command(rows: RowSource, table: str, kafka: str, redis: str, from_offset: str, as_json: bool) -> None:
+    """Loads all rows of a file or a database into an empty table; the whole-table algorithm makes the QI groups.
 
     Call it before the first worker is started: the rows go straight to Redis and the output, not through the input.
     Workers apply later what is written to the input in the meantime. A table that is not empty is refused; `reload`
     replaces one.
     """
-    if rows == TOPIC:
-        raise UsageError(f"load reads a file; `streamer reload --from-source {TOPIC}` reads the input")
+    if str(rows) == TOPIC:
+        raise UsageError(f"load reads a file or a database; `streamer reload --from-source {TOPIC}` reads the input")
     settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
     check_offset(from_offset)
     with stages(as_json) as progress, claimed(settings, "streamer load") as claim:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import wraps
 from glob import escape, glob
 from pathlib import Path
 from threading import Thread
@@ -193,7 +194,38 @@ instance_option = click.option(
     help="Keep this worker's shards for it over a restart of up to a minute; every worker has a name of its own.",
 )
 
-rows_argument = click.argument("data", metavar="ROWS.csv|ROWS.parquet", type=click.Path(path_type=Path))
+ROWS_OR_URL = "ROWS|URL"
+"""Whatever `streamer.table.sources` reads."""
+
+
+def reads_rows(parameter: str) -> Callable[[Any], Any]:
+    """The options of a command that reads rows; makes a `RowSource` of them and of `parameter`, the place."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_source(*words: Any, encoding: str | None, sheet: str | None, query: str | None, **given: Any) -> Any:
+            from streamer.table.sources import RowSource  # imports pandas, which `--help` does without
+
+            if (place := given[parameter]) is not None:
+                given[parameter] = RowSource(place, encoding, sheet, query)
+            elif encoding or sheet or query:
+                raise UsageError("--encoding, --sheet and --query say how rows are read: say which")
+            return command(*words, **given)
+
+        return encoding_option(sheet_option(query_option(with_source)))
+
+    return decorated
+
+
+encoding_option = click.option(
+    "--encoding", metavar="NAME", help="Of CSV that is not UTF-8, such as cp1252; UTF-16 is known by its mark."
+)
+sheet_option = click.option("--sheet", metavar="NAME", help="Of an Excel workbook that has several.")
+query_option = click.option(
+    "--query", metavar="SQL", help="What to read from a database, if the URL does not end with ?table=NAME."
+)
+
+rows_argument = click.argument("data", metavar=ROWS_OR_URL)
 
 k_option = click.option("--k", type=click.IntRange(K_MIN, K_MAX), help="Use this k instead of table.yaml's.")
 

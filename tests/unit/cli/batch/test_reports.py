@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamer.cli.batch.reports import compare_report
+from streamer.table.sources import RowSource
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
@@ -16,7 +17,7 @@ NOTHING = {"table": "people", "rows": 7, "model": "at least 3 rows", "algorithms
 
 
 def test_a_report_names_its_file_without_the_folder_and_holds_the_text_of_table_yaml(tmp_path: Path) -> None:
-    page = unescape(compare_report(NOTHING, str(PATIENTS), tmp_path / "people.csv", ()))
+    page = unescape(compare_report(NOTHING, str(PATIENTS), RowSource(str(tmp_path / "people.csv")).name, ()))
     assert "<td>people.csv</td>" in page
     assert str(tmp_path) not in page
     assert (PATIENTS / "table.yaml").read_text(encoding="utf-8") in page

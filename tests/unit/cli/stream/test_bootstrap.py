@@ -12,6 +12,7 @@ from streamer.incremental.events.key_form import BARE, KeyContract, KeyForm, def
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
 from streamer.table.schema import Table
+from streamer.table.sources import RowSource
 from worlds.small_tables import YEARS, table
 
 PEOPLE = table(YEARS, k=2)
@@ -47,14 +48,14 @@ def test_a_key_that_the_input_cannot_write_is_told_by_its_line() -> None:
 
 def test_one_shard_asks_nobody_and_learns_no_form(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,years,problem\n1,3,flu\n2,4,\n")
-    routed = routed_file(PEOPLE, str(tmp_path / "rows.csv"), "nobody", 1)
+    routed = routed_file(PEOPLE, RowSource(str(tmp_path / "rows.csv")), "nobody", 1)
     assert ([rows.source_keys for rows in routed.rows], routed.key_form) == ([["1", "2"]], "")
 
 
 def test_a_file_without_rows_is_taken_for_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,years,problem\n")
     with pytest.raises(ConfigError, match="holds no rows"):
-        routed_file(PEOPLE, str(tmp_path / "rows.csv"), "nobody", 1)
+        routed_file(PEOPLE, RowSource(str(tmp_path / "rows.csv")), "nobody", 1)
 
 
 def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> None:
@@ -66,4 +67,4 @@ def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> No
 def test_rows_whose_producer_places_them_cannot_be_routed() -> None:
     stated = Table("people", ("id",), (YEARS,), (), k=2, partitioner_stated=True)
     with pytest.raises(UsageError, match="--from-source topic"):
-        routed_file(stated, "rows.csv", "nobody", 3)
+        routed_file(stated, RowSource("rows.csv"), "nobody", 3)

@@ -1,0 +1,339 @@
+"""Where rows come from: one door to files of every kind, and to tables and queries of databases.
+
+* A place is a file, "-", the URL of a database, or env:NAME, a variable that holds such a URL. Whatever it is,
+  `RowSource.rows` gives what `streamer.table.files.read_rows` does: a DataFrame whose n-th row is data row n.
+* A secret comes from the environment and stays there: a URL with a password is refused unless a variable holds it, no
+  `RowSource` holds one, and what is printed of a URL is system, host and database.
+* Drivers' errors may quote a query, a value or a setting: they are told by their codes alone.
+* A database is read as a stream, in a transaction that only reads, and instants are read in UTC.
+* Libraries are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from streamer.errors import ConfigError, ServerUnreachable, UsageError, needs_extra
+from streamer.table.files import (
+    LINES_AT_ONCE,
+    PARQUET,
+    STDIN,
+    TEXTS_REMEMBERED,
+    checked_encoding,
+    frame_of_arrow,
+    is_parquet_source,
+    read_rows,
+    require_header,
+)
+
+EXCEL = ".xlsx"
+VARIABLE = "env:"
+"""Before the name of a variable that holds the URL of a database."""
+
+POSTGRESQL, MYSQL, SQLITE, DUCKDB = "postgresql", "mysql", "sqlite", "duckdb"
+SYSTEMS = {one: one for one in (POSTGRESQL, MYSQL, SQLITE, DUCKDB)} | {"postgres": POSTGRESQL, "mariadb": MYSQL}
+"""The databases by how a URL may begin."""
+
+DRIVERS = {POSTGRESQL: "psycopg", MYSQL: "pymysql"}
+PASSWORDS = {POSTGRESQL: "PGPASSWORD", MYSQL: "MYSQL_PWD"}
+"""The variable of each system's own clients."""
+
+IN_UTC = {POSTGRESQL: "SET TIME ZONE 'UTC'", MYSQL: "SET time_zone = '+00:00'", DUCKDB: "SET TimeZone = 'UTC'"}
+READS_ONLY = {POSTGRESQL: "SET TRANSACTION READ ONLY", MYSQL: "START TRANSACTION READ ONLY"}
+
+_NO_ROWS = "the query gives no rows: write a SELECT"
+_URL = re.compile(r"([A-Za-z][\w.+-]*)://")
+_WHAT_STATES_MEAN = {
+    "28": "it refuses the user or the password",
+    "3D000": "there is no such database",
+    "42501": "the user may not read this",
+    "42P01": "there is no such table",
+    "42703": "there is no such column",
+    "42601": "the query is not valid SQL",
+    "25006": "the query would change something; only reading is allowed",
+}
+"""By how an SQLSTATE begins."""
+
+_STATES_OF_MYSQL = {
+    1044: "28", 1045: "28", 1698: "28", 1049: "3D000", 1142: "42501", 1143: "42501", 1146: "42P01", 1054: "42703",
+    1064: "42601", 1792: "25006",
+}  # fmt: skip
+_STATES_OF_DUCKDB = {"CatalogException": "42P01", "BinderException": "42703", "ParserException": "42601"}
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """A place that rows are read from, and how. Raises UsageError for what does not go together."""
+
+    place: str
+    encoding: str | None = None
+    sheet: str | None = None
+    query: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            checked_encoding(self.encoding)
+            if self.is_database or self._is_excel or is_parquet_source(self.place):
+                raise UsageError("--encoding: is for CSV; these rows have none")
+        if self.sheet is not None and not self._is_excel:
+            raise UsageError(f"--sheet: is for a workbook of Excel, whose name ends with {EXCEL}")
+        if self.query is not None and not self.is_database:
+            raise UsageError("--query: is for a database; its URL is given instead of a file")
+        if _URL.match(self.place):
+            _without_secret(_parsed(self.place, "the URL"))
+
+    @property
+    def is_database(self) -> bool:
+        """Whether rows come from a database."""
+        return self.place.startswith(VARIABLE) or _URL.match(self.place) is not None
+
+    @property
+    def _is_excel(self) -> bool:
+        return not self.is_database and self.place.lower().endswith(EXCEL)
+
+    def __str__(self) -> str:
+        return self.place
+
+    @property
+    def words(self) -> list[str]:
+        """The place and the options again, for a call that is shown; a query may hold values, and is left out."""
+        options = {"--encoding": self.encoding, "--sheet": self.sheet, "--query": self.query and "…"}
+        return [self.place, *(word for name, value in options.items() if value for word in (name, value))]
+
+    @property
+    def name(self) -> str:
+        """What a reader may be told of the place."""
+        if not self.is_database:
+            return "standard input" if self.place == STDIN else Path(self.place).name
+        url = self._url()
+        table = url.query.get("table")
+        return " ".join(filter(None, (_shown(url), f"table {table}" if table else "a query")))
+
+    @property
+    def stem(self) -> str:
+        """A name for the table of these rows."""
+        if not self.is_database:
+            return self.sheet or Path(self.place).stem
+        url = self._url()
+        return str(url.query.get("table") or Path(url.database or "table").stem)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read: outputs must not be written over them."""
+        if not self.is_database:
+            return [Path(self.place)]
+        url = self._url()
+        return [Path(url.database)] if _system(url) in (SQLITE, DUCKDB) and url.database else []
+
+    def file(self, why: str) -> Path:
+        """The place as a file of CSV or Parquet. Raises UsageError, which begins with `why`, for any other."""
+        if self.is_database or self._is_excel:
+            raise UsageError(f"{why} reads CSV and Parquet: write these rows into a {PARQUET} file first")
+        return Path(self.place)
+
+    def rows(self) -> pd.DataFrame:
+        """All rows. Raises ConfigError, UsageError, LibraryMissing, ServerUnreachable."""
+        if self.is_database:
+            return _rows_of_database(self._url(), self.query)
+        if self._is_excel:
+            return _rows_of_workbook(self.place, self.sheet)
+        return read_rows(self.place, self.encoding)
+
+    def _url(self) -> Any:
+        name = self.place.removeprefix(VARIABLE)
+        if name == self.place:
+            return _parsed(self.place, "the URL")
+        if not (text := os.environ.get(name)):
+            raise UsageError(f"{self.place}: there is no such variable; it holds the URL of a database")
+        return _parsed(text, f"the URL in {name}")
+
+
+# -- URLs -------------------------------------------------------------------------------------------------------------
+
+
+def _parsed(text: str, what: str) -> Any:
+    """A sqlalchemy.URL. Raises UsageError, which quotes nothing of a text that may hold a password."""
+    with needs_extra("database"):
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import ArgumentError
+    begin = _URL.match(text)
+    if begin is None or begin[1].partition("+")[0].lower() not in SYSTEMS:
+        raise UsageError(f"{what}: must begin with one of {', '.join(f'{system}://' for system in SYSTEMS)}")
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise UsageError(f"{what}: is not a URL such as postgresql://user@host:5432/database?table=people") from None
+    if _system(url) in DRIVERS and "@" in f"{url.host}{url.database}{dict(url.query)}":
+        raise UsageError(f"{what}: holds a mark in a name or a password that must be escaped: @ as %40, / as %2F")
+    if not all(isinstance(value, str) for value in url.query.values()):
+        raise UsageError(f"{what}: gives a setting twice")
+    return url
+
+
+def _without_secret(url: Any) -> None:
+    """Raises UsageError if a URL of the command line holds a password, which every user of the machine could see."""
+    if url.password is not None or any(re.search("pass|pwd|secret|token", name, re.I) for name in url.query):
+        ways = f"{VARIABLE}NAME reads the whole URL from a variable"
+        if variable := PASSWORDS.get(_system(url)):
+            ways = f"give it in the variable {variable}; or {ways}"
+        raise UsageError(f"the URL: holds a password, which other users of this machine can see: {ways}")
+
+
+def _system(url: Any) -> str:
+    return SYSTEMS[url.get_backend_name().lower()]
+
+
+def _shown(url: Any) -> str:
+    """System, host and database: nothing by which one could log in."""
+    place = url.database or ""
+    if _system(url) in DRIVERS:
+        place = "/".join(filter(None, ((url.host or "") + (f":{url.port}" if url.port else ""), place)))
+    return f"{_system(url)}://{place}"
+
+
+# -- databases --------------------------------------------------------------------------------------------------------
+
+
+def _rows_of_database(url: Any, query: str | None) -> pd.DataFrame:
+    table, settings = url.query.get("table"), {name: value for name, value in url.query.items() if name != "table"}
+    if (table is None) == (query is None):
+        raise UsageError(
+            f"{_shown(url)}: needs ?table=NAME at the end of the URL or --query, and not both, to say what to read"
+        )
+    system = _system(url)
+    if system in (SQLITE, DUCKDB) and not os.path.isfile(url.database or ""):
+        raise ConfigError(f"{_shown(url)}: cannot be read: {os.strerror(2)}")
+    sql = query if query is not None else _whole(table, system)
+    if system == DUCKDB:
+        return _rows_of_duckdb(url, sql)
+    with _connection(url.set(query=settings), system, _shown(url)) as connection:
+        found = connection.execution_options(stream_results=True, max_row_buffer=LINES_AT_ONCE).exec_driver_sql(sql)
+        if not found.returns_rows:
+            raise ConfigError(f"{_shown(url)}: {_NO_ROWS}")
+        rows = map(tuple, found.yield_per(LINES_AT_ONCE))
+        return _frame(_shown(url), list(found.keys()), rows)
+
+
+def _whole(table: str, system: str) -> str:
+    """The query of a whole table, `name` or `schema.name`."""
+    mark = "`" if system == MYSQL else '"'
+    return "SELECT * FROM " + ".".join(mark + part.replace(mark, 2 * mark) + mark for part in table.split("."))
+
+
+@contextmanager
+def _connection(url: Any, system: str, shown: str) -> Iterator[Any]:
+    """A connection of SQLAlchemy that only reads."""
+    with needs_extra("database"):
+        from sqlalchemy import create_engine, text
+        from sqlalchemy.exc import DBAPIError
+        from sqlalchemy.pool import NullPool
+
+        if system == SQLITE:
+            place = f"file:{Path(url.database).resolve().as_uri().removeprefix('file:')}"
+            url = url.set(database=place, query={"mode": "ro", "uri": "true"})
+        else:
+            password = url.password or os.environ.get(PASSWORDS[system])
+            url = url.set(drivername=f"{system}+{DRIVERS[system]}", password=password)
+        engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
+    is_open = False
+    try:
+        with engine.connect() as connection:
+            is_open = True
+            for statement in filter(None, (IN_UTC.get(system), READS_ONLY.get(system))):
+                connection.execute(text(statement))
+            yield connection
+    except DBAPIError as error:
+        raise _told(shown, error.orig, is_open) from None
+    except TypeError:  # a setting that the driver does not know
+        if is_open:
+            raise
+        raise UsageError(f"{shown}: the URL has a setting that {DRIVERS.get(system, system)} has not") from None
+
+
+def _told(shown: str, error: Any, is_open: bool) -> Exception:
+    """A driver's error by its code alone."""
+    code = _STATES_OF_MYSQL.get((*error.args, None)[0]) or getattr(error, "sqlstate", None) or ""
+    if not is_open and "password" in str(error):  # Postgres says it in words, before there is any code
+        code = "28"
+    name = code or type(error).__name__
+    what = next((words for begin, words in _WHAT_STATES_MEAN.items() if code.startswith(begin)), None)
+    if what is not None:
+        return ConfigError(f"{shown}: cannot be read: {what}")
+    if not is_open:
+        return ServerUnreachable(f"{shown}: the database cannot be reached ({name})")
+    return ConfigError(f"{shown}: cannot be read: the database refuses the query ({name})")
+
+
+def _rows_of_duckdb(url: Any, sql: str) -> pd.DataFrame:
+    with needs_extra("database"):
+        import duckdb
+        import pyarrow  # noqa: F401
+    shown = _shown(url)
+    try:
+        with duckdb.connect(url.database, read_only=True) as connection:
+            connection.execute(IN_UTC[DUCKDB])
+            if (query := connection.sql(sql)) is None:
+                raise ConfigError(f"{shown}: {_NO_ROWS}")
+            found = query.to_arrow_table()
+    except duckdb.Error as error:
+        name = type(error).__name__
+        what = _WHAT_STATES_MEAN.get(_STATES_OF_DUCKDB.get(name, ""), f"the database refuses the query ({name})")
+        raise ConfigError(f"{shown}: cannot be read: {what}") from None
+    return frame_of_arrow(shown, found)
+
+
+# -- workbooks --------------------------------------------------------------------------------------------------------
+
+
+def _rows_of_workbook(path: str, sheet: str | None) -> pd.DataFrame:
+    with needs_extra("excel"):
+        from python_calamine import CalamineError, CalamineWorkbook
+    try:
+        book = CalamineWorkbook.from_path(path)
+        names = [one.name for one in book.sheets_metadata if "WorkSheet" in str(one.typ)]
+        if sheet not in names and (sheet is not None or len(names) != 1):
+            raise UsageError(f"{path}: say which sheet by --sheet: {', '.join(map(repr, names))}")
+        rows = book.get_sheet_by_name(sheet or names[0]).to_python()
+    except OSError:
+        raise ConfigError(f"{path}: cannot be read: {os.strerror(2)}") from None
+    except CalamineError as error:
+        raise ConfigError(f"{path}: cannot be read as a workbook of Excel ({type(error).__name__})") from None
+    filled = [[None if cell == "" else cell for cell in row] for row in rows]
+    header = ["" if cell is None else str(cell) for cell in next(iter(filled), [])]
+    while header and not header[-1] and not any(row[len(header) - 1] is not None for row in filled):
+        header.pop()
+    below = (tuple(row[: len(header)]) for row in filled[1:] if any(cell is not None for cell in row))
+    frame = _frame(path, header, below)
+    return frame.apply(_with_times) if len(frame) else frame
+
+
+def _with_times(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column with a time of day has one in each cell: midnight, which Excel writes as a date."""
+    if not any(isinstance(cell, datetime) for cell in cells):
+        return cells
+    return cells.map(lambda cell: datetime.combine(cell, time()) if type(cell) is date else cell).astype(object)
+
+
+def _frame(what: str, header: list[str], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
+    """Rows of values as columns of objects; equal texts of a column are one in memory."""
+    require_header(what, header)
+    columns: list[list[Any]] = [[] for _ in header]
+    known: list[dict[str, str]] = [{} for _ in header]
+    rows = iter(rows)
+    while some := list(islice(rows, LINES_AT_ONCE)):
+        for column, texts, cells in zip(columns, known, zip(*some, strict=True), strict=True):
+            keep = texts.setdefault if len(texts) < TEXTS_REMEMBERED else texts.get
+            column.extend(keep(cell, cell) if type(cell) is str else cell for cell in cells)
+    return pd.DataFrame(
+        {name: pd.Series(cells, dtype=object) for name, cells in zip(header, columns, strict=True)}, columns=header
+    )
