@@ -165,6 +165,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _DIGITS = re.compile(r"\d{3,12}", re.ASCII)
 _ZEROS_IN_FRONT = re.compile(r"-?0\d+", re.ASCII)
 _KEY = re.compile(r"\S*[\d@]\S*")
+_MEASURE = re.compile(r"[+-]?\d*[.,]\d+(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 HierarchyRows = tuple[tuple[str, ...], ...]
@@ -217,8 +218,8 @@ def source_key_of(columns: dict[str, list[str]]) -> str | None:
 
 
 def _could_be_key(texts: Sequence[str]) -> bool:
-    """Whether texts that are all different could be keys: codes, but no days."""
-    return all(map(_KEY.fullmatch, texts)) and not _is_some_date(texts[0])
+    """Whether texts that are all different could be keys: codes, but no days and no measures such as a longitude."""
+    return all(map(_KEY.fullmatch, texts)) and not _is_some_date(texts[0]) and not all(map(_MEASURE.fullmatch, texts))
 
 
 def usable(name: str) -> bool:
@@ -443,14 +444,14 @@ def _moments(name: str, moments: WrittenMoments, empty: int) -> Drafted:
     seen = time_scale_of(moments.texts, moments.clock)
     scale = with_null_moment(seen) if empty else seen
     if scale is None:
-        return Drafted(name, "", f"has {empty} empty cells, and no earlier date is left for them")
+        return Drafted(name, "", f"has empty cells ({empty}), and no earlier date is left for them")
     why = "the domain has room for others; check it, and the grid" + (_of_empty(empty) if empty else "")
     null_as = scale.domain[0] if empty else None
     return Drafted(name, "quasi-identifier", why, scale=scale, null_as=null_as, written=moments.written)
 
 
 def _of_empty(empty: int) -> str:
-    return f"; {empty} empty cells count as null_as, in a first cell of their own"
+    return f"; empty cells ({empty}) count as null_as, in a first cell of their own"
 
 
 def _few(cells: _Cells) -> bool:
@@ -470,6 +471,6 @@ def _category(name: str, cells: _Cells) -> Drafted:
         why = f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first"
         return Drafted(name, "", "; ".join(filter(None, (why, spellings))))
     why = "published as it is or not at all: add levels to its hierarchy; unknown values count as other"
-    of_empty = f"{empty} empty cells are a category of their own" if empty else ""
+    of_empty = f"empty cells ({empty}) are a category of their own" if empty else ""
     why = "; ".join(filter(None, (why, of_empty, hint_of(distinct), spellings)))
     return Drafted(name, "quasi-identifier", why, hierarchy=tuple((text, ROOT) for text in distinct))

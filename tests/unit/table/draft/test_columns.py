@@ -18,6 +18,7 @@ from streamer.table.draft.columns import (
     hint_of_spellings,
     is_no_header,
     sentinel_values,
+    source_key_of,
 )
 from streamer.table.draft.kinds import DraftScale
 from streamer.table.schema import KeptColumn
@@ -205,8 +206,8 @@ def test_nulls_stand_where_no_value_does_and_it_is_said(tmp_path: Path) -> None:
     assert (age.null_code, age.domain[0]) == (0, -age.grid)
     assert isinstance(city, CategoricalAttribute)
     assert city.hierarchy.leaves[city.null_code or 0] == "(none)"
-    assert "1 empty cells count as null_as, in a first cell of their own" in text
-    assert "2 empty cells are a category of their own" in text
+    assert "empty cells (1) count as null_as, in a first cell of their own" in text
+    assert "empty cells (2) are a category of their own" in text
 
 
 @pytest.mark.parametrize(
@@ -353,3 +354,10 @@ def test_a_column_is_sensitive_by_its_name_alone_and_marked_as_a_guess(tmp_path:
     table, text = begun(tmp_path, age=["31", "44", "58", "62"], income=["10", "20", "10", "30"])
     assert table.kept == (KeptColumn("income", sensitive=True, type="integer"),)
     assert "income: {role: sensitive, type: integer}  # guessed by its name: published as it is" in text
+
+
+def test_a_measure_that_is_different_in_every_row_is_no_key() -> None:
+    """Seen: the longitude of a table of people without numbers of their own was drafted as its key."""
+    places = [f"-118.{n:04}" for n in range(200, 260)]
+    assert source_key_of({"age": ["30"] * 60, "longitude": places}) is None
+    assert source_key_of({"longitude": places, "code": [f"c{n}" for n in range(60)]}) == "code"
