@@ -49,7 +49,11 @@ PASSWORDS = {POSTGRESQL: "PGPASSWORD", MYSQL: "MYSQL_PWD"}
 """The variable of each system's own clients."""
 
 IN_UTC = {POSTGRESQL: "SET TIME ZONE 'UTC'", MYSQL: "SET time_zone = '+00:00'", DUCKDB: "SET TimeZone = 'UTC'"}
-READS_ONLY = {POSTGRESQL: "SET TRANSACTION READ ONLY", MYSQL: "START TRANSACTION READ ONLY"}
+READS_ONLY = {POSTGRESQL: "SET TRANSACTION READ ONLY", MYSQL: "SET SESSION TRANSACTION READ ONLY"}
+"""MySQL's is of the session: MariaDB's DROP and CREATE end a transaction that only reads, and are done."""
+
+CLOSED: dict[str, Any] = {"enable_external_access": "false"}
+"""A query of DuckDB reads and writes no other file."""
 
 _NO_ROWS = "the query gives no rows: write a SELECT"
 _URL = re.compile(r"([A-Za-z][\w.+-]*)://")
@@ -280,7 +284,7 @@ def _rows_of_duckdb(url: Any, sql: str) -> pd.DataFrame:
         import pyarrow  # noqa: F401
     shown = _shown(url)
     try:
-        with duckdb.connect(url.database, read_only=True) as connection:
+        with duckdb.connect(url.database, read_only=True, config=CLOSED) as connection:
             connection.execute(IN_UTC[DUCKDB])
             if (query := connection.sql(sql)) is None:
                 raise ConfigError(f"{shown}: {_NO_ROWS}")

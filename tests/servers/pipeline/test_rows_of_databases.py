@@ -72,6 +72,8 @@ def test_a_table_and_a_query_give_the_published_table_of_the_same_rows(database:
     ("query", "says"),
     [
         ("delete from people", "read"),
+        ("drop table people", "read"),
+        ("create table other as select 1 as one", "read"),
         ("select nothing from people", "there is no such column"),
         ("select * from nobody", "there is no such table"),
         ("selec", "the query is not valid SQL"),

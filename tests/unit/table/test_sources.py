@@ -91,6 +91,10 @@ def test_a_query_of_duckdb_is_read_by_types(tmp_path: Path) -> None:
     assert [str(value) for value in row.values()] == ["1", "2020-01-02", "1.50"]
     with pytest.raises(ConfigError, match="there is no such table"):
         RowSource(f"duckdb:///{place}?table=nobody").rows()
+    for query in ("DROP TABLE people", f"COPY people TO '{tmp_path}/stolen.csv'"):
+        with pytest.raises(ConfigError):
+            RowSource(f"duckdb:///{place}", query=query).rows()
+    assert (len(RowSource(f"duckdb:///{place}?table=people").rows()), list(tmp_path.glob("stolen*"))) == (1, [])
 
 
 def test_a_url_in_a_variable_may_hold_a_password_that_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
