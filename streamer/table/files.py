@@ -2,9 +2,9 @@
 
 Every command reads a file in the same way, as text; `streamer.table.source_texts` says what a cell means. A file is
 compressed if its name ends with .gz, and "-" is stdin. Text is what its byte order mark says, else what the caller
-says, else UTF-8. The delimiter is found in the
-header, or given by a first line `sep=;`. If a blank follows every delimiter of the header, blanks after delimiters
-belong to no cell. A ragged or unreadable file is refused with the line: nothing is guessed, filled up or left out.
+says, else UTF-8. The delimiter is found in the header, or given by a first line `sep=;`. If a blank follows every
+delimiter of the header, blanks after delimiters belong to no cell. A ragged or unreadable file is refused with the
+line: nothing is guessed, filled up or left out.
 """
 
 from __future__ import annotations
