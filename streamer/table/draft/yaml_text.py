@@ -42,7 +42,9 @@ def near_key_of(columns: dict[str, list[str]]) -> NearKey | None:
         words = words_of(name)
         filled = [text for text in texts if text.strip() and text not in SURE]
         near = NearKey(name, len(texts) - len(filled), len(filled) - len(set(filled)))
-        one_in = len(texts) / max(1, near.empty + near.repeated)
+        if not near.empty + near.repeated:
+            continue  # it is different in every row, and no key all the same: a day, a measure, somebody's name
+        one_in = len(texts) / (near.empty + near.repeated)
         if usable(name) and words & IDS and one_in >= ONE_IN_AN_ID:
             ids.append(near)
         if usable(name) and not words & NAMING and one_in >= ONE_IN_A_CODE and all(map(_CODE.fullmatch, filled)):
@@ -51,7 +53,7 @@ def near_key_of(columns: dict[str, list[str]]) -> NearKey | None:
 
 
 FOLDER = "hierarchies"
-_NO_KEY = "no column that can be named is different in every row: `anonymize` needs no key, a stream does"
+_NO_KEY = "no column that can be a key is different in every row: `anonymize` needs no key, a stream does"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 

@@ -94,7 +94,7 @@ def test_a_file_without_a_key_can_be_checked_compared_and_anonymized_but_not_str
     rows = write(tmp_path / "rows.csv", {"age": ["31", "31", "44", "44"], "sex": ["f", "f", "m", "m"]})
     drafted = init(rows, tmp_path / "out")
     assert drafted.exit_code == 0, drafted.output
-    assert "no column that can be named is different in every row" in drafted.stdout
+    assert "no column that can be a key is different in every row" in drafted.stdout
     table, out, index = ("--table", tmp_path / "out"), tmp_path / "anonymous.csv", tmp_path / "index.csv"
     for words in (("check", *table, "--data", rows), ("anonymize", *table, rows, "-o", out, "--index", index)):
         result = streamer(*words)

@@ -55,7 +55,7 @@ def test_a_draft_names_it_with_the_rows_in_the_way_and_none_of_their_values(tmp_
     result = init(rows, tmp_path / "out")
     said = '"Patient ID" nearly is: 16 rows have no value in it and 1 row has the value of another row'
     assert said in result.stdout
-    assert "# key: no column that can be named is different in every row" in (text := _table(tmp_path))
+    assert "# key: no column that can be a key is different in every row" in (text := _table(tmp_path))
     assert said in text
     assert "70001" not in result.stdout + text
 
@@ -154,3 +154,10 @@ def test_a_number_has_no_hierarchy_file() -> None:
 
 def test_a_hierarchy_is_written_leaf_first() -> None:
     assert hierarchy_text(SEX) == "F;*\nM;*\n"
+
+
+def test_a_column_of_days_that_differ_in_every_row_is_not_called_nearly_a_key() -> None:
+    """Seen: "date nearly is: ; number these rows", without a row in the way."""
+    days = [f"2012-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29)]
+    assert near_key_of({"date": days, "wind": ["1"] * len(days)}) is None
+    assert near_key_of({"date": days, "code": ["c1", *(f"c{n}" for n in range(1, len(days)))]}) == NearKey("code", 0, 1)
