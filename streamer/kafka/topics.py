@@ -15,7 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streamer.errors import UsageError
 from streamer.incremental.topics import CHANGES, OUTPUTS, SEALED, Topic, create_config, topic_name, topics_of
-from streamer.kafka.errors import ADMINISTRATION, TOO_EARLY, Right
+from streamer.kafka.errors import ADMINISTRATION, DESCRIBE, TOO_EARLY, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX, Place
 from streamer.kafka.settings import EMBEDDED_CLUSTER
 
@@ -137,14 +137,39 @@ def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, 
     return {name: Described(str(one.topic_id), len(one.partitions)) for name, one in found.items() if one is not None}
 
 
-def _unless(expected: Collection[str], answer: Any, names: Iterable[str]) -> Any:
-    """An admin client's answer, None for an expected error. Raises KafkaException. names: of the topics asked for."""
+class Allowed(NamedTuple):
+    """What the user of a client may do with a topic. operations: names of Kafka's, such as READ."""
+
+    partitions: int
+    operations: frozenset[str]
+
+
+def allowed_on(admin: Admin, names: Sequence[str]) -> dict[str, Allowed]:
+    """What this user may do with those topics that exist. Raises KafkaException."""
+    answers = admin.describe_topics(
+        TopicCollection(list(names)), include_authorized_operations=True, request_timeout=CALL_SECONDS_MAX
+    )
+    found = {name: _unless(["UNKNOWN_TOPIC_OR_PART"], answer, names, [DESCRIBE]) for name, answer in answers.items()}
+    return {
+        name: Allowed(len(one.partitions), frozenset(operation.name for operation in one.authorized_operations or ()))
+        for name, one in found.items()
+        if one is not None
+    }
+
+
+def _unless(
+    expected: Collection[str], answer: Any, names: Iterable[str], operations: Sequence[str] = ADMINISTRATION
+) -> Any:
+    """An admin client's answer, None for an expected error. names: of the topics asked for. operations: on them.
+
+    Raises KafkaException.
+    """
     try:
         return answer.result(CALL_SECONDS_MAX + 1)
     except KafkaException as error:
         if error.args[0].name() in expected:
             return None
-        raise KafkaException(error.args[0], Right(ADMINISTRATION, sorted(names))) from None
+        raise KafkaException(error.args[0], Right(operations, sorted(names))) from None
 
 
 # -- creating topics ----------------------------------------------------------------------------------------------

@@ -9,10 +9,12 @@ from time import time
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from servers.broker.servers import Servers
 from servers.registry import StubRegistry
 from worlds.calls import streamer
+from worlds.kafka_and_redis import admin_of
 from worlds.workers import WorkedTable
 
 
@@ -34,8 +36,8 @@ def test_everything_that_is_right_is_ok_and_the_next_command_is_named(table: Wor
     before = table.status()
     exit_code, parts = looked(table)
     assert (exit_code, {one["ok"] for one in parts.values()}) == (0, {True})
-    assert "5 with the right settings, in 2 shards" in parts["topics"]["said"]
-    assert "its messages have keys as bare" in parts["right to read"]["said"]
+    assert "5 are there, in 2 shards" in parts["topics"]["said"]
+    assert "its messages have keys as bare" in parts["input"]["said"]
     assert "none is named" in parts["schema registry"]["said"]
     said = streamer("doctor", **table.environment).stdout
     assert "FAULT" not in said
@@ -46,11 +48,21 @@ def test_everything_that_is_right_is_ok_and_the_next_command_is_named(table: Wor
 def test_a_missing_topic_is_told_and_what_does_not_need_it_is_tried(servers: Servers, tmp_path: Path) -> None:
     exit_code, parts = looked(WorkedTable(servers, tmp_path, shards=0))
     assert exit_code == 1
-    assert [parts[part]["ok"] for part in ("Kafka", "topics", "right to read", "Redis", "clocks")] == [
+    assert [parts[part]["ok"] for part in ("Kafka", "topics", "input", "Redis", "clocks")] == [
         True, False, None, True, True,
     ]  # fmt: skip
-    assert "`streamer topics create` creates it" in parts["topics"]["said"]
-    assert parts["right to read"]["said"] == "not tried, because of the fault of topics"
+    assert "`streamer topics create` creates what is missing" in parts["topics"]["said"]
+    assert parts["input"]["said"] == "not tried, because of the fault of topics"
+
+
+def test_a_topic_with_a_wrong_setting_is_told_with_the_remedy(table: WorkedTable) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, f"{table.name}.changes")
+    resource.add_incremental_config(ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET))
+    admin = admin_of(table.bootstrap)
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    exit_code, parts = looked(table)
+    assert (exit_code, parts["topics"]["ok"], parts["topics' settings"]["ok"]) == (1, True, False)
+    assert "retention.ms is 1000, wanted -1" in parts["topics' settings"]["said"]
 
 
 def nobody() -> str:

@@ -91,6 +91,18 @@ def worker_of(people: People, folder: Path) -> Iterator[Worker]:
     assert not re.search("[Aa]uthori[sz]|NOPERM", worker.log.read_text())
 
 
+def test_a_doctor_with_the_worker_s_rights_finds_no_fault_and_with_others_names_what_lacks(people: People) -> None:
+    people.must("operator", "topics create", "--shards", str(SHARDS))
+    said = " ".join(people.must("worker", "doctor").split())
+    assert "FAULT" not in said
+    assert "settings are not shown to this user: let an operator call `streamer topics check`" in said
+    of_operator, of_producer = (people.call(user, "doctor") for user in ("operator", "producer"))
+    assert (of_operator.exit_code, of_producer.exit_code) == (1, 1)
+    lacking = " ".join(of_operator.stdout.split())
+    assert f"FAULT rights: this user may not read {people.name}.control, {people.name}.live; may not write" in lacking
+    assert "not authorised: Describe on topic" in of_producer.stdout
+
+
 @pytest.mark.gate("a secured Kafka")
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -18,11 +18,20 @@ from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.stream.topics import checked
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.tables import plural, say
-from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, StreamerError
+from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, StreamerError, UsageError
 from streamer.incremental.store.redis_server import address_of, answers, connect_now, kind_of, masters, require_durable
-from streamer.incremental.topics import CHANGES, published_kinds, topic_name
-from streamer.kafka.clients import open_consumer, open_writer, reaching, require_answer
+from streamer.incremental.topics import (
+    CHANGES,
+    CONTROL,
+    DEAD_LETTERS,
+    POSITIONS,
+    published_kinds,
+    topic_name,
+    topics_of,
+)
+from streamer.kafka.clients import open_admin, open_consumer, open_writer, reaching, require_answer
 from streamer.kafka.registry import URL, SchemaRegistry, registry_from
+from streamer.kafka.topics import Allowed, allowed_on
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
@@ -31,6 +40,10 @@ CLOCKS_APART_SECONDS_MAX = 5.0
 
 Try = Callable[[], str]
 """Tries one part: what was found. Raises StreamerError, whose text has the remedy."""
+
+
+class NotShown(Exception):
+    """A part that this user may not see, and that a worker can do without."""
 
 
 class Tried(NamedTuple):
@@ -60,7 +73,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
         tried.append(one)
         if not as_json:
             _say(one)
-    is_well = all(one.ok for one in tried)
+    is_well = all(one.ok is not False for one in tried)
     if as_json:
         parts = [one._asdict() for one in tried]
         click.echo(msgspec.json.encode({"ok": is_well, "table": schema.name, "parts": parts}))
@@ -81,8 +94,10 @@ def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:
         [
             ("Kafka", partial(_kafka, kafka)),
             ("topics", partial(_topics, table, kafka)),
-            ("right to read", partial(_reading, table, kafka)),
-            ("right to write", partial(_writing, table, kafka)),
+            ("rights", partial(_rights, table, kafka)),
+            ("input", partial(_input, table, kafka)),
+            ("transactions", partial(_transactions, table, kafka)),
+            ("topics' settings", partial(_settings, table, kafka)),
         ]
     )
     yield from _in_turn(
@@ -105,6 +120,8 @@ def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
             continue
         try:
             yield Tried(part, True, try_())
+        except NotShown as why:
+            yield Tried(part, None, str(why))
         except StreamerError as error:
             failed = part
             yield Tried(part, False, str(error), error.hint)
@@ -119,12 +136,44 @@ def _kafka(kafka: str) -> str:
 
 
 def _topics(table: Table, kafka: str) -> str:
-    found = checked(table, kafka)
+    """Raises UsageError if a topic is missing."""
+    found = _allowed(table, kafka)
+    if missing := [name for name in _names(table) if name not in found]:
+        raise UsageError(f"missing: {', '.join(missing)} (`streamer topics create` creates what is missing)")
     shards = next(iter(found.values())).partitions
-    return f"{len(found)} with the right settings, in {plural(shards, 'shard')}"
+    return f"{len(found)} are there, in {plural(shards, 'shard')}"
 
 
-def _reading(table: Table, kafka: str) -> str:
+def _rights(table: Table, kafka: str) -> str:
+    """Raises ConfigError if this user may not do what a worker does."""
+    lacking: dict[str, list[str]] = {}
+    for name, found in sorted(_allowed(table, kafka).items()):
+        kind = name.removeprefix(f"{table.name}.")
+        for operation, kinds in _needed(table).items():
+            if kind in kinds and operation.upper() not in found.operations:
+                lacking.setdefault(operation, []).append(name)
+    if lacking:
+        said = "; may not ".join(f"{operation} {', '.join(names)}" for operation, names in lacking.items())
+        raise ConfigError(f"this user may not {said}: examples/security/acls.sh has the rights of a worker")
+    return "this user may read and write what a worker does"
+
+
+def _needed(table: Table) -> dict[str, tuple[str, ...]]:
+    """Kinds of topics by what a worker does with them."""
+    outputs = published_kinds(table)
+    return {"read": (CHANGES, CONTROL, POSITIONS, *outputs), "write": (POSITIONS, CONTROL, DEAD_LETTERS, *outputs)}
+
+
+def _names(table: Table) -> list[str]:
+    return [topic.name for topic in topics_of(table.name, published_kinds(table))]
+
+
+def _allowed(table: Table, kafka: str) -> dict[str, Allowed]:
+    with open_admin(kafka) as admin:
+        return allowed_on(admin, _names(table))
+
+
+def _input(table: Table, kafka: str) -> str:
     """Reads the first and the last messages of the input."""
     topic = topic_name(table.name, CHANGES)
     with reaching(kafka), open_consumer(kafka) as consumer:
@@ -133,13 +182,18 @@ def _reading(table: Table, kafka: str) -> str:
     return f"{topic} can be read; {shown}"
 
 
-def _writing(table: Table, kafka: str) -> str:
+def _transactions(table: Table, kafka: str) -> str:
     """Begins as a writer of the output does, under a name that is nobody's: no worker is shut out."""
-    kinds = published_kinds(table)
-    for kind in kinds:
-        with open_writer(kafka, topic_name(table.name, kind), f"{table.name}-shard-{uuid.uuid4()}"):
-            pass
-    return f"transactions on {', '.join(topic_name(table.name, kind) for kind in kinds)} are allowed"
+    with open_writer(kafka, topic_name(table.name, POSITIONS), f"{table.name}-shard-{uuid.uuid4()}"):
+        return "this user may have them"
+
+
+def _settings(table: Table, kafka: str) -> str:
+    """Raises NotShown to a user who may not see settings, as a worker's need not."""
+    if any("DESCRIBE_CONFIGS" not in found.operations for found in _allowed(table, kafka).values()):
+        raise NotShown("settings are not shown to this user: let an operator call `streamer topics check`")
+    checked(table, kafka)
+    return "as the guarantees need them"
 
 
 def _redis(redis: str) -> str:
@@ -175,7 +229,7 @@ def _clocks(redis: str) -> str:
         ahead = seconds + microseconds / 1e6 - (before + time()) / 2
         if abs(ahead) > CLOCKS_APART_SECONDS_MAX:
             raise ConfigError(
-                f"the clock of {address} is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'late to'} that of this"
+                f"the clock of {address} is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} that of this"
                 " machine: set both by NTP"
             )
         apart = max(apart, abs(ahead))
