@@ -52,7 +52,7 @@ from streamer.progress import OnProgress, unheard
 from streamer.table.arrays import Ints
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import RowPart, parquet_parts, read_part
+from streamer.table.files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 from streamer.worker.settings import WorkerSettings
@@ -336,7 +336,9 @@ def route_all(
     Raises ConfigError for a file or a row that is refused.
     """
     if executors is not None:
-        parts = parquet_parts(source.file("--engine spark"), PART_ROWS)
+        if not is_parquet_source(file := source.file("--engine spark")):
+            raise UsageError(f"{source.name}: --engine spark reads rows in parts: give Parquet, a file or a folder")
+        parts = parquet_parts(file, PART_ROWS)
         calls = [(into.table, into.chosen, into.spill, part, key_form, shards) for part in parts]
         for counted in executors.pool.map("route", _routed, calls):
             into.counted.add(counted)
