@@ -30,12 +30,16 @@ from agents.ingest import Ingest
 from agents.shard_agent import HeldShard
 from agents.shard_metrics import BOUNDS, Durations, ShardMetrics
 from streamer.errors import StreamerError
+from streamer.incremental.shard import requests
+from streamer.incremental.shard.outlet import POSITION_FORMAT
 from streamer.incremental.shard.snapshot import holds_back
+from streamer.incremental.store.codec import FORMAT_VERSION
 from streamer.incremental.store.redis_lookups import Ownership, RedisLookups, RedisNow, server_now
 from streamer.incremental.store.redis_server import RedisClient, connect
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.status.facts import HeldFacts, SealedFacts, ServerFacts, TableFacts, WorkerFacts, overdue_seconds
 from streamer.status.verdict import held_problems, not_ready, worker_problems
+from streamer.table.schema import ENGINE_VERSION, REPAIR_VERSION
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -275,11 +279,20 @@ class TableLook:
 
 # The facts as metrics for Prometheus.
 #
-# * Names are a contract with dashboards and `examples/monitoring`. They end with their unit.
+# * Names are a contract with dashboards and `examples/monitoring`, by Prometheus' conventions: they end with their unit
+#   (seconds; ratio, 0 to 1; or what is counted), counters with `_total`. How something ended is the label `result`.
 # * Labels are the table, the shard's number, columns of table.yaml and codes of our own: few, and no value of a row.
 # * Counters count from the start of the process, over all its assignments of a shard.
 
 SHARD = ["table", "shard"]
+
+STORED_BY = {
+    "engine": f"{ENGINE_VERSION}.{REPAIR_VERSION}",
+    "redis_format": f"{FORMAT_VERSION}",
+    "positions_format": f"{POSITION_FORMAT}",
+    "control_format": f"{requests.FORMAT}",
+}
+"""Labels of the build: as `streamer --version` says them."""
 
 
 def of_sealed(held: HeldFacts, name: str) -> float | None:
@@ -292,41 +305,47 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     "rows": ("Rows that the shard holds.", lambda one, _: one.rows),
     "pending_rows": ("Rows that are accepted and not publishable yet.", lambda one, _: one.pending),
     "pending_oldest_seconds": (
-        "For how long the shard has had pending rows, as far as this process has seen it; 0 where it has none.",
+        "For how long the shard has had pending rows, as far as this process has seen it; 0 if it has none.",
         lambda one, now: 0.0 if one.pending_since is None else max(0.0, now - one.pending_since),
     ),
     "qi_groups": ("QI groups that are published.", lambda one, _: one.qi_groups),
-    "release": ("Number of the last release.", lambda one, _: one.release),
-    "ncp": (
-        "Mean loss of published rows and quasi-identifiers: 0 is exact, 1 nothing left.",
+    "last_release_number": ("Number of the last release.", lambda one, _: one.release),
+    "information_loss_ratio": (
+        "Detail given up, the mean over published rows and quasi-identifiers: 0 is exact, 1 nothing left.",
         lambda one, _: one.ncp,
     ),
-    "ncp_fresh": ("The same of a table anonymized afresh, by the last look for drift.", lambda one, _: one.ncp_fresh),
-    "sealed_epoch": ("The last epoch of the sealed changelog that is over.", lambda one, _: of_sealed(one, "epoch")),
+    "fresh_information_loss_ratio": (
+        "The same of a table anonymized afresh, by the last look for drift.",
+        lambda one, _: one.ncp_fresh,
+    ),
+    "sealed_last_epoch_number": (
+        "The last epoch of the sealed changelog that is over.",
+        lambda one, _: of_sealed(one, "epoch"),
+    ),
     "sealed_cohorts": ("Sealed cohorts that are published.", lambda one, _: of_sealed(one, "cohorts")),
     "sealed_waiting_rows": ("Rows that wait for a sealed cohort.", lambda one, _: of_sealed(one, "waiting")),
     "sealed_overdue_seconds": (
         "For how long an epoch of the sealed changelog should have been over.",
         lambda one, _: of_sealed(one, "overdue_seconds"),
     ),
-    "still_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
+    "stalled_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
     "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),
     "rebuild_running": ("Whether a rebuild is under way.", lambda one, _: float(one.rebuild is not None)),
 }
 """Of held shards, by name: help text, and the value, None if it is not known."""
 
 COUNTERS: dict[str, tuple[str, Callable[[ShardMetrics], float]]] = {
-    "records_published": ("Records written to the changelog.", lambda one: one.done.published),
+    "published_records": ("Records written to the changelog.", lambda one: one.done.published),
     "commits": ("Commits that steps made.", lambda one: one.done.commits),
     "merges": ("QI groups merged.", lambda one: one.done.merges),
     "splits": ("QI groups split.", lambda one: one.done.splits),
     "take_overs": ("How often the shard was taken over, again after errors included.", lambda one: one.take_overs),
-    "fenced": ("How often another worker has shut this one out of the shard.", lambda one: one.fenced),
+    "fencings": ("How often another worker has shut this one out of the shard.", lambda one: one.fenced),
 }
 
 DURATIONS: dict[str, tuple[str, Callable[[ShardMetrics], Durations]]] = {
-    "commit_seconds": ("Seconds that a step's commits to Redis took.", lambda one: one.commit_seconds),
-    "publish_seconds": ("Seconds that a step's transactions to Kafka took.", lambda one: one.publish_seconds),
+    "commit_duration_seconds": ("Seconds that a step's commits to Redis took.", lambda one: one.commit_seconds),
+    "publish_duration_seconds": ("Seconds that a step's transactions to Kafka took.", lambda one: one.publish_seconds),
 }
 
 
@@ -365,12 +384,15 @@ def _gauge(name: str, help_text: str, labels: Sequence[str], values: Iterable[tu
 
 def _of_worker(facts: WorkerFacts) -> Iterator[Metric]:
     of, table, healthy, ready = [facts.table], ["table"], not worker_problems(facts), not not_ready(facts)
-    who = [facts.table, facts.version, facts.worker]
+    build = {**STORED_BY, "version": facts.version}
     silent = (([facts.table, server.name.lower()], server.silent_seconds) for server in facts.servers)
-    yield _gauge("worker_info", "Which worker this is; always 1.", ["table", "version", "worker"], [(who, 1)])
+    yield _gauge(
+        "build_info", "Versions of streamer and of what it stores; always 1.", [*build], [([*build.values()], 1)]
+    )
+    yield _gauge("worker_info", "Which worker this is; always 1.", ["table", "worker"], [([*of, facts.worker], 1)])
     yield _gauge("healthy", "Whether /health says that the worker is well.", table, [(of, float(healthy))])
     yield _gauge("ready", "Whether all shards given to the worker are taken over.", table, [(of, float(ready))])
-    yield _gauge("shards_held", "Shards that Kafka has given to the worker.", table, [(of, len(facts.shards))])
+    yield _gauge("held_shards", "Shards that Kafka has given to the worker.", table, [(of, len(facts.shards))])
     yield _gauge("server_silent_seconds", "How long ago a server answered last.", ["table", "server"], silent)
 
 
@@ -386,14 +408,14 @@ def _counters(table: str, metrics: Mapping[int, ShardMetrics]) -> Iterator[Metri
         for number, one in sorted(metrics.items()):
             metric.add_metric([table, str(number)], value_of(one))
         yield metric
-    messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "became"])
+    messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "result"])
     letters = CounterMetricFamily("streamer_dead_letters", "Dead letters by reason.", labels=[*SHARD, "reason"])
     unlisted = CounterMetricFamily(
         "streamer_unlisted_categories",
         "Applied messages with a category that table.yaml does not list and its `other` takes, by column.",
         labels=[*SHARD, "column"],
     )
-    rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "ended"])
+    rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "result"])
     for number, one in sorted(metrics.items()):
         of, counts = [table, str(number)], one.done.counts
         messages.add_metric([*of, "applied"], counts.applied)

@@ -99,7 +99,7 @@ def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: 
     assert sum(values(metrics, "streamer_messages_total").values()) == sum(counts)
     assert values(metrics, "streamer_rows") == {(str(one["shard"]),): one["rows"] for one in shards}
     assert sum(values(metrics, "streamer_dead_letters_total").values()) == letters
-    assert all(count > 0 for count in values(metrics, "streamer_commit_seconds_count").values())
+    assert all(count > 0 for count in values(metrics, "streamer_commit_duration_seconds_count").values())
 
     assert browser.ask("/rebuild", "POST")[0] == browser.ask("/events")[0] == 404
     world.must("rebuild", "--shard", "1")
