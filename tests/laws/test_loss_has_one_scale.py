@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from agents.shard_metrics import ShardMetrics
-from agents.web.service import page_facts
-from agents.web.watch import Seen, registry_of
+from agents.web.watch import Seen, page_facts, registry_of
 from streamer.cli.operate import groups
 from streamer.cli.operate.rebuild import tried
 from streamer.incremental.shard.rebuild import described
