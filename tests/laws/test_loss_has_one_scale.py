@@ -68,4 +68,7 @@ def test_the_page_and_the_metrics_show_it_as_it_is() -> None:
     page = page_facts(shard.table, facts, {0: ShardMetrics()}, Seen(), ())
     assert page["shards"][0]["ncp"] == pytest.approx(shard.facts.ncp, abs=1e-6)
     registry = registry_of(lambda: facts, {0: ShardMetrics()})
-    assert registry.get_sample_value("streamer_information_loss_ratio", {"table": facts.table, "shard": "0"}) == shard.facts.ncp
+    assert (
+        registry.get_sample_value("streamer_information_loss_ratio", {"table": facts.table, "shard": "0"})
+        == shard.facts.ncp
+    )

@@ -351,7 +351,7 @@ def test_a_fresh_worker_says_when_it_will_know_what_it_does_not_know_yet() -> No
     later = "– known once a shard is taken over"
     assert seen.rows[0] == "0 ◌ taking over – here:1 (this one) – 0 0 none yet none yet – – –"
     assert all(f"{name} {later}" in seen.text for name in ("lag", "rows", "dead letters"))
-    assert "information loss – how much of the detail is given up is known once a worker holds published rows" in seen.text
+    assert "loss – how much of the detail is given up is known once a worker holds published rows" in seen.text
     assert "Lag and counts that are – are known once the shard is taken over." in seen.text
     assert "A fresh table's share is known after the next look for drift (every 5 min, after 500 changes" in seen.text
     assert "Known once a shard is taken over." in seen.text and "it adds up" not in seen.text
