@@ -258,7 +258,7 @@ def _unknown(shards: Sequence[Mapping[str, Any]], drift: float | None) -> Iterat
     if any(one["messages"] is None for one in shards):
         yield f"Lag and counts that are {NO_VALUE} are known once the shard is taken over."
     if any(not one["here"] for one in shards):
-        yield "What a shard of another worker does in a second is on that worker's page."
+        yield "What a shard of another worker does in a second, and its merges and splits, are on that worker's page."
     if any(one["ncp"] is None for one in shards):
         yield f"{LOSS_UNKNOWN.capitalize()}."
     if any(one["ncp_fresh"] is None for one in shards):
