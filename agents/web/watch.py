@@ -35,6 +35,7 @@ from streamer.errors import StreamerError
 from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard import requests
 from streamer.incremental.shard.outlet import POSITION_FORMAT
+from streamer.incremental.shard.ready import Facts
 from streamer.incremental.shard.rebuild import losses
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.store.base import Meta, Progress
@@ -85,6 +86,9 @@ class FactCollector:
         """Of the input, by shard."""
         self._settings = settings
         self._ingest = ingest
+        self._known: dict[
+            int, Facts
+        ] = {}  # while a shard is loaded again after an error, it has as many rows as before
         self._moved: dict[int, tuple[int, float]] = {}
         self._done: dict[int, deque[tuple[float, int, int]]] = {}
         self._unjoined_at: float | None = None
@@ -94,6 +98,7 @@ class FactCollector:
         """The facts. servers: as they last answered; refused: of shards not taken over; now: by the monotonic clock."""
         held = self._ingest.held
         numbers = {shard.number for shard in held}  # a shard that comes back is measured from the start
+        self._known = {number: known for number, known in self._known.items() if number in numbers}
         self._moved = {number: seen for number, seen in self._moved.items() if number in numbers}
         self._done = {number: seen for number, seen in self._done.items() if number in numbers}
         return WorkerFacts(
@@ -117,6 +122,9 @@ class FactCollector:
 
     def _shard(self, shard: HeldShard, now: float) -> HeldFacts:
         metrics, meta, facts = shard.metrics, shard.meta, shard.facts
+        if not facts.sizes and shard.taken_over:
+            facts = self._known.get(shard.number, facts)
+        self._known[shard.number] = facts
         metrics.has_pending(facts.sizes.get("pending", 0))
         lag = max(0, self.ends.get(shard.number, 0) - meta.next) if shard.taken_over else 0
         messages_per_s, records_per_s = self._rates(shard.number, metrics, now)

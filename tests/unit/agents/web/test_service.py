@@ -410,6 +410,15 @@ def test_a_small_change_looks_small_and_what_was_not_known_is_a_gap() -> None:
     assert chart == "M0.0,3.8h0L33.3,3.3M100.0,3.8h0"
 
 
+def test_what_only_another_worker_knows_is_no_zero() -> None:
+    """Before: the records and merges of a second stood there as 0 for shards of other workers."""
+    page_of_others = shown(worker(WELL), seen(other(Ownership("there:2", int(NOW)), "there:2")))
+    row = next(row for row in page_of_others.rows if row.startswith("5 ○ elsewhere 0 there:2"))
+    assert " – – " in row
+    assert "What a shard of another worker does in a second, and its merges and splits, are on" in page_of_others.text
+    assert "of this worker's shards alone" in page_of_others.text
+
+
 def test_a_retry_is_offered_only_to_messages_that_it_can_apply() -> None:
     retried = {"internal-error": 1, "skipped": 1, "not-read-yet": 1}
     lost = {"unknown-category": 4, "malformed-json": 3, "bad-statement": 2, "message-gone": 1, "superseded": 1}

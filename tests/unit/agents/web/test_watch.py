@@ -190,6 +190,19 @@ def test_figures_are_those_of_the_shard(world: World) -> None:
     assert facts.pending_since is not None
 
 
+def test_rows_of_a_shard_that_is_loaded_again_after_an_error_do_not_fall_to_zero(world: World) -> None:
+    """Before: the page and /metrics said 0 rows until the shard was loaded, and a chart had a cliff."""
+    loaded = Facts("Serving", Meta(), {"rows": 9, "pending": 2, "qi_groups": 3}, 0.5)
+    world.shard.facts = loaded
+    assert world.after(0).rows == 9
+    world.shard.facts = Facts("Restoring", Meta())
+    assert (world.after(1).rows, world.after(1).qi_groups, world.after(1).ncp) == (9, 3, 0.5)
+    world.shard.facts = Facts("Serving", Meta(), {"rows": 0, "pending": 0, "qi_groups": 0})
+    assert world.after(1).rows == 0
+    world.shard.facts, world.shard.taken_over = Facts("Restoring", Meta()), False
+    assert world.after(1).rows == 0
+
+
 # -- Kafka and Redis ----------------------------------------------------------------------------------------------
 
 PLACES = [TopicPartition("patients.changes", number) for number in (0, 1)]
