@@ -91,7 +91,7 @@ def values(text: str, name: str) -> dict[tuple[str, ...], float]:
 
 def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: Browser) -> None:
     world.serve(600)
-    wait_until(lambda: all(shard["lag"] == 0 for shard in browser.facts()["shards"]), 20, world.logs)
+    wait_until(lambda: all(one["lag"] == 0 and one["ncp"] for one in browser.facts()["shards"]), 20, world.logs)
 
     shards = browser.facts()["shards"]
     counts = [len(messages) for messages in world.changes.messages]
