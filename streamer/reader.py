@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 import ssl
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from io import BytesIO
 from itertools import chain
@@ -84,14 +84,20 @@ class Subscription:
                 print(release.shard, release.number, len(people.frame()))
 
     table: a Table, a table.yaml, or a directory that holds one. schemas: of a registry, if publish.live.format is avro;
-    None: of the registry that the environment names.
+    None: of the registry that the environment names. shards: numbers of those that are read; None: all.
 
-    Raises ServerUnreachable if the broker does not answer, UsageError if the topic does not exist, LawViolated for a
-    record that no publisher of ours wrote and for a log that has lost records, StreamerError if a new reader has to
-    start.
+    Raises ServerUnreachable if the broker does not answer, UsageError if a topic or shard does not exist, LawViolated
+    for a record that no publisher of ours wrote and for a log that has lost records, StreamerError if a new reader has
+    to start.
     """
 
-    def __init__(self, table: Table | str | Path, kafka: str, schemas: Schemas | None = None) -> None:
+    def __init__(
+        self,
+        table: Table | str | Path,
+        kafka: str,
+        schemas: Schemas | None = None,
+        shards: Collection[int] | None = None,
+    ) -> None:
         table = table_of(table)
         require_type("kafka", kafka, A_TEXT)
         if schemas is not None and not isinstance(schemas, Schemas):
@@ -103,6 +109,7 @@ class Subscription:
         self._name = " and ".join(self._kinds)
         self._table = table
         self._kafka = kafka
+        self._shards = None if shards is None else frozenset(shards)
         self._open = ExitStack()
         self._consumer: KafkaConsumer = None
         self._admin: KafkaAdminClient = None
@@ -124,7 +131,9 @@ class Subscription:
     def __enter__(self) -> Subscription:
         with self._open, _reaching(self._kafka):
             self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, tuple(self._kinds))
-            places = _places(self._at_start)
+            places = _places(self._at_start, self._shards)
+            self._consumer.assign(places)
+            self._consumer.seek_to_beginning(*places)
             self._end_at_start = self._consumer.end_offsets(places)
             self._size_at_start = sum(self._end_at_start.values())
             self._next = dict.fromkeys(places, 0)
@@ -368,6 +377,8 @@ class SealedSubscription:
         with self._open, _reaching(self._kafka):
             self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, [self._name])
             places = _places(self._at_start)
+            self._consumer.assign(places)
+            self._consumer.seek_to_beginning(*places)
             self._end_at_start = self._consumer.end_offsets(places)
             self._size_at_start, self._heard_at = sum(self._end_at_start.values()), monotonic()
             if lost := [place for place, begins in self._consumer.beginning_offsets(places).items() if begins]:
@@ -442,13 +453,16 @@ def _opened(opened: ExitStack, kafka: str, names: Sequence[str]) -> tuple[KafkaA
     admin = opened.enter_context(closing(_admin(kafka, connection)))
     consumer = opened.enter_context(closing(_consumer(connection)))
     topics = _topics_there(admin, names)
-    consumer.assign(_places(topics))
-    consumer.seek_to_beginning(*_places(topics))
     return admin, consumer, topics
 
 
-def _places(topics: Topics) -> list[TopicPartition]:
-    return [TopicPartition(name, n) for name, found in topics.items() for n in range(found[1])]
+def _places(topics: Topics, shards: Collection[int] | None = None) -> list[TopicPartition]:
+    """The partitions of some shards, None: of all. Raises UsageError if there is none of a shard."""
+    for name, (_, n) in topics.items():
+        if missing := [shard for shard in shards or () if shard >= n]:
+            raise UsageError(f"{name} has no partition {missing[0]}, so there is no such shard: it has 0 to {n - 1}")
+    places = [TopicPartition(name, n) for name, found in topics.items() for n in range(found[1])]
+    return [place for place in places if shards is None or place.partition in shards]
 
 
 def _check_same_topics(admin: KafkaAdminClient, at_start: Topics) -> None:

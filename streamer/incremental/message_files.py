@@ -6,7 +6,7 @@ any malformed message. But a file whose first line is not a JSON object is taken
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -110,14 +110,14 @@ class _Line(msgspec.Struct):
     whole: int = 0
 
 
-def read_files(paths: Iterable[Path], table: Table) -> Iterator[LiveRecord]:
-    """The records of several files, one file after the other."""
+def read_files(paths: Iterable[Path], table: Table, shards: Collection[int] | None = None) -> Iterator[LiveRecord]:
+    """The records of several files, one file after the other, of some shards or of all."""
     for path in paths:
-        yield from read_live(path, table)
+        yield from read_live(path, table, shards)
 
 
-def read_live(path: Path, table: Table) -> Iterator[LiveRecord]:
-    """The records of a changelog in a file.
+def read_live(path: Path, table: Table, shards: Collection[int] | None = None) -> Iterator[LiveRecord]:
+    """The records of a changelog in a file, of some shards or of all.
 
     Raises ConfigError for a file that cannot be read and a line that is not a record.
     """
@@ -127,7 +127,9 @@ def read_live(path: Path, table: Table) -> Iterator[LiveRecord]:
             if not text.strip():
                 continue
             try:
-                yield _record(decode(text), form)
+                line = decode(text)
+                if shards is None or line.shard in shards:
+                    yield _record(line, form)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LawViolated):
                 raise ConfigError(
                     f'{path}, line {number}: is not of the form {{"shard":0,"release":1,"through":9,'

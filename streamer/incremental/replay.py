@@ -42,7 +42,7 @@ from streamer.incremental.events.changes import RowChange
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.frames import frame_names
 from streamer.incremental.release.records import Outgoing
-from streamer.incremental.sealed.alpha import check_alpha
+from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.sealed.fold import SealedFold
 from streamer.incremental.sealed.formation import Formation, median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
@@ -243,7 +243,7 @@ class SealedCourse:
 
     def begin(self, rows: EncodedRows, seconds: int) -> None:
         """Publishes an initial table. Raises ConfigError if alpha cannot hold on it."""
-        self.warnings = check_alpha(self._table, rows.values)
+        self.warnings = check_alpha(self._table, frequencies(self._table, rows.values))
         keyed = zip(rows.source_keys, rows.rows(), strict=True)
         self._publish(self._sealed.begin((RowChange(key, None, row) for key, row in keyed), seconds))
 

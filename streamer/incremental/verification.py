@@ -33,6 +33,7 @@ class Verified:
     rows: int = 0
     qi_groups: int = 0
     laws: int = 0
+    shards: int = 0  # that have a record
 
 
 class Oracle(Protocol):
@@ -74,6 +75,7 @@ def follow(laws: ChangelogLaws, records: Iterable[LiveRecord], oracle: Oracle | 
     if oracle is not None:
         oracle.check_end()
     verified.rows, verified.qi_groups = laws.n_rows, len(laws.qi_groups)
+    verified.shards = laws.n_shards
     return verified
 
 

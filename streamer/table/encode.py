@@ -18,7 +18,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -67,6 +67,25 @@ class EncodedRows:
             individuals=[row.individual for row in rows.values()],
             nulls=[row.nulls for row in rows.values()],
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence[EncodedRows], d: int) -> EncodedRows:
+        """Rows of several parts of one table, each with d codes, in their order."""
+        return cls(
+            [key for part in parts for key in part.source_keys],
+            np.concatenate([np.empty((0, d), np.int64), *(part.codes for part in parts)]),
+            _shared(values for part in parts for values in part.values),
+            _shared(exact for part in parts for exact in part.exact),
+            [individual for part in parts for individual in part.individuals],
+            _shared(nulls for part in parts for nulls in part.nulls),
+        )
+
+    def some(self, indexes: Ints) -> EncodedRows:
+        """Some of the rows, by their numbers."""
+        numbers = indexes.tolist()
+        columns = (self.source_keys, self.values, self.exact, self.individuals, self.nulls)
+        keys, values, exact, individuals, nulls = ([column[i] for i in numbers] if column else [] for column in columns)
+        return EncodedRows(keys, self.codes[indexes], values, exact, individuals, nulls or ())
 
     def rows(self) -> list[Row]:
         """The same, row by row."""
@@ -357,8 +376,13 @@ def _transposed(columns: Sequence[Sequence[T]], n: int) -> list[tuple[T, ...]]:
     """Columns -> one tuple per row, most equal ones shared; n empty tuples if there is no column."""
     if not columns:
         return [()] * n
+    return _shared(zip(*columns, strict=True))
+
+
+def _shared(tuples: Iterable[tuple[T, ...]]) -> list[tuple[T, ...]]:
+    """The same; most that are equal are one in memory."""
     known: dict[tuple[T, ...], tuple[T, ...]] = {}
     rows: list[tuple[T, ...]] = []
-    for row in zip(*columns, strict=True):
+    for row in tuples:
         rows.append(known.setdefault(row, row) if len(known) < TUPLES_REMEMBERED else known.get(row, row))
     return rows

@@ -30,8 +30,11 @@ from streamer.table.files import (
     STDIN,
     TEXTS_REMEMBERED,
     checked_encoding,
+    csv_chunks,
     frame_of_arrow,
     is_parquet_source,
+    parquet_parts,
+    read_part,
     read_rows,
     require_header,
 )
@@ -148,10 +151,25 @@ class RowSource:
     def rows(self) -> pd.DataFrame:
         """All rows. Raises ConfigError, UsageError, LibraryMissing, ServerUnreachable."""
         if self.is_database:
-            return _rows_of_database(self._url(), self.query)
+            return next(_rows_of_database(self._url(), self.query, None))
         if self._is_excel:
             return _rows_of_workbook(self.place, self.sheet)
         return read_rows(self.place, self.encoding)
+
+    def parts(self, rows_max: int) -> Iterator[pd.DataFrame]:
+        """The same, at most rows_max rows at a time, one part in memory; a workbook is read whole.
+
+        If there are no rows, there may be one part without any, or none.
+        """
+        if self.is_database:
+            yield from _rows_of_database(self._url(), self.query, rows_max)
+        elif self._is_excel:
+            yield _rows_of_workbook(self.place, self.sheet)
+        elif is_parquet_source(self.place):
+            for part in parquet_parts(self.place, rows_max):
+                yield from (frame for _, frame in read_part(part, rows_max))
+        else:
+            yield from csv_chunks(self.place, rows_max, self.encoding)
 
     def _url(self) -> Any:
         name = self.place.removeprefix(VARIABLE)
@@ -208,7 +226,8 @@ def _shown(url: Any) -> str:
 # -- databases --------------------------------------------------------------------------------------------------------
 
 
-def _rows_of_database(url: Any, query: str | None) -> pd.DataFrame:
+def _rows_of_database(url: Any, query: str | None, rows_max: int | None) -> Iterator[pd.DataFrame]:
+    """All rows in one frame, or at most rows_max at a time; at least one frame."""
     table, settings = url.query.get("table"), {name: value for name, value in url.query.items() if name != "table"}
     if (table is None) == (query is None):
         raise UsageError(
@@ -219,13 +238,14 @@ def _rows_of_database(url: Any, query: str | None) -> pd.DataFrame:
         raise ConfigError(f"{_shown(url)}: cannot be read: {os.strerror(2)}")
     sql = query if query is not None else _whole(table, system)
     if system == DUCKDB:
-        return _rows_of_duckdb(url, sql)
+        yield from _rows_of_duckdb(url, sql, rows_max)
+        return
     with _connection(url.set(query=settings), system, _shown(url)) as connection:
         found = connection.execution_options(stream_results=True, max_row_buffer=LINES_AT_ONCE).exec_driver_sql(sql)
         if not found.returns_rows:
             raise ConfigError(f"{_shown(url)}: {_NO_ROWS}")
         rows = map(tuple, found.yield_per(LINES_AT_ONCE))
-        return _frame(_shown(url), list(found.keys()), rows)
+        yield from _frames(_shown(url), list(found.keys()), rows, rows_max)
 
 
 def _whole(table: str, system: str) -> str:
@@ -278,22 +298,25 @@ def _told(shown: str, error: Any, is_open: bool) -> Exception:
     return ConfigError(f"{shown}: cannot be read: the database refuses the query ({name})")
 
 
-def _rows_of_duckdb(url: Any, sql: str) -> pd.DataFrame:
+def _rows_of_duckdb(url: Any, sql: str, rows_max: int | None) -> Iterator[pd.DataFrame]:
     with needs_extra("database"):
         import duckdb
-        import pyarrow  # noqa: F401
+        import pyarrow as arrow
     shown = _shown(url)
     try:
         with duckdb.connect(url.database, read_only=True, config=CLOSED) as connection:
             connection.execute(IN_UTC[DUCKDB])
             if (query := connection.sql(sql)) is None:
                 raise ConfigError(f"{shown}: {_NO_ROWS}")
-            found = query.to_arrow_table()
+            if rows_max is None:
+                yield frame_of_arrow(shown, query.to_arrow_table())
+                return
+            for batch in query.fetch_arrow_reader(rows_max):
+                yield frame_of_arrow(shown, arrow.Table.from_batches([batch]))
     except duckdb.Error as error:
         name = type(error).__name__
         what = _WHAT_STATES_MEAN.get(_STATES_OF_DUCKDB.get(name, ""), f"the database refuses the query ({name})")
         raise ConfigError(f"{shown}: cannot be read: {what}") from None
-    return frame_of_arrow(shown, found)
 
 
 # -- workbooks --------------------------------------------------------------------------------------------------------
@@ -317,7 +340,7 @@ def _rows_of_workbook(path: str, sheet: str | None) -> pd.DataFrame:
     while header and not header[-1] and not any(row[len(header) - 1] is not None for row in filled):
         header.pop()
     below = (tuple(row[: len(header)]) for row in filled[1:] if any(cell is not None for cell in row))
-    frame = _frame(path, header, below)
+    frame = next(_frames(path, header, below, None))
     return frame.apply(_with_times) if len(frame) else frame
 
 
@@ -328,16 +351,21 @@ def _with_times(cells: pd.Series[Any]) -> pd.Series[Any]:
     return cells.map(lambda cell: datetime.combine(cell, time()) if type(cell) is date else cell).astype(object)
 
 
-def _frame(what: str, header: list[str], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """Rows of values as columns of objects; equal texts of a column are one in memory."""
+def _frames(
+    what: str, header: list[str], rows: Iterable[tuple[Any, ...]], rows_max: int | None
+) -> Iterator[pd.DataFrame]:
+    """Rows of values as columns of objects, at least one frame; equal texts of a column are one in memory."""
     require_header(what, header)
-    columns: list[list[Any]] = [[] for _ in header]
     known: list[dict[str, str]] = [{} for _ in header]
     rows = iter(rows)
-    while some := list(islice(rows, LINES_AT_ONCE)):
-        for column, texts, cells in zip(columns, known, zip(*some, strict=True), strict=True):
-            keep = texts.setdefault if len(texts) < TEXTS_REMEMBERED else texts.get
-            column.extend(keep(cell, cell) if type(cell) is str else cell for cell in cells)
-    return pd.DataFrame(
-        {name: pd.Series(cells, dtype=object) for name, cells in zip(header, columns, strict=True)}, columns=header
-    )
+    while True:
+        columns: list[list[Any]] = [[] for _ in header]
+        part = rows if rows_max is None else islice(rows, rows_max)
+        while some := list(islice(part, LINES_AT_ONCE)):
+            for column, texts, cells in zip(columns, known, zip(*some, strict=True), strict=True):
+                keep = texts.setdefault if len(texts) < TEXTS_REMEMBERED else texts.get
+                column.extend(keep(cell, cell) if type(cell) is str else cell for cell in cells)
+        named = zip(header, columns, strict=True)
+        yield (frame := pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in named}, columns=header))
+        if rows_max is None or len(frame) < rows_max:
+            return

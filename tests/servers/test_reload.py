@@ -16,6 +16,7 @@ from socket import gethostname
 from time import monotonic, sleep
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from streamer.cli.stream.bootstrap import LEASE_SECONDS, claimed, found_shards
@@ -374,6 +375,74 @@ def test_an_offset_that_means_nothing_is_refused(world: WorkedTable, tmp_path: P
     for said in ("7", "beginning"):
         assert "--from-offset" in world.refused("load", file, "--from-offset", said)
     assert world.source_keys() == [set()] * SHARDS
+
+
+def test_several_hosts_load_their_shards_at_the_same_time(world: WorkedTable, tmp_path: Path) -> None:
+    people = rows(400)
+    file = as_csv(tmp_path / "rows.csv", people)
+    begun = [world.begun("load", file, "--shards", own, stderr=subprocess.PIPE, text=True) for own in ("0,2", "1,3")]
+    said = [process.communicate(timeout=PATIENCE * 30)[1] for process in begun]
+    assert [process.returncode for process in begun] == [0, 0], said
+    assert_holds(world, set(people))
+    assert "shard 1 of" in world.refused("load", file, "--shards", "1")
+    found = reload(world, as_csv(tmp_path / "other.csv", rows(400, 500)), "--shards", "3")
+    assert [one["shard"] for one in found] == [3]
+    assert [{int(key) >= 500 for key in keys} for keys in world.source_keys()] == [{False}, {False}, {False}, {True}]
+    assert_no_shard(world, file)
+
+
+def assert_no_shard(world: WorkedTable, file: Path) -> None:
+    assert "there is no shard 4" in world.refused("reload", "--from-source", file, "--shards", "2-4")
+    assert "not with topic" in world.refused("reload", "--from-source", "topic", "--shards", "0")
+
+
+def test_of_two_commands_with_a_shard_in_common_the_second_is_refused_and_others_go_on(
+    world: WorkedTable, tmp_path: Path
+) -> None:
+    file = as_csv(tmp_path / "rows.csv", rows(200))
+    settings = WorkerSettings(load_table(world.table), world.bootstrap, world.environment["REDIS_URL"])
+    with claimed(settings, "streamer load", "1-2"):
+        assert f"shard 1 of {world.name} is being loaded by" in world.refused("load", file)
+        assert f"shard 2 of {world.name} is being loaded by" in world.refused("load", file, "--shards", "2-3")
+        world.must("load", file, "--shards", "0,3")
+    world.must("load", file, "--shards", "1-2")
+    assert_holds(world, set(rows(200)))
+
+
+def test_some_shards_alone_are_read_and_checked_and_together_they_are_the_table(
+    world: WorkedTable, tmp_path: Path
+) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(300)))
+    found = []
+    for own in ("0-1", "2,3"):
+        live, copy = tmp_path / f"{own}.jsonl", tmp_path / f"{own}.csv"
+        world.must("subscribe", "--shards", own, "--live", live, "--csv", copy)
+        found.append(pd.read_csv(copy))
+        checked = world.report("verify", live)
+        assert (checked["rows"], checked["shards"]) == (len(found[-1]), 2)
+        one = world.report("verify", live, "--shards", own[0])
+        assert 0 < one["rows"] < checked["rows"] and one["shards"] == 1
+    whole = tmp_path / "whole.csv"
+    world.must("subscribe", "--csv", whole)
+    together = pd.concat(found).sort_values(list(found[0].columns), ignore_index=True)
+    pd.testing.assert_frame_equal(together, pd.read_csv(whole).sort_values(list(together.columns), ignore_index=True))
+    assert "no such shard: it has 0 to 3" in world.refused("subscribe", "--shards", "4")
+    assert "there is no record" in world.refused("verify", tmp_path / "0-1.jsonl", "--shards", "3")
+
+
+def test_what_is_only_prepared_is_checked_and_changes_nothing(world: WorkedTable, tmp_path: Path) -> None:
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(200)))
+    world.start()
+    settings = WorkerSettings(load_table(world.table), world.bootstrap, world.environment["REDIS_URL"])
+    other = as_csv(tmp_path / "other.csv", rows(300, 500))
+    with claimed(settings, "streamer reload"):  # another command's claims are not in the way
+        report = world.report("reload", "--from-source", other, "--prepare")
+    assert (report["written"], sum(shard["rows"] for shard in report["shards"])) == (False, 300)
+    other.write_text(other.read_text() + other.read_text().splitlines()[1] + "\n")
+    assert "an earlier row has the same key" in world.refused("reload", "--from-source", other, "--prepare")
+    send(world, *inserted(rows(1, 1000)))
+    wait_until_read(world)
+    assert_holds(world, {*rows(200), "1000"})
 
 
 def test_an_input_is_read_to_the_end_that_it_had_and_no_further(world: WorkedTable) -> None:

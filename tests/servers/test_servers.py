@@ -30,6 +30,8 @@ WITH = [sys.executable, str(ROOT / "tests" / "servers" / "broker" / "with")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
+DOCKERFILE = ROOT / "Dockerfile"
+SCREEN_LINES = 45
 LOCKS = ("base", "worker", "demo", "dev", "mutants")
 NOT_LOCKED = "spark"
 """The extra that a cluster brings along: 450 MB, which no machine of the tests installs by itself."""
@@ -71,7 +73,7 @@ def test_everything_that_our_ranges_pull_in_is_locked_by_hashes_and_nothing_else
 
 
 def test_nothing_is_installed_without_hashes_but_ourselves() -> None:
-    recipes = [ROOT / ".ci" / "venv", ROOT / "Makefile", ROOT / "docker-compose.yml"]
+    recipes = [ROOT / ".ci" / "venv", ROOT / "Makefile", DOCKERFILE]
     calls = [call for one in recipes for call in re.findall(r"\binstall --.*[^}\n]$", one.read_text(), re.M)]
     ours = [call for call in calls if "--no-deps --no-build-isolation" in call]
     others = [call for call in calls if "--require-hashes" not in call and call not in ours]
@@ -151,15 +153,41 @@ def test_kafka_in_compose_is_reached_by_the_worker_and_from_the_host() -> None:
 
 
 def test_the_image_is_built_from_files_that_exist_with_the_pinned_versions() -> None:
-    recipe = SERVICES["worker"]["build"]["dockerfile_inline"]
-    copied = [word for line in recipe.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
+    recipe = DOCKERFILE.read_text()
+    calls = [line.split() for line in recipe.splitlines() if line.startswith("COPY") and "--from" not in line]
+    copied = {word for call in calls for word in call[1:-1]}
     assert [name for name in copied if not (ROOT / name).exists()] == []
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert {name.partition("/")[0] for name in sent} == copied, "what the build is sent is what it copies"
+    assert all((ROOT / name).exists() for name in sent)
     assert "pip install --no-cache-dir --require-hashes -r requirements/worker.txt" in recipe
     assert needed_by("streamer[stream,avro]") - {"streamer"} <= {
         canonicalize_name(name)
         for lock in ("base", "worker")
         for name in re.findall(r"^(\S+)==", (ROOT / "requirements" / f"{lock}.txt").read_text(), re.M)
     }
+
+
+def test_the_image_runs_as_nobody_and_has_no_tools_of_the_build() -> None:
+    build, worker = re.split(r"^FROM ", DOCKERFILE.read_text(), flags=re.M)[1:]
+    assert "pip install" in build and "pip install" not in worker and "COPY --from=build" in worker
+    assert "USER 65534:65534" in worker and worker.index("USER") < worker.index("streamer warm")
+    for name in ("topics", "worker"):
+        assert (SERVICES[name]["build"], SERVICES[name]["read_only"]) == (".", True)
+        assert (SERVICES[name]["cap_drop"], SERVICES[name]["tmpfs"]) == (["ALL"], ["/tmp"])
+
+
+def test_a_linter_finds_nothing_in_the_image_s_recipe() -> None:
+    checked = subprocess.run([Path(sys.executable).with_name("hadolint"), DOCKERFILE], capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+def test_the_changelog_begins_with_this_version_and_gives_each_a_screen() -> None:
+    _, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert versions[0].startswith(f"[{PROJECT['version']}] - ")
+    numbers = [tuple(map(int, re.findall(r"\d+", version.partition("]")[0]))) for version in versions]
+    assert numbers == sorted(numbers, reverse=True)
+    assert max(version.count("\n") for version in versions) <= SCREEN_LINES
 
 
 def test_compose_accepts_the_file_where_it_is_installed() -> None:

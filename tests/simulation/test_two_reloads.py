@@ -72,18 +72,19 @@ class Servers:
     def load(self, name: str, turn: Callable[[], None] = lambda: None, only_empty: bool = False) -> None:
         """What a command does, in the order in which it does it."""
         stores = self.stores(turn)
-        claim = stores[0].claim(name, LEASE_SECONDS)
-        for store in stores:
+        claims = [store.claim(name, LEASE_SECONDS) for store in stores]
+        for store, claim in zip(stores, claims, strict=True):
             store.shut_out_older(claim)
         if only_empty and any(store.meta() is not None for store in stores):
             raise UsageError("not empty")
-        with whole_table(stores, claim):
+        with whole_table(list(zip(stores, claims, strict=True))):
             for world, store, prepared in zip(self.worlds, stores, PREPARED[name], strict=True):
                 outlet: Any = Paused(ModelOutlet(world.topic, world.shard), turn)
                 reload(PEOPLE, world.shard, store, outlet, world.state(), prepared, RECORDS_MAX)
         assert {*self.held()} == {frozenset({name})}
-        with suppress(Fenced):  # it has its rows, and another command may have come since
-            stores[0].renew(claim, 0)
+        for store, claim in zip(stores, claims, strict=True):
+            with suppress(Fenced):  # it has its rows, and another command may have come since
+                store.renew(claim, 0)
 
     def held(self) -> list[frozenset[str]]:
         """Whose rows every shard holds."""

@@ -32,6 +32,7 @@ from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
 from streamer.engines.local import FragmentJob, anonymize_files
+from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, objections, run
@@ -68,7 +69,6 @@ from streamer.table.yaml.loading import files_of, load_table
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
 FRAGMENT_ROWS_MIN = 1_000
-LOCAL, SPARK = "local", "spark"
 
 fragment_rows_option = click.option(
     "--fragment-rows",

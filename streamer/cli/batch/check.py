@@ -20,7 +20,7 @@ from streamer.cli.support.tables import figure, grid_of, plural, print_table, sa
 from streamer.errors import EXIT_LAW, ConfigError, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.events.key_form import default_form, shard_of
-from streamer.incremental.sealed.alpha import check_alpha
+from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
 from streamer.privacy.models import counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
@@ -139,7 +139,7 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
 def _alpha_warnings(table: Table, rows: EncodedColumns) -> list[str]:
     """What a sealed changelog that began with these rows would say of its alpha."""
     try:
-        return check_alpha(table, rows.by_row().values) if table.sealed is not None else []
+        return check_alpha(table, frequencies(table, rows.by_row().values)) if table.sealed is not None else []
     except ConfigError as refused:
         return [str(refused)]
 

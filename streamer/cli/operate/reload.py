@@ -7,14 +7,17 @@ recreated or has more partitions. Readers of the output go on, and end with exac
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
-from typing import NamedTuple
+from functools import wraps
+from pathlib import Path
+from secrets import token_bytes
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
-from streamer.cli.stream.bootstrap import EARLIEST, END, Shards, begin, claimed, found_shards
+from streamer.cli.stream.bootstrap import EARLIEST, END, Executors, Shards, begin, claimed, found_shards
 from streamer.cli.support.options import (
     ROWS_OR_URL,
     TOPIC,
@@ -23,11 +26,13 @@ from streamer.cli.support.options import (
     kafka_option,
     reads_rows,
     redis_option,
+    shards_option,
     table_option,
 )
-from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import plural, say
+from streamer.engines.pool import LOCAL, SPARK, SparkPool, private_folder
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
@@ -35,14 +40,67 @@ from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 
-offset_option = click.option(
-    "--from-offset",
-    metavar="end|earliest|N",
-    default=END,
-    show_default=True,
-    help="Where workers will read on in the input. end: its end when the command starts; everything before must be in"
-    " the file, so nothing may be written between the file and the command. earliest: always right if messages may be"
-    " applied twice, as Debezium's may. N: an offset, with one shard only.",
+
+class Loading(NamedTuple):
+    """How shards are loaded."""
+
+    table: str
+    kafka: str
+    redis: str
+    from_offset: str
+    shards: str | None
+    prepare: bool
+    engine: str
+    spill: Path | None
+    as_json: bool
+
+
+def loading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of `load` and `reload`, which the command gets as one `Loading`."""
+
+    @wraps(command)
+    def with_loading(**given: Any) -> None:
+        command(how=Loading(**{name: given.pop(name) for name in Loading._fields}), **given)
+
+    for option in (json_option, *_OPTIONS, redis_option, kafka_option, table_option):
+        with_loading = option(with_loading)
+    return with_loading
+
+
+_OPTIONS = (
+    click.option(
+        "--spill",
+        metavar="FOLDER",
+        type=click.Path(path_type=Path),
+        help="Private folder for rows, which all executors of --engine spark see under this path; it is removed at the"
+        " end.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice((LOCAL, SPARK)),
+        default=LOCAL,
+        show_default=True,
+        help="What reads the rows and makes the QI groups: this process, or Spark's executors (call it by spark-submit;"
+        " rows as Parquet). This process alone writes to Redis and Kafka.",
+    ),
+    click.option(
+        "--prepare",
+        is_flag=True,
+        help="Read and check all rows and make the QI groups, but write nothing and claim no shard.",
+    ),
+    shards_option(
+        "Load only these shards, such as 0-15 or 0,2,5-7, so that several hosts share the work: each reads all rows and"
+        " keeps its own. Hosts do not wait for each other, so try all rows with --prepare first."
+    ),
+    click.option(
+        "--from-offset",
+        metavar="end|earliest|N",
+        default=END,
+        show_default=True,
+        help="Where workers will read on in the input. end: its end when the command starts; everything before must be"
+        " in the file, so nothing may be written between the file and the command. earliest: always right if messages"
+        " may be applied twice, as Debezium's may. N: an offset, with one shard only.",
+    ),
 )
 
 
@@ -53,9 +111,7 @@ offset_option = click.option(
         "streamer reload --table mine --from-source topic",
     ),
 )
-@table_option
-@kafka_option
-@redis_option
+@loading_options
 @click.option(
     "--from-source",
     "source",
@@ -63,32 +119,23 @@ offset_option = click.option(
     required=True,
     help=f"A file or a database with all rows of the source table; or {TOPIC}: the whole input is read again.",
 )
-@offset_option
 @click.option(
     "--although-trimmed",
     is_flag=True,
     help="Accept an input that has lost its beginning: rows that it no longer contains are removed.",
 )
-@json_option
 @reads_rows("source")
-def command(
-    table: str, kafka: str, redis: str, source: RowSource, from_offset: str, although_trimmed: bool, as_json: bool
-) -> None:
+def command(how: Loading, source: RowSource, although_trimmed: bool) -> None:
     """Loads the table again from its source; replaces what Redis and the output hold of it.
 
     Stop the workers first: a running one is shut out, and one that starts in the middle ends this command. The
     whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove the old ones;
     they have the header `outside`. After any error, call the command again: it starts from the beginning. While it
-    runs, another `load` or `reload` of the table is refused.
+    runs, another `load` or `reload` of its shards is refused.
     """
-    settings = WorkerSettings(load_table(table), kafka, redis, schemas=registry_from())
-    check_offset(from_offset)
     if although_trimmed and str(source) != TOPIC:
         raise UsageError(f"--although-trimmed: goes with --from-source {TOPIC} only")
-    with stages(as_json) as progress, claimed(settings, "streamer reload") as claim:
-        look = partial(found_shards, settings, claim)
-        done = carried_out(look, source, from_offset, as_json, progress, although_trimmed)
-    show(done, as_json)
+    carry_out(how, "streamer reload", found_shards, source, although_trimmed)
 
 
 class Done(NamedTuple):
@@ -96,47 +143,63 @@ class Done(NamedTuple):
 
     shards: list[Begun]
     warnings: list[str]  # about the source
+    written: bool
 
 
-def check_offset(text: str) -> None:
-    """Raises UsageError unless it is a value of --from-offset."""
-    if text not in (END, EARLIEST) and not (text.isascii() and text.isdigit() and len(text) < 19):
+Find = Callable[[WorkerSettings, dict[int, str], str | None], Shards]
+
+
+def carry_out(how: Loading, name: str, find: Find, source: RowSource, although_trimmed: bool = False) -> None:
+    """Loads the shards that are found, and prints what was done, also if it fails or a signal ends it."""
+    settings = WorkerSettings(load_table(how.table), how.kafka, how.redis, schemas=registry_from())
+    if how.from_offset not in (END, EARLIEST) and not (how.from_offset.isascii() and how.from_offset.isdigit()):
         raise UsageError("--from-offset: end, earliest or the number of an offset")
+    done = Done([], [], not how.prepare)
+    with stages(how.as_json) as progress, ExitStack() as closing:
+        executors = _executors(how, closing)
+        claims = {} if how.prepare else closing.enter_context(claimed(settings, name, how.shards))
+
+        def load() -> None:
+            progress.next("look")
+            shards, warn = find(settings, claims, how.shards), done.warnings.append
+            work = begin(
+                shards, source, how.from_offset, progress.say, progress.next, although_trimmed, warn, executors
+            )
+            for begun in work:
+                done.shards.append(begun)
+
+        try:
+            interruptible(load)
+        except BaseException:
+            if not how.as_json:
+                show(done, how.as_json)
+            raise
+    show(done, how.as_json)
 
 
-def carried_out(
-    look: Callable[[], Shards],
-    source: RowSource,
-    from_offset: str,
-    as_json: bool,
-    progress: Stages,
-    although_trimmed: bool = False,
-) -> Done:
-    """Loads all shards that are found; if it fails, or a signal ends it, prints what was done until then."""
-    done = Done([], [])
+def _executors(how: Loading, closing: ExitStack) -> Executors | None:
+    """Those of Spark, if they are asked for."""
+    if (how.engine == SPARK) != (how.spill is not None):
+        raise UsageError("--engine spark and --spill belong together: executors share rows by way of that folder")
+    if how.spill is None:
+        return None
+    from streamer.spark import session  # needs Spark
 
-    def load() -> None:
-        progress.next("look")
-        shards, warn = look(), done.warnings.append
-        for begun in begin(shards, source, from_offset, progress.say, progress.next, although_trimmed, warn):
-            done.shards.append(begun)
-
-    try:
-        interruptible(load)
-    except BaseException:
-        if not as_json:
-            show(done, as_json)
-        raise
-    return done
+    closing.enter_context(private_folder(how.spill, token_bytes(16)))
+    return Executors(closing.enter_context(SparkPool(how.spill, session())), how.spill)
 
 
 def show(done: Done, as_json: bool) -> None:
     """Prints what was done."""
     if as_json:
         shards = [asdict(begun) for begun in done.shards]
-        click.echo(msgspec.json.encode({"shards": shards, "warnings": done.warnings}))
+        click.echo(msgspec.json.encode({"shards": shards, "warnings": done.warnings, "written": done.written}))
         return
     for begun in done.shards:
+        if not done.written:
+            rows, groups = plural(begun.rows, "row"), plural(begun.qi_groups, "QI group")
+            say(f"shard {begun.shard}: {rows} in {groups}, {begun.pending:,} pending; nothing was written")
+            continue
         say(
             f"shard {begun.shard}: {plural(begun.rows, 'row')} in {plural(begun.qi_groups, 'QI group')},"
             f" {begun.pending:,} pending; {begun.removed:,} old records removed; releases: {begun.releases};"

@@ -18,7 +18,15 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from rich.table import Table as Grid
 
-from streamer.cli.support.options import examples, formulas_option, json_option, kafka_option, table_option
+from streamer.cli.support.options import (
+    chosen_shards,
+    examples,
+    formulas_option,
+    json_option,
+    kafka_option,
+    shards_option,
+    table_option,
+)
 from streamer.cli.support.outputs import (
     CSV,
     OutputPath,
@@ -436,6 +444,7 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 @_file("--live", "FILE.jsonl", "Write the changelog, for `verify`.", ".jsonl")
 @click.option("--sealed", is_flag=True, help="Read the sealed changelog instead of the live one.")
 @_file("--log", "FILE.jsonl", "Write the records of the sealed changelog, for `audit`.", ".jsonl")
+@shards_option("Read only these shards, such as 0-15: what is written is their part of the table.")
 @force_option
 @click.option("--sql", metavar="QUERY", help="Print DuckDB's answer to a query instead of the table.")
 @click.option("--query", metavar="CONDITION", help="Print an estimate of how many rows match, instead of the table.")
@@ -448,6 +457,7 @@ def command(
     live: Path | None,
     sealed: bool,
     log: Path | None,
+    shards: str | None,
     force: bool,
     sql: str | None,
     query: str | None,
@@ -477,14 +487,17 @@ def command(
     its people are left; withheld values are null. In DuckDB its name is <table>_sealed.
     """
     schema = load_table(table)
+    chosen = None if shards is None else chosen_shards(shards)
     if sealed:
+        if chosen is not None:
+            raise UsageError("--shards: not with --sealed, which holds little; it is read whole")
         _read_sealed(schema, kafka, once, SealedOutputs(formulas, log, force, sql, live, query, copies), as_json)
         return
     if log is not None:
         raise UsageError("--log: goes with --sealed only; --live writes the live changelog")
     show = _shower(schema, sql, query)
     require_writable(_new_files(schema, live, copies), force)
-    with ExitStack() as files, Subscription(schema, kafka) as subscription:
+    with ExitStack() as files, Subscription(schema, kafka, shards=chosen) as subscription:
         lines = None if live is None else files.enter_context(_opened(live))
         made = [COPIES[name](schema, path, formulas) for name, path in copies.items() if path is not None]
         for copy in made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -81,6 +82,27 @@ def parsed_group(option: str, name: str) -> tuple[int, int]:
         return parse_qi_group(name)
     except LawViolated:
         raise UsageError(f"{option}: a QI group is named by its shard and its number, like 0-17") from None
+
+
+def chosen_shards(text: str) -> list[int]:
+    """The shards that a text names. Raises UsageError.
+
+    >>> chosen_shards("0,2-3")
+    [0, 2, 3]
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        ends = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip(), re.ASCII)
+        first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+        if last < first:
+            raise UsageError("--shards: numbers of shards such as 0-15 or 0,2,5-7")
+        found.update(range(first, last + 1))
+    return sorted(found)
+
+
+def shards_option(what: str) -> Callable[[Any], Any]:
+    """The option of a command that may be about some shards alone."""
+    return click.option("--shards", metavar="NUMBERS", help=f"{what} [default: all shards]")
 
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"

@@ -147,6 +147,10 @@ class ChangelogLaws:
     def n_rows(self) -> int:
         return sum(len(group.values) for group in self.qi_groups.values())
 
+    @property
+    def n_shards(self) -> int:
+        return len(self._shards)
+
     def check(self, release: FoldedRelease) -> set[QIGroupId]:
         """Applies one release; returns the QI groups that it touched. Raises LawViolated at the first violation."""
         where = release_name(release)

@@ -7,7 +7,7 @@ often. And the nearer alpha is to a frequency, the more cohorts have to withhold
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from math import ceil, exp, floor, lgamma, log, log1p
 
@@ -19,17 +19,27 @@ FREQUENT_MAX = 100
 """The most frequent values that decide how many cohorts withhold theirs: others are never in the way."""
 
 
-def check_alpha(table: Table, rows: Sequence[Values]) -> list[str]:
-    """What a user is warned of, if these are the rows of the table; nothing without rows.
+Frequencies = Mapping[int, Counter[bytes]]
+"""How many rows of a table have each value, by the number of the sensitive column."""
+
+
+def frequencies(table: Table, rows: Sequence[Values]) -> Frequencies:
+    """Those of some rows; none if the table has no sealed changelog."""
+    return {i: Counter(values[i] for values in rows) for i in table.sensitive if table.sealed is not None}
+
+
+def check_alpha(table: Table, found: Frequencies) -> list[str]:
+    """What a user is warned of, if the rows of the table have such values; nothing without rows.
 
     Raises ConfigError, with the remedy, if a value is more frequent than alpha.
     """
-    if table.sealed is None or not rows:
+    if table.sealed is None:
         return []
     alpha, warnings = table.sealed.alpha, []
-    for i in table.sensitive:
-        name, counts = table.kept[i].name, Counter(values[i] for values in rows)
-        largest = Decimal(max(counts.values())) / len(rows)
+    for i, counts in found.items():
+        if not (rows := counts.total()):
+            continue
+        name, largest = table.kept[i].name, Decimal(max(counts.values())) / rows
         if alpha < largest:
             raise ConfigError(
                 f"publish.sealed.alpha: {alpha} is below the share of the most frequent value of {name}, which"
@@ -37,7 +47,7 @@ def check_alpha(table: Table, rows: Sequence[Values]) -> list[str]:
                 f" {Decimal(ceil(100 * largest)) / 100} or more, or give {name} values that are less frequent"
             )
         if alpha < 2 * largest:
-            share = withheld_share(table.k, alpha, (n / len(rows) for n in counts.values()))
+            share = withheld_share(table.k, alpha, (n / rows for n in counts.values()))
             warnings.append(
                 f"publish.sealed.alpha: {alpha} is below twice the share of the most frequent value of {name}"
                 f" ({100 * largest:.1f} %): about {100 * share:.0f} % of cohorts of {table.k} rows will withhold their"

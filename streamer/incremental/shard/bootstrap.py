@@ -33,8 +33,8 @@ The rules of this file
 
 A reload may be repeated at any time: it begins from what it finds.
 
-The shards of a table are reloaded by one command at a time, which has claimed the table. `whole_table` leaves its mark
-in all of them before the first one is written, and removes the marks when the last one has its rows.
+A shard is reloaded by one command at a time, which has claimed it. `whole_table` leaves the command's mark in all its
+shards before the first one is written, and removes the marks when the last one has its rows.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ class Begun:
 
 
 @contextmanager
-def whole_table(stores: Sequence[Store], claim: str) -> Iterator[None]:
-    """In the block all shards are reloaded; if it fails, no worker serves one of them until another command ends well.
+def whole_table(claimed: Sequence[tuple[Store, str]]) -> Iterator[None]:
+    """In the block these shards are reloaded; if it fails, no worker serves one until another command ends well.
 
-    Raises Fenced if another command has claimed the table since.
+    claimed: stores of shards with the command's claims. Raises Fenced if another command has claimed one since.
     """
-    for store in stores:
+    for store, claim in claimed:
         store.tell_beginning(claim)
     yield
-    for store in stores:
+    for store, claim in claimed:
         store.tell_begun(claim)
 
 

@@ -30,7 +30,7 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import RowChange
 from streamer.incremental.release.records import EPOCH_KEY, OutboxEntry
-from streamer.incremental.sealed.alpha import check_alpha
+from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.sealed.formation import Formation
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import SealedRecord, encode
@@ -131,7 +131,7 @@ def to_repeat(meta: Meta, position: Position, said: Iterable[object]) -> tuple[E
 def check_snapshot(table: Table, name: str, rows: EncodedRows) -> None:
     """Raises ShardRefused if alpha cannot hide a value of the rows that a snapshot has brought."""
     try:
-        check_alpha(table, rows.values)
+        check_alpha(table, frequencies(table, rows.values))
     except ConfigError as error:
         raise ShardRefused(
             f"{name}: its snapshot cannot be published in sealed cohorts: {error}; then, {remedies.reload(table.name)}"

@@ -10,10 +10,10 @@ The rules of this file
 * The outbox holds what is committed and not yet known to be published. It is trimmed by commit number, never by count,
   so that a delayed trim cannot remove entries of a later commit.
 * Only the holder of the newest fence may write.
-* A command that gives a whole table its rows claims the table first, in the custody of its first shard: one at a time,
-  and until it stops to renew its claim. Then it says so to every shard, which shuts out commands with earlier claims.
-  Before it writes it leaves its mark in every shard: from then on only this command may take the shard over. It removes
-  the marks when all shards have their rows. A command that dies leaves them, and the next one makes them its own.
+* A command that gives shards all their rows claims each of them first, in its custody: one command at a time, until it
+  stops to renew its claim. Then it says so to the shard, which shuts out commands with earlier claims. Before it writes
+  it leaves its mark in all its shards: from then on only this command may take them over. It removes the marks when all
+  of them have their rows. A command that dies leaves them, and the next one makes them its own.
 * Memory and Redis fulfil this contract; one shared test suite holds both to it.
 """
 
@@ -236,11 +236,11 @@ class State:
     sealed: StoredSealed = field(default_factory=StoredSealed)
 
 
-def being_loaded(table_name: str, claim: str, by: str, left_s: float) -> Conflict:
-    """Refuses a command because another one loads the table. left_s: seconds until its claim ends by itself."""
+def being_loaded(shard: str, claim: str, by: str, left_s: float) -> Conflict:
+    """Refuses a command because another one loads the shard. left_s: seconds until its claim ends by itself."""
     since = datetime.fromtimestamp(int(claim.partition("-")[0]) / 1e6, UTC)
     return Conflict(
-        f"{table_name} is being loaded by {by} since {since:%Y-%m-%d %H:%M:%S} UTC: wait for its end, then call this "
+        f"{shard} is being loaded by {by} since {since:%Y-%m-%d %H:%M:%S} UTC: wait for its end, then call this "
         f"again if it is still needed; if that process is dead, call this again in {max(left_s, 1):.0f} s"
     )
 
@@ -257,7 +257,7 @@ class Store(Protocol):
     """The place of one shard's state. Every method may raise ServerUnreachable."""
 
     def claim(self, who: str, seconds: float) -> str:
-        """Claims the whole table for a command; returns the claim. For the first shard of a table only.
+        """Claims the shard for a command; returns the claim.
 
         who: a command and its process, for people. seconds: until the claim ends by itself. Raises Conflict if another
         command has a claim, with who and since when.

@@ -1,4 +1,4 @@
--- Gives a table to one command that loads it, or keeps it for that command; asked of the table's first shard.
+-- Gives a shard to one command that loads it, or keeps it for that command.
 --
 -- KEYS  1 custody    ARGV  1 a word that no other command has, 2 seconds until the claim ends by itself, 3 who claims,
 --       or nothing: only the claim of this word is renewed, and ended by 0 seconds

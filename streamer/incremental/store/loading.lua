@@ -1,10 +1,10 @@
--- What a command that has claimed the table says to each of its shards.
+-- What a command that has claimed a shard says to it.
 --
 -- KEYS  1 meta  2 custody    ARGV  1 its claim  2 what: see below  3.. fields of custody that "loaded" removes besides
 --   "claimed"  older commands are shut out; where one has left its mark, the mark is this one's from now on
 --   "loading"  the mark is set: from now on only this command may take the shard over
 --   "loaded"   the mark is removed
--- Returns 0; -1 where a later command has claimed the table, and nothing is changed. May be repeated.
+-- Returns 0; -1 if a later command has claimed the shard, and nothing is changed. May be repeated.
 local claim, what, custody = ARGV[1], ARGV[2], KEYS[2]
 
 local function number_of(some)

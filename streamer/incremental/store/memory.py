@@ -91,7 +91,8 @@ class MemoryStore:
         held, now = self._shard, self._server.seconds
         held.claimed_until = min(held.claimed_until, now + seconds)  # else the clock was set back
         if held.claimed_until > now:
-            raise being_loaded(self._table_name, held.claim, held.claimed_by, held.claimed_until - now)
+            shard = f"shard {self._shard_number} of {self._table_name}"
+            raise being_loaded(shard, held.claim, held.claimed_by, held.claimed_until - now)
         number = max(int(now * 1e6), _number(held.claim) + 1)
         held.claim, held.claimed_by, held.claimed_until = f"{number}-{secrets.token_hex(8)}", who, now + seconds
         return held.claim

@@ -192,14 +192,14 @@ class RedisStore:
             for name in ("commit", "trim", "take_over", "claim", "loading")
         )
 
-    # -- who may load the whole table ---------------------------------------------------------------------------------
+    # -- who may load the shard ---------------------------------------------------------------------------------------
 
     def claim(self, who: str, seconds: float) -> str:
         with self._answers():
             claim, *held = self._claim_script(keys=[self._custody], args=[secrets.token_hex(8), seconds, who])
         if held:
             by, left = held
-            raise being_loaded(self._table_name, claim.decode(), by.decode(), float(left))
+            raise being_loaded(f"shard {self.shard} of {self._table_name}", claim.decode(), by.decode(), float(left))
         return str(claim.decode())
 
     def renew(self, claim: str, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, what the owner measured, and why the
 shard was refused). The fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild
-by the clock counts from first_taken_at. Commands that load the whole table have their claims and marks in it, too, as
+by the clock counts from first_taken_at. Commands that load shards have their claims and marks in it, too, as
 `store.base` says.
 """
 
@@ -28,7 +28,7 @@ YEAR_9999 = 253_402_300_799
 """The last second that can be written as a time."""
 
 BEGINNING = "beginning"
-"""The mark of a command that gives all shards of a table their rows, from before it writes until all have them."""
+"""The mark of a command that gives shards all their rows, from before it writes until all have them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,34 @@
-"""The rows of a file, each in the shard that gets its messages."""
+"""The rows of a file, part by part, each in the shard that gets its messages."""
 
 from __future__ import annotations
 
+import gc
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 
-from streamer.cli.stream.bootstrap import assumed_form, by_shard, routed_file
+from streamer.cli.stream import bootstrap
+from streamer.cli.stream.bootstrap import (
+    Executors,
+    FirstRows,
+    OwnFile,
+    assumed_form,
+    by_shard,
+    route_all,
+)
+from streamer.cli.support.options import chosen_shards
+from streamer.engines.pool import ProcessPool, private_folder
 from streamer.errors import ConfigError, UsageError
-from streamer.incremental.events.key_form import BARE, KeyContract, KeyForm, default_form, shard_of
-from streamer.table.encode import EncodedRows
-from streamer.table.row import Row
+from streamer.incremental.events.key_form import BARE, AnyKeyForm, KeyContract, KeyForm, default_form, shard_of
+from streamer.table.encode import Encoder
+from streamer.table.files import read_rows
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 from worlds.small_tables import YEARS, table
@@ -19,43 +37,100 @@ PEOPLE = table(YEARS, k=2)
 JSON_FORM = default_form(("ward", "number"))
 
 
-def people(*source_keys: str) -> EncodedRows:
-    return EncodedRows.of_rows({key: Row((i % 10,), (b'"%d"' % i,)) for i, key in enumerate(source_keys)}, 1)
+@pytest.fixture(autouse=True)
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "PART_ROWS", 7)
+
+
+@contextmanager
+def routed(
+    path: Path, shards: int = 1, form: AnyKeyForm | None = None, chosen: Any = None, of: Table = PEOPLE
+) -> Iterator[FirstRows]:
+    with closing(OwnFile()) as spill:
+        rows = FirstRows(of, frozenset(range(shards) if chosen is None else chosen), spill)
+        route_all(rows, RowSource(str(path)), form or (BARE if shards > 1 else None), shards)
+        yield rows
+
+
+def written(path: Path, keys: list[object]) -> Path:
+    lines = (f"{key},{i % 10},{'flu' if i % 3 else ''}" for i, key in enumerate(keys))
+    path.write_text("\n".join(["id,years,problem", *lines, ""]))
+    return path
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
-@pytest.mark.parametrize("n", [0, 1, 2, 40])
-def test_every_row_lies_where_its_messages_are_accepted(shards: int, n: int) -> None:
-    found = by_shard(people(*map(str, range(n))), BARE, shards)
-    assert sorted(key for rows in found for key in rows.source_keys) == sorted(map(str, range(n)))
-    for shard, rows in enumerate(found):
-        for source_key, row in zip(rows.source_keys, rows.rows(), strict=True):
+@pytest.mark.parametrize("n", [1, 2, 40])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_every_row_lies_where_its_messages_are_accepted(tmp_path: Path, shards: int, n: int, suffix: str) -> None:
+    file = written(tmp_path / "rows.csv", list(range(n)))
+    if suffix == ".parquet":
+        pd.read_csv(file, dtype={"id": str}).to_parquet(file := tmp_path / "rows.parquet", row_group_size=5)
+    whole = Encoder(PEOPLE).frame(read_rows(file))
+    expected = dict(zip(whole.source_keys, whole.rows(), strict=True))
+    with routed(file, shards) as rows:
+        assert rows.counted.n_read == rows.counted.n_chosen == n
+        found = [rows.of(shard) for shard in range(shards)]
+    assert sorted(key for rows in found for key in rows.source_keys) == sorted(expected)
+    for shard, one in enumerate(found):
+        assert one.source_keys == sorted(one.source_keys, key=int), "in the order of the file"
+        for source_key, row in zip(one.source_keys, one.rows(), strict=True):
             KeyContract(PEOPLE, shard).check_partition(source_key.encode(), shards)
-            assert row == Row((int(source_key) % 10,), (b'"%s"' % source_key.encode(),))
+            assert row == expected[source_key]
+
+
+def test_only_the_chosen_shards_rows_are_kept_and_all_are_checked(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.csv", list(range(40)))
+    with routed(file, 3, chosen=[1]) as rows:
+        assert [len(rows.of(shard).source_keys) > 0 for shard in range(3)] == [False, True, False]
+        assert rows.counted.n_read == 40 and rows.counted.n_chosen == len(rows.of(1).source_keys)
+    elsewhere = next(key for key in range(40) if shard_of(b"%d" % key, 3) != 1)
+    file.write_text(file.read_text().replace(f"\n{elsewhere},", f"\n{elsewhere},1"))  # its years are out of range
+    with pytest.raises(ConfigError, match=f"data row {elsewhere + 1}: "), routed(file, 3, chosen=[1]):
+        pass
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("again", [3, 30])
+def test_a_key_that_comes_again_in_the_same_part_or_in_a_later_one_is_told_by_its_line(
+    tmp_path: Path, shards: int, again: int
+) -> None:
+    keys: list[object] = [*range(40)]
+    keys[again] = 1
+    with (
+        pytest.raises(ConfigError, match=rf"^data row {again + 1}: an earlier row has the same key \(id\)$"),
+        routed(written(tmp_path / "rows.csv", keys), shards) as rows,
+    ):
+        for shard in range(shards):
+            rows.of(shard)
+
+
+def test_rows_without_a_key_are_numbered_through_all_parts(tmp_path: Path) -> None:
+    keyless = Table("people", (), (YEARS,), PEOPLE.kept, k=2)
+    with routed(written(tmp_path / "rows.csv", list(range(20))), of=keyless) as rows:
+        assert rows.of(0).source_keys == [str(number) for number in range(1, 21)]
 
 
 def test_the_form_of_the_keys_decides_about_the_shard() -> None:
-    source_key = '["B","3"]'
-    (where,) = (shard for shard, rows in enumerate(by_shard(people(source_key), JSON_FORM, 7)) if rows.source_keys)
+    (where,) = (shard for shard, found in enumerate(by_shard(['["B","3"]'], JSON_FORM, 7)) if len(found))
     assert where == shard_of(b'{"ward":"B","number":"3"}', 7)
 
 
-def test_a_key_that_the_input_cannot_write_is_told_by_its_line() -> None:
+def test_a_key_that_the_input_cannot_write_is_told_by_its_line(tmp_path: Path) -> None:
     numbers = KeyForm("json:number", (b"", b""), ((0, "number"),))
-    with pytest.raises(ConfigError, match="data row 2: its key cannot be written as json:number"):
-        by_shard(people("7", "seven"), numbers, 3)
-
-
-def test_one_shard_asks_nobody_and_learns_no_form(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("id,years,problem\n1,3,flu\n2,4,\n")
-    routed = routed_file(PEOPLE, RowSource(str(tmp_path / "rows.csv")), "nobody", 1)
-    assert ([rows.source_keys for rows in routed.rows], routed.key_form) == ([["1", "2"]], "")
+    file = written(tmp_path / "rows.csv", [*range(9), "nine"])
+    with (
+        pytest.raises(ConfigError, match="data row 10: its key cannot be written as json:number"),
+        routed(file, 3, numbers),
+    ):
+        pass
 
 
 def test_a_file_without_rows_is_taken_for_a_mistake(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("id,years,problem\n")
-    with pytest.raises(ConfigError, match="holds no rows"):
-        routed_file(PEOPLE, RowSource(str(tmp_path / "rows.csv")), "nobody", 1)
+    with pytest.raises(ConfigError, match="holds no rows"), routed(written(tmp_path / "rows.csv", [])):
+        pass
+    pd.DataFrame({"id": [], "years": [], "problem": []}).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ConfigError, match="holds no rows"), routed(tmp_path / "rows.parquet"):
+        pass
 
 
 def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> None:
@@ -64,7 +139,67 @@ def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> No
     assert assumed_form(PEOPLE, ["", "bare"]) == BARE
 
 
-def test_rows_whose_producer_places_them_cannot_be_routed() -> None:
-    stated = Table("people", ("id",), (YEARS,), (), k=2, partitioner_stated=True)
-    with pytest.raises(UsageError, match="--from-source topic"):
-        routed_file(stated, RowSource("rows.csv"), "nobody", 3)
+@pytest.mark.parametrize(("text", "found"), [("0", [0]), ("0-2", [0, 1, 2]), ("5,0-1,1", [0, 1, 5]), (" 7 ", [7])])
+def test_shards_are_named_by_numbers_and_ranges(text: str, found: list[int]) -> None:
+    assert chosen_shards(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "2-1", "a", "-1", "0,", "1-", "\u0663"])
+def test_shards_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--shards: numbers of shards such as"):
+        chosen_shards(text)
+
+
+def test_what_waits_is_in_a_file_that_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    with closing(OwnFile()) as spill:
+        for piece in ("a" * 100, "b" * 100):
+            spill.add(3, piece)
+        assert list(spill.of(3)) == ["a" * 100, "b" * 100] and list(spill.of(0)) == []
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_said_with_the_variable_that_names_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+
+    def full(_: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with closing(OwnFile()) as spill:
+        monkeypatch.setattr(spill, "_file", SimpleNamespace(write=full, seek=lambda *_: 0))
+        with pytest.raises(ConfigError, match="No space left on device; give the variable TMPDIR"):
+            spill.add(0, "x" * 100)
+
+
+def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) -> None:
+    pd.read_csv(written(tmp_path / "rows.csv", list(range(60))), dtype={"id": str}).to_parquet(
+        file := tmp_path / "rows.parquet", row_group_size=9
+    )
+    with private_folder(tmp_path / "spill", b"job"), ProcessPool(tmp_path / "spill", 2) as pool:
+        executors = Executors(pool, tmp_path / "spill")
+        rows = FirstRows(PEOPLE, frozenset(range(3)), executors.rows)
+        route_all(rows, RowSource(str(file)), BARE, 3, executors)
+        with routed(file, 3) as here:
+            assert rows.counted == here.counted
+            for shard in range(3):
+                found, expected = rows.of(shard), here.of(shard)
+                assert (found.source_keys, found.rows()) == (expected.source_keys, expected.rows())
+    assert not (tmp_path / "spill").exists()
+
+
+def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "PART_ROWS", 1_000)
+    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+
+    def peak(n: int) -> int:
+        file = written(tmp_path / f"{n}.csv", list(range(n)))
+        gc.collect()
+        tracemalloc.start()
+        with routed(file, 4):
+            most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(1_000)
+    assert peak(40_000) < 2 * peak(4_000)

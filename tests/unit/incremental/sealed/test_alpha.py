@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.incremental.sealed.alpha import check_alpha, withheld_share
+from streamer.incremental.sealed.alpha import check_alpha, frequencies, withheld_share
+from streamer.table.schema import Table
 from worlds.sealed_people import sealed_table
 
 
@@ -16,9 +17,13 @@ def values_of(*texts: str) -> list[tuple[bytes, ...]]:
     return [tuple(b'"%b"' % letter.encode() for letter in row) for row in zip(*texts, strict=True)]
 
 
+def warnings(table: Table, rows: list[tuple[bytes, ...]]) -> list[str]:
+    return check_alpha(table, frequencies(table, rows))
+
+
 def test_a_value_that_is_more_frequent_than_alpha_is_refused_with_the_remedy_and_not_named() -> None:
     with pytest.raises(ConfigError) as caught:
-        check_alpha(sealed_table(5, "0.5"), values_of("xxxxxyyz"))
+        warnings(sealed_table(5, "0.5"), values_of("xxxxxyyz"))
     assert str(caught.value) == (
         "publish.sealed.alpha: 0.5 is below the share of the most frequent value of problem, which 62.5 % of the"
         " initial table have: nothing can hide that; set alpha to 0.63 or more, or give problem values that are less"
@@ -28,15 +33,15 @@ def test_a_value_that_is_more_frequent_than_alpha_is_refused_with_the_remedy_and
 
 def test_alpha_below_twice_the_most_frequent_value_is_a_warning_with_what_will_be_withheld() -> None:
     table = sealed_table(5, "0.5", sensitive=("problem", "drug"))
-    assert check_alpha(table, values_of("xxxxyyzz", "abcdefgh")) == [
+    assert warnings(table, values_of("xxxxyyzz", "abcdefgh")) == [
         "publish.sealed.alpha: 0.5 is below twice the share of the most frequent value of problem (50.0 %): about 71 %"
         " of cohorts of 5 rows will withhold their values; a larger alpha or k withholds fewer"
     ]
 
 
 def test_alpha_of_twice_the_most_frequent_value_is_no_news_and_neither_is_an_empty_table() -> None:
-    assert check_alpha(sealed_table(5, "0.5"), values_of("wwxxyyzz")) == []
-    assert check_alpha(sealed_table(5, "0.5"), []) == []
+    assert warnings(sealed_table(5, "0.5"), values_of("wwxxyyzz")) == []
+    assert warnings(sealed_table(5, "0.5"), []) == []
 
 
 @pytest.mark.parametrize(("n", "alpha"), [(2, "0.5"), (5, "0.5"), (6, "0.6"), (4, "1")])
