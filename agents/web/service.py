@@ -22,13 +22,14 @@ import logging
 import re
 from asyncio import Server
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, partial
+from math import floor, log10
 from pathlib import Path
 from time import monotonic
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import faust
 import msgspec
@@ -39,39 +40,44 @@ from mode import Service
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from agents.ingest import Ingest
-from agents.shard_metrics import ShardMetrics
-from agents.web.watch import FactCollector, Probes, Seen, TableLook, exposed, registry_of
+from agents.web.watch import (
+    COUNTED,
+    ELSEWHERE,
+    HELD,
+    NOBODY,
+    REFUSED_SHARD,
+    STANDING_STILL,
+    TAKING_OVER,
+    FactCollector,
+    History,
+    Probes,
+    TableLook,
+    exposed,
+    page_facts,
+    point,
+    registry_of,
+)
 from streamer.errors import StreamerError, UsageError
-from streamer.incremental.events.changes import NO_MESSAGES
-from streamer.incremental.shard.rebuild import losses
+from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.shard.steps import told
-from streamer.incremental.store.base import Meta, Progress
 from streamer.kafka.clients import AtMost
-from streamer.privacy.models import model_of, words
 from streamer.status.collect import look
-from streamer.status.facts import HeldFacts, ShardFacts, WorkerFacts, mean_over_rows
-from streamer.status.verdict import Verdict, ago, held_problems, judge, not_ready, worker_problems
-from streamer.table.data_warnings import unknown_category_warnings
-from streamer.table.schema import Table
-from streamer.table.space import Space
+from streamer.status.facts import WorkerFacts
+from streamer.status.verdict import (
+    FRESH_NOT_MEASURED,
+    FRESH_UNKNOWN,
+    LOSS_UNKNOWN,
+    ago,
+    loss_told,
+    not_ready,
+    share,
+    worker_problems,
+)
 from streamer.worker.options import Address, host_in, is_loopback
 from streamer.worker.settings import WorkerSettings
 
-# The facts as one JSON object, and the page made of that object.
-#
-# * The worker's own shards are shown as it knows them now, others as the last look saw them. One verdict is over both.
-# * Times are ISO 8601 in UTC; unknown values are null. No value of a row and no key. The page escapes all texts.
-# * NCP is the mean over the published rows and the quasi-identifiers, 0 to 1 (`Space.mean_loss`). For a rebuild it is
-#   that of the regions done.
-
-POINTS_MAX = 360
-"""Points of the history. Beyond that every second point goes, and new ones come half as often."""
-
 SENTENCES_MAX = 5
 """The page folds further sentences of the verdict, so that a hundred refused shards do not hide the rest."""
-
-HELD, TAKING_OVER, STANDING_STILL = "held", "taking over", "standing still"
-REFUSED_SHARD, ELSEWHERE, NOBODY = "refused", "elsewhere", "nobody"
 
 STATES = {
     REFUSED_SHARD: ("✖", "red", "refused"),
@@ -85,167 +91,7 @@ STATES = {
 
 NO_VALUE = "–"
 
-
-class History:
-    """Points of the whole time of the process, oldest first, the coarser the longer it runs."""
-
-    def __init__(self, points_max: int = POINTS_MAX) -> None:
-        self.points: list[dict[str, Any]] = []
-        self._points_max = points_max
-        self._every = 1
-        self._seen = 0
-
-    def add(self, point: dict[str, Any]) -> None:
-        """Takes the next of points at equal distances, or leaves it out."""
-        if self._seen % self._every == 0:
-            if len(self.points) == self._points_max:
-                self.points, self._every = self.points[::2], 2 * self._every
-            if self._seen % self._every == 0:
-                self.points.append(point)
-        self._seen += 1
-
-
-# -- the object ---------------------------------------------------------------------------------------------------
-
-
-def page_facts(
-    table: Table, facts: WorkerFacts, metrics: Mapping[int, ShardMetrics], seen: Seen, history: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """The object. metrics: of all shards that the worker ever had, by number."""
-    shards = _shards(facts, seen)
-    told = seen.facts is None or seen.facts.workers.told
-    verdict = _verdict(table, facts, shards, seen)
-    counts = sum((shard.held.counts if shard.held else _meta(shard).counts for shard in shards), NO_MESSAGES)
-    letters = sum((one.done.reasons for one in metrics.values()), Counter[str]())
-    return {
-        "table": facts.table, "version": facts.version, "worker": facts.worker, "now": iso(facts.now),
-        "k": table.k, "model": words(table, model_of(table)), "form": table.form,
-        "verdict": {"ok": not verdict.problems, "problems": verdict.problems, "warnings": verdict.warnings},
-        "shards": [
-            _described(shard, facts, metrics[shard.number] if shard.held else ShardMetrics(), told, table.space)
-            for shard in shards
-        ],
-        "dead_letters": dict(sorted(letters.items())),
-        "unlisted": list(unknown_category_warnings(table, counts.unlisted, counts.applied, "applied messages")),
-        "history": list(history),
-    }  # fmt: skip
-
-
-def point(facts: WorkerFacts) -> dict[str, Any]:
-    """A point of the history: the sum of the worker's shards."""
-    shards = facts.shards
-    return {
-        "at": iso(facts.now),
-        "lag": sum(shard.lag for shard in shards),
-        "messages_per_s": round(sum(shard.messages_per_s for shard in shards), 1),
-        "records_per_s": round(sum(shard.records_per_s for shard in shards), 1),
-        "ncp": mean_over_rows([(shard.ncp, shard.rows - shard.pending) for shard in shards]),
-        "ncp_fresh": mean_over_rows([(shard.ncp_fresh, shard.rows - shard.pending) for shard in shards]),
-        "pending": sum(shard.pending for shard in shards),
-        "rows": sum(shard.rows for shard in shards),
-    }
-
-
-def _shards(facts: WorkerFacts, seen: Seen) -> list[ShardFacts]:
-    """All known shards by number, each as the worker knows it and as the servers show it."""
-    found = {shard.number: shard for shard in (seen.facts.shards if seen.facts is not None else ())}
-    for held in facts.shards:
-        found[held.shard] = replace(found.get(held.shard, ShardFacts(held.shard)), worker=facts.worker, held=held)
-    return [found[number] for number in sorted(found)]
-
-
-def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], seen: Seen) -> Verdict:
-    """The verdict on worker and table; on the worker alone if the table could not be seen."""
-    if seen.facts is None or seen.problem or seen.warning:
-        return Verdict([*worker_problems(facts), *filter(None, [seen.problem])], [*filter(None, [seen.warning])])
-    numbers = {shard.number for shard in shards}
-    refused = {number: custody for number, custody in facts.refused.items() if number not in numbers}
-    verdict = Verdict(worker_problems(replace(facts, refused=refused)))
-    _, whole = judge(table, replace(seen.facts, shards=shards), table.limits.dead_letters_share_max)
-    verdict.problems += [problem for problem in whole.problems if problem not in verdict.problems]
-    verdict.warnings += whole.warnings
-    return verdict
-
-
-def _described(
-    shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics, told: bool, space: Space
-) -> dict[str, Any]:
-    """One shard. told: whether Kafka says who holds which shard."""
-    here, custody = shard.held is not None, facts.refused.get(shard.number, shard.redis.custody)
-    worker = shard.worker if here or told else custody.owner
-    held = shard.held or _from_outside(shard, worker)
-    refusal = held.refused or (custody.refusal.reason if custody.refusal and not held.taken_over else "")
-    wrong = held_problems(held, worker) if here else []
-    state = ELSEWHERE if worker else NOBODY
-    if here:
-        state = STANDING_STILL if wrong else HELD if held.taken_over else TAKING_OVER
-    return {
-        "shard": shard.number, "worker": worker or None, "here": here,
-        "state": REFUSED_SHARD if refusal else state, "since": iso(held.since),
-        "lag": held.lag, "rows": held.rows, "pending": held.pending, "pending_oldest": iso(held.pending_since),
-        "qi_groups": held.qi_groups, "messages": held.counts.messages, "applied": held.counts.applied,
-        "ignored": held.counts.ignored, "dead_letters": held.counts.dead_letters,
-        "messages_per_s": round(held.messages_per_s, 1), "records_per_s": round(held.records_per_s, 1),
-        "merges": metrics.done.merges, "splits": metrics.done.splits,
-        "release": held.release or None, "last_commit": iso(held.committed_at or custody.committed_at),
-        "ncp": _rounded(held.ncp), "ncp_fresh": _rounded(held.ncp_fresh),
-        "reason": refusal or "; ".join(wrong) or None,
-        "rebuild": _running(held.rebuild) if held.rebuild else None,
-        "rebuilds": [_ended(one, space) for one in reversed(held.rebuilds) if not one.is_answer],
-    }  # fmt: skip
-
-
-def _from_outside(shard: ShardFacts, worker: str) -> HeldFacts:
-    """A shard of another worker, as the last look saw it."""
-    meta, sizes, custody = _meta(shard), shard.redis.sizes, shard.redis.custody
-    return HeldFacts(
-        shard.number,
-        since=custody.taken_at if worker and worker == custody.owner else None,
-        lag=shard.lag,
-        rows=sizes.records,
-        pending=sizes.pending,
-        qi_groups=sizes.qi_groups,
-        counts=meta.counts,
-        release=meta.release,
-        ncp=custody.measured.ncp,
-        ncp_fresh=custody.measured.ncp_fresh,
-        rebuild=meta.rebuild,
-        rebuilds=meta.rebuilds,
-    )
-
-
-def _meta(shard: ShardFacts) -> Meta:
-    return shard.redis.meta or Meta()
-
-
-def _running(one: Progress) -> dict[str, Any]:
-    began = {"algorithm": one.rebuild.algorithm, "why": one.why, "began": iso(one.began)}
-    return {**began, "done": one.done, "of": one.total}
-
-
-def _ended(one: Progress, space: Space) -> dict[str, Any]:
-    """A rebuild that ended."""
-    before, after = losses(one, space)
-    return {
-        "algorithm": one.rebuild.algorithm, "why": one.why, "at": iso(one.at), "ended": one.state,
-        "ncp_before": _rounded(before), "ncp_after": _rounded(after),
-        "rows_published": one.rows_published_again,
-    }  # fmt: skip
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
-
-
-def iso(seconds: float | None) -> str | None:
-    """A time in seconds since 1970, for programs.
-
-    >>> iso(0)
-    '1970-01-01T00:00:00.000Z'
-    """
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+LATER = "known once a shard is taken over"
 
 
 # -- the page -----------------------------------------------------------------------------------------------------
@@ -255,7 +101,8 @@ def page(facts: Mapping[str, Any]) -> str:
     """The object of `page_facts` as HTML."""
     shards, verdict, now = facts["shards"], facts["verdict"], datetime.fromisoformat(facts["now"])
     calm = list(STATES).index(HELD)  # from this state on, shards stand by number
-    kind, word = _in_a_word(verdict)
+    silent = [server for server in facts["servers"] if server["silent"]]
+    kind, word = _in_a_word(verdict, silent)
     return _template().render(
         facts=facts,
         kind=kind,
@@ -265,11 +112,16 @@ def page(facts: Mapping[str, Any]) -> str:
         states=STATES,
         shards=sorted(shards, key=lambda one: (min(list(STATES).index(one["state"]), calm), one["shard"])),
         standing=_states_in_words(shards),
-        figures=_figures(facts, now),
+        silent=silent,
+        old=min((server["answered"] for server in silent), default=None),
+        tiles=_tiles(facts, now),
+        charted=_charted(facts, now),
+        unknown=_unknown(shards, facts["drift"]),
         account=_account(shards),
         letters=sorted(facts["dead_letters"].items(), key=lambda one: -one[1]),
+        remedy=lambda reason: OF_DEAD_LETTERS.get(reason, "`streamer dead-letters` says why"),
         rebuilds=_rebuilds(shards),
-        ago=lambda at: f"{_lasting(at, now)} ago" if at else NO_VALUE,
+        ago=lambda at, unknown=NO_VALUE: f"{_lasting(at, now)} ago" if at else unknown,
         lasting=lambda at: _lasting(at, now),
         total=lambda name: _total(shards, name),
     )
@@ -283,7 +135,7 @@ def _source() -> str:
 @cache
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"count": _count, "rate": _rate, "loss": _loss, "sentence": _sentence}
+    environment.filters |= {"count": _count, "rate": _rate, "share": _share, "sentence": _sentence}
     return environment.from_string(_source())
 
 
@@ -301,11 +153,14 @@ def security_policy() -> str:
 CONTENT_POLICY = ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
 
 
-def _in_a_word(verdict: Mapping[str, Any]) -> tuple[str, str]:
+def _in_a_word(verdict: Mapping[str, Any], silent: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The colour and the words of the verdict. silent: the servers that do not answer."""
     problems, warnings = len(verdict["problems"]), len(verdict["warnings"])
     warned = f"{warnings:,} warning{'s' * (warnings != 1)}" if warnings else ""
     if problems:
         return "red", ", ".join(filter(None, [f"✖ {problems:,} problem{'s' * (problems != 1)}", warned]))
+    if silent:
+        return "grey", f"◌ Not known while {' and '.join(one['name'] for one in silent)} does not answer"
     return ("amber", f"▲ It works, with {warned}") if warned else ("green", "✔ Everything works")
 
 
@@ -317,54 +172,114 @@ def _states_in_words(shards: Sequence[Mapping[str, Any]]) -> str:
     return f"Of {len(shards):,}: {', '.join(f'{counted[one]:,} {STATES[one][2]}' for one in STATES if counted[one])}."
 
 
-def _per_message(shards: Sequence[Mapping[str, Any]]) -> str:
-    """
-    >>> _per_message([{"records_per_s": 30.0, "messages_per_s": 10.0}])
-    'records a second, 3.0 a message'
-    """
-    messages = _total(shards, "messages_per_s")
-    return (
-        f"records a second, {_total(shards, 'records_per_s') / messages:.1f} a message"
-        if messages
-        else "records a second"
-    )
+class Curves(NamedTuple):
+    """A chart from 0 to `top`: SVG paths, 100 wide and 30 high, of one scale; a time that is not known is a gap."""
+
+    paths: list[str]
+    top: str
 
 
-def _figures(facts: Mapping[str, Any], now: datetime) -> list[tuple[str, str, str, str]]:
-    """The figures at the top: name, value, a note, and the line of its history."""
+class Tile(NamedTuple):
+    """A figure at the top of the page; chart: None before there are two points."""
+
+    name: str
+    value: str
+    note: str
+    chart: Curves | None
+
+
+def _tiles(facts: Mapping[str, Any], now: datetime) -> list[Tile]:
+    """The figures at the top, each with the chart of its history."""
     shards, history = facts["shards"], facts["history"]
-    oldest = min((one["pending_oldest"] for one in shards if one["pending_oldest"]), default=None)
-    pending = f"rows, the oldest since {_lasting(oldest, now)} ago" if oldest else "rows that cannot be published yet"
+    known = {name: _total(shards, name) for name in (*COUNTED, "messages_per_s", "records_per_s")}
+    later = "" if known["messages"] is not None else LATER
     last = next((one for one in reversed(history) if one["ncp"] is not None), {"ncp": None, "ncp_fresh": None})
-    fresh = "a fresh table's is not known yet"
-    if last["ncp_fresh"]:
-        fresh = f"a fresh table has {_loss(last['ncp_fresh'])} ({last['ncp'] / last['ncp_fresh'] - 1:+.1%} here)"
-    figures = [
-        ("lag", "lag", _count(_total(shards, "lag")), "messages wait"),
-        ("read", "messages_per_s", _rate(_total(shards, "messages_per_s")), "messages a second"),
-        ("published", "records_per_s", _rate(_total(shards, "records_per_s")), _per_message(shards)),
-        ("rows", "rows", _count(_total(shards, "rows")), f"in {_count(_total(shards, 'qi_groups'))} QI groups"),
-        ("pending", "pending", _count(_total(shards, "pending")), pending),
-        ("loss", "ncp", _loss(last["ncp"]), fresh),
+    lost = loss_told(last["ncp"], last["ncp_fresh"], facts["drift"]).removeprefix(f"{_share(last['ncp'])} ")
+    rows = f"in {_count(known['qi_groups'])} QI groups; {_pending(shards, now)}"
+    messages = f"of {_count(known['messages'])} messages"
+    curves = partial(_curves, history)
+    return [
+        Tile("lag", _count(known["lag"]), later or "messages wait", curves(_count, "lag")),
+        Tile(
+            "throughput", _rate(known["messages_per_s"]), _flow(known), curves(_rate, "messages_per_s", "records_per_s")
+        ),
+        Tile("rows", _count(known["rows"]), later or rows, curves(_count, "rows", "pending")),
+        Tile("information loss", _share(last["ncp"]), lost, curves(_share, "ncp", "ncp_fresh")),
+        Tile("dead letters", _count(known["dead_letters"]), later or messages, curves(_count, "dead_letters")),
     ]
-    letters, messages = _count(_total(shards, "dead_letters")), _count(_total(shards, "messages"))
-    figures.append(("dead letters", "", letters, f"of {messages} messages"))
-    return [(name, value, note, _line(history, of)) for name, of, value, note in figures]
 
 
-def _line(history: Sequence[Mapping[str, Any]], name: str) -> str:
-    """A figure's history as the points of an SVG line, 100 wide and 20 high; "" for fewer than two points."""
-    known = [(i, one[name]) for i, one in enumerate(history) if one.get(name) is not None]
-    if len(known) < 2:
-        return ""
-    low, high = min(value for _, value in known), max(value for _, value in known)
-    across, up = 100 / (len(history) - 1), 18 / ((high - low) or 1)
-    return " ".join(f"{across * i:.1f},{19 - up * (value - low):.1f}" for i, value in known)
+def _flow(known: Mapping[str, Any]) -> str:
+    """
+    >>> _flow({"messages_per_s": 10.0, "records_per_s": 30.0})
+    'messages read a second; 30 records published a second, 3.0 a message'
+    """
+    messages, records = known["messages_per_s"], known["records_per_s"]
+    a_message = f", {records / messages:.1f} a message" if messages else ""
+    return f"messages read a second; {_rate(records)} records published a second{a_message}"
+
+
+def _pending(shards: Sequence[Mapping[str, Any]], now: datetime) -> str:
+    oldest = min((one["pending_oldest"] for one in shards if one["pending_oldest"]), default=None)
+    return f"{_count(_total(shards, 'pending'))} pending{f', the oldest for {_lasting(oldest, now)}' if oldest else ''}"
+
+
+def _curves(history: Sequence[Mapping[str, Any]], in_words: Callable[[Any], str], *names: str) -> Curves | None:
+    """Figures' histories over one scale that begins at 0, so that a small change looks small."""
+    lines = [[one.get(name) for one in history] for name in names]
+    most = max((value for line in lines for value in line if value is not None), default=None)
+    if most is None or len(history) < 2:
+        return None
+    top = _round_up(most)
+    return Curves([path for line in lines if (path := _path(line, top))], in_words(top))
+
+
+def _path(line: Sequence[float | None], top: float) -> str:
+    across, up, drawn, is_on = 100 / (len(line) - 1), 28 / top, [], False
+    for i, value in enumerate(line):
+        if value is not None:
+            drawn.append(f"{'L' if is_on else 'M'}{across * i:.1f},{29 - up * value:.1f}{'' if is_on else 'h0'}")
+        is_on = value is not None
+    return "".join(drawn)
+
+
+def _round_up(n: float) -> float:
+    """
+    >>> [_round_up(n) for n in (0, 0.18, 7, 1_237)]
+    [1, 0.2, 10, 2000]
+    """
+    size = 10.0 ** floor(log10(n)) if n > 0 else 1.0
+    top = next(times * size for times in (1, 2, 5, 10) if n <= times * size * 1.000001)
+    return int(top) if top >= 1 else round(top, 12)
+
+
+def _unknown(shards: Sequence[Mapping[str, Any]], drift: float | None) -> Iterator[str]:
+    """When the gaps in the table of shards will be filled."""
+    if any(one["messages"] is None for one in shards):
+        yield f"Lag and counts that are {NO_VALUE} are known once the shard is taken over."
+    if any(not one["here"] for one in shards):
+        yield "What a shard of another worker does in a second, and its merges and splits, are on that worker's page."
+    if any(one["ncp"] is None for one in shards):
+        yield f"{LOSS_UNKNOWN.capitalize()}."
+    if any(one["ncp_fresh"] is None for one in shards):
+        yield f"{(FRESH_UNKNOWN if drift else FRESH_NOT_MEASURED).capitalize()}."
+
+
+def _charted(facts: Mapping[str, Any], now: datetime) -> str:
+    """What the charts are of."""
+    history, others = facts["history"], any(not one["here"] for one in facts["shards"])
+    if len(history) < 2:
+        return "The charts begin in a moment."
+    whose = ", of this worker's shards alone" if others else ""
+    dashed = "dashed: published records, pending rows, a fresh table"
+    return f"The charts show the last {_lasting(history[0]['at'], now)}{whose}, each from 0; {dashed}."
 
 
 def _account(shards: Sequence[Mapping[str, Any]]) -> str:
     """Whether every message that was read is counted as applied, ignored or a dead letter."""
     read, *parts = (_total(shards, name) for name in ("messages", "applied", "ignored", "dead_letters"))
+    if read is None:
+        return f"{LATER.capitalize()}."
     applied, ignored, letters = map(_count, parts)
     adds = "it adds up" if read == sum(parts) else "it does NOT add up"
     return f"messages {_count(read)} = applied {applied} + ignored {ignored} + dead letters {letters}: {adds}"
@@ -382,20 +297,22 @@ def _rebuilds(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _total(shards: Sequence[Mapping[str, Any]], name: str) -> Any:
-    return sum(shard[name] or 0 for shard in shards)
+    """The sum over the shards of which it is known; None if it is not known of any."""
+    known = [shard[name] for shard in shards if shard[name] is not None]
+    return sum(known) if known else None
 
 
-def _count(n: int | None) -> str:
+def _count(n: float | None) -> str:
     return NO_VALUE if n is None else f"{n:,}"
 
 
-def _rate(n: float) -> str:
+def _rate(n: float | None) -> str:
     """A number per second, with a decimal if it is small."""
-    return f"{n:,.1f}" if 0 < n < 10 else f"{n:,.0f}"
+    return NO_VALUE if n is None else f"{n:,.1f}" if 0 < n < 10 else f"{n:,.0f}"
 
 
-def _loss(n: float | None) -> str:
-    return NO_VALUE if n is None else f"{n:.4f}" if n else "0"
+def _share(n: float | None) -> str:
+    return NO_VALUE if n is None else share(n)
 
 
 def _lasting(at: str, now: datetime) -> str:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import accumulate
 from time import monotonic, time
+from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -30,12 +32,33 @@ from agents.ingest import Ingest
 from agents.shard_agent import HeldShard
 from agents.shard_metrics import BOUNDS, Durations, ShardMetrics
 from streamer.errors import StreamerError
+from streamer.incremental.events.changes import NO_MESSAGES
+from streamer.incremental.shard import requests
+from streamer.incremental.shard.outlet import POSITION_FORMAT
+from streamer.incremental.shard.ready import Facts
+from streamer.incremental.shard.rebuild import losses
 from streamer.incremental.shard.snapshot import holds_back
+from streamer.incremental.store.base import Meta, Progress
+from streamer.incremental.store.codec import FORMAT_VERSION
 from streamer.incremental.store.redis_lookups import Ownership, RedisLookups, RedisNow, server_now
 from streamer.incremental.store.redis_server import RedisClient, connect
 from streamer.incremental.topics import CHANGES, topic_name
-from streamer.status.facts import HeldFacts, SealedFacts, ServerFacts, TableFacts, WorkerFacts, overdue_seconds
-from streamer.status.verdict import held_problems, not_ready, worker_problems
+from streamer.privacy.models import model_of, words
+from streamer.status.facts import (
+    HeldFacts,
+    InKafka,
+    SealedFacts,
+    ServerFacts,
+    ShardFacts,
+    TableFacts,
+    WorkerFacts,
+    mean_over_rows,
+    overdue_seconds,
+)
+from streamer.status.verdict import Verdict, held_problems, judge, not_ready, silent_servers, worker_problems
+from streamer.table.data_warnings import unknown_category_warnings
+from streamer.table.schema import ENGINE_VERSION, REPAIR_VERSION, Table
+from streamer.table.space import Space
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -63,6 +86,9 @@ class FactCollector:
         """Of the input, by shard."""
         self._settings = settings
         self._ingest = ingest
+        self._known: dict[
+            int, Facts
+        ] = {}  # while a shard is loaded again after an error, it has as many rows as before
         self._moved: dict[int, tuple[int, float]] = {}
         self._done: dict[int, deque[tuple[float, int, int]]] = {}
         self._unjoined_at: float | None = None
@@ -72,6 +98,7 @@ class FactCollector:
         """The facts. servers: as they last answered; refused: of shards not taken over; now: by the monotonic clock."""
         held = self._ingest.held
         numbers = {shard.number for shard in held}  # a shard that comes back is measured from the start
+        self._known = {number: known for number, known in self._known.items() if number in numbers}
         self._moved = {number: seen for number, seen in self._moved.items() if number in numbers}
         self._done = {number: seen for number, seen in self._done.items() if number in numbers}
         return WorkerFacts(
@@ -95,6 +122,9 @@ class FactCollector:
 
     def _shard(self, shard: HeldShard, now: float) -> HeldFacts:
         metrics, meta, facts = shard.metrics, shard.meta, shard.facts
+        if not facts.sizes and shard.taken_over:
+            facts = self._known.get(shard.number, facts)
+        self._known[shard.number] = facts
         metrics.has_pending(facts.sizes.get("pending", 0))
         lag = max(0, self.ends.get(shard.number, 0) - meta.next) if shard.taken_over else 0
         messages_per_s, records_per_s = self._rates(shard.number, metrics, now)
@@ -273,13 +303,215 @@ class TableLook:
             self._seen = Seen(self._seen.facts, warning="the whole table could not be looked at just now")
 
 
+# The facts as one JSON object, at /facts, of which the page is made.
+#
+# * The worker's own shards are shown as it knows them now, others as the last look saw them. One verdict is over both.
+# * Times are ISO 8601 in UTC; what nobody knows yet is null. No value of a row and no key. The page escapes all texts.
+# * NCP is the mean over the published rows and the quasi-identifiers, 0 to 1 (`Space.mean_loss`). For a rebuild it is
+#   that of the regions done.
+
+POINTS_MAX = 360
+"""Points of the history. Beyond that every second point goes, and new ones come half as often."""
+
+HELD, TAKING_OVER, STANDING_STILL = "held", "taking over", "standing still"
+REFUSED_SHARD, ELSEWHERE, NOBODY = "refused", "elsewhere", "nobody"
+
+COUNTED = ("lag", "rows", "pending", "qi_groups", "messages", "applied", "ignored", "dead_letters")
+"""What is known of a shard without its worker."""
+
+
+class History:
+    """Points of the whole time of the process, oldest first, the coarser the longer it runs."""
+
+    def __init__(self, points_max: int = POINTS_MAX) -> None:
+        self.points: list[dict[str, Any]] = []
+        self._points_max = points_max
+        self._every = 1
+        self._seen = 0
+
+    def add(self, point: dict[str, Any]) -> None:
+        """Takes the next of points at equal distances, or leaves it out."""
+        if self._seen % self._every == 0:
+            if len(self.points) == self._points_max:
+                self.points, self._every = self.points[::2], 2 * self._every
+            if self._seen % self._every == 0:
+                self.points.append(point)
+        self._seen += 1
+
+
+def page_facts(
+    table: Table, facts: WorkerFacts, metrics: Mapping[int, ShardMetrics], seen: Seen, history: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """The object. metrics: of all shards that the worker ever had, by number."""
+    shards, drift = _shards(facts, seen), table.rebuilding.drift
+    told = seen.facts is None or seen.facts.workers.told
+    silent = silent_servers(facts)
+    verdict = _verdict(table, facts, shards, seen)
+    counts = sum((shard.held.counts if shard.held else _meta(shard).counts for shard in shards), NO_MESSAGES)
+    letters = sum((one.done.reasons for one in metrics.values()), Counter[str]())
+    return {
+        "table": facts.table, "version": facts.version, "worker": facts.worker, "now": iso(facts.now),
+        "k": table.k, "model": words(table, model_of(table)), "form": table.form,
+        "drift": None if drift is None else float(drift),
+        "servers": [
+            {"name": one.name, "answered": iso(facts.now - one.silent_seconds), "silent": one in silent}
+            for one in facts.servers
+        ],
+        "verdict": {"ok": not verdict.problems, "problems": verdict.problems, "warnings": verdict.warnings},
+        "shards": [
+            _described(shard, facts, metrics[shard.number] if shard.held else None, told, table.space)
+            for shard in shards
+        ],
+        "dead_letters": dict(sorted(letters.items())),
+        "unlisted": list(unknown_category_warnings(table, counts.unlisted, counts.applied, "applied messages")),
+        "history": list(history),
+    }  # fmt: skip
+
+
+def point(facts: WorkerFacts) -> dict[str, Any]:
+    """A point of the history: the sum of the shards that the worker serves. What nobody knows just then is None."""
+    shards = [shard for shard in facts.shards if shard.taken_over]
+    is_known = bool(shards)
+    return {
+        "at": iso(facts.now),
+        "lag": sum(shard.lag for shard in shards) if is_known and not silent_servers(facts) else None,
+        "messages_per_s": round(sum(shard.messages_per_s for shard in shards), 1),
+        "records_per_s": round(sum(shard.records_per_s for shard in shards), 1),
+        "ncp": mean_over_rows([(shard.ncp, shard.rows - shard.pending) for shard in shards]),
+        "ncp_fresh": mean_over_rows([(shard.ncp_fresh, shard.rows - shard.pending) for shard in shards]),
+        "pending": sum(shard.pending for shard in shards) if is_known else None,
+        "rows": sum(shard.rows for shard in shards) if is_known else None,
+        "dead_letters": sum(shard.counts.dead_letters for shard in shards) if is_known else None,
+    }
+
+
+def _shards(facts: WorkerFacts, seen: Seen) -> list[ShardFacts]:
+    """All known shards by number, each as the worker knows it and as the servers show it."""
+    found = {shard.number: shard for shard in (seen.facts.shards if seen.facts is not None else ())}
+    for held in facts.shards:
+        found[held.shard] = replace(found.get(held.shard, ShardFacts(held.shard)), worker=facts.worker, held=held)
+    return [found[number] for number in sorted(found)]
+
+
+def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], seen: Seen) -> Verdict:
+    """The verdict on worker and table; on the worker alone if the table could not be seen."""
+    if seen.facts is None or seen.problem or seen.warning:
+        return Verdict([*worker_problems(facts), *filter(None, [seen.problem])], [*filter(None, [seen.warning])])
+    numbers = {shard.number for shard in shards}
+    refused = {number: custody for number, custody in facts.refused.items() if number not in numbers}
+    verdict = Verdict(worker_problems(replace(facts, refused=refused)))
+    _, whole = judge(table, replace(seen.facts, shards=shards), table.limits.dead_letters_share_max)
+    verdict.problems += [problem for problem in whole.problems if problem not in verdict.problems]
+    verdict.warnings += whole.warnings
+    return verdict
+
+
+def _described(
+    shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics | None, told: bool, space: Space
+) -> dict[str, Any]:
+    """One shard. metrics: None if another worker holds it; told: whether Kafka says who holds which shard."""
+    here, custody = shard.held is not None, facts.refused.get(shard.number, shard.redis.custody)
+    worker = shard.worker if here or told else custody.owner
+    held = _held(shard, worker)
+    refusal = held.refused or (custody.refusal.reason if custody.refusal and not held.taken_over else "")
+    wrong = held_problems(held, worker) if here else []
+    is_known, done = held.taken_over or shard.kafka != InKafka(), (metrics or ShardMetrics()).done
+    counts = held.counts
+    figures: tuple[int, ...] = (held.lag, held.rows, held.pending, held.qi_groups)
+    figures += (counts.messages, counts.applied, counts.ignored, counts.dead_letters)
+    counted = dict(zip(COUNTED, figures, strict=True)) if is_known else dict.fromkeys(COUNTED)
+    of_process = {
+        "messages_per_s": round(held.messages_per_s, 1), "records_per_s": round(held.records_per_s, 1),
+        "merges": done.merges, "splits": done.splits,
+    }  # fmt: skip
+    state = ELSEWHERE if worker else NOBODY
+    if here:
+        state = STANDING_STILL if wrong else HELD if held.taken_over else TAKING_OVER
+    return {
+        "shard": shard.number, "worker": worker or None, "here": here,
+        "state": REFUSED_SHARD if refusal else state, "since": iso(held.since),
+        **counted, "pending_oldest": iso(held.pending_since),
+        **(of_process if here else dict.fromkeys(of_process)),
+        "release": held.release or None, "last_commit": iso(held.committed_at or custody.committed_at),
+        "ncp": _rounded(held.ncp), "ncp_fresh": _rounded(held.ncp_fresh),
+        "reason": refusal or "; ".join(wrong) or None,
+        "rebuild": _running(held.rebuild) if held.rebuild else None,
+        "rebuilds": [_ended(one, space) for one in reversed(held.rebuilds) if not one.is_answer],
+    }  # fmt: skip
+
+
+def _held(shard: ShardFacts, worker: str) -> HeldFacts:
+    """A shard as its worker knows it, if that is this one and serves it; else as the last look saw it."""
+    if shard.held is not None and shard.held.taken_over:
+        return shard.held
+    meta, sizes, custody = _meta(shard), shard.redis.sizes, shard.redis.custody
+    since = custody.taken_at if shard.held is None and worker and worker == custody.owner else None
+    return replace(
+        shard.held or HeldFacts(shard.number),
+        since=since,
+        lag=replace(shard, held=None).lag,
+        rows=sizes.records,
+        pending=sizes.pending,
+        qi_groups=sizes.qi_groups,
+        counts=meta.counts,
+        release=meta.release,
+        ncp=custody.measured.ncp,
+        ncp_fresh=custody.measured.ncp_fresh,
+        rebuild=meta.rebuild,
+        rebuilds=meta.rebuilds,
+    )
+
+
+def _meta(shard: ShardFacts) -> Meta:
+    return shard.redis.meta or Meta()
+
+
+def _running(one: Progress) -> dict[str, Any]:
+    began = {"algorithm": one.rebuild.algorithm, "why": one.why, "began": iso(one.began)}
+    return {**began, "done": one.done, "of": one.total}
+
+
+def _ended(one: Progress, space: Space) -> dict[str, Any]:
+    """A rebuild that ended."""
+    before, after = losses(one, space)
+    return {
+        "algorithm": one.rebuild.algorithm, "why": one.why, "at": iso(one.at), "ended": one.state,
+        "ncp_before": _rounded(before), "ncp_after": _rounded(after),
+        "rows_published": one.rows_published_again,
+    }  # fmt: skip
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def iso(seconds: float | None) -> str | None:
+    """A time in seconds since 1970, for programs.
+
+    >>> iso(0)
+    '1970-01-01T00:00:00.000Z'
+    """
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 # The facts as metrics for Prometheus.
 #
-# * Names are a contract with dashboards and `examples/monitoring`. They end with their unit.
+# * Names are a contract with dashboards and `examples/monitoring`, by Prometheus' conventions: they end with their unit
+#   (seconds; ratio, 0 to 1; or what is counted), counters with `_total`. How something ended is the label `result`.
 # * Labels are the table, the shard's number, columns of table.yaml and codes of our own: few, and no value of a row.
 # * Counters count from the start of the process, over all its assignments of a shard.
 
 SHARD = ["table", "shard"]
+
+STORED_BY = {
+    "engine": f"{ENGINE_VERSION}.{REPAIR_VERSION}",
+    "redis_format": f"{FORMAT_VERSION}",
+    "positions_format": f"{POSITION_FORMAT}",
+    "control_format": f"{requests.FORMAT}",
+}
+"""Labels of the build: as `streamer --version` says them."""
 
 
 def of_sealed(held: HeldFacts, name: str) -> float | None:
@@ -292,41 +524,47 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     "rows": ("Rows that the shard holds.", lambda one, _: one.rows),
     "pending_rows": ("Rows that are accepted and not publishable yet.", lambda one, _: one.pending),
     "pending_oldest_seconds": (
-        "For how long the shard has had pending rows, as far as this process has seen it; 0 where it has none.",
+        "For how long the shard has had pending rows, as far as this process has seen it; 0 if it has none.",
         lambda one, now: 0.0 if one.pending_since is None else max(0.0, now - one.pending_since),
     ),
     "qi_groups": ("QI groups that are published.", lambda one, _: one.qi_groups),
-    "release": ("Number of the last release.", lambda one, _: one.release),
-    "ncp": (
-        "Mean loss of published rows and quasi-identifiers: 0 is exact, 1 nothing left.",
+    "last_release_number": ("Number of the last release.", lambda one, _: one.release),
+    "information_loss_ratio": (
+        "Detail given up, the mean over published rows and quasi-identifiers: 0 is exact, 1 nothing left.",
         lambda one, _: one.ncp,
     ),
-    "ncp_fresh": ("The same of a table anonymized afresh, by the last look for drift.", lambda one, _: one.ncp_fresh),
-    "sealed_epoch": ("The last epoch of the sealed changelog that is over.", lambda one, _: of_sealed(one, "epoch")),
+    "fresh_information_loss_ratio": (
+        "The same of a table anonymized afresh, by the last look for drift.",
+        lambda one, _: one.ncp_fresh,
+    ),
+    "sealed_last_epoch_number": (
+        "The last epoch of the sealed changelog that is over.",
+        lambda one, _: of_sealed(one, "epoch"),
+    ),
     "sealed_cohorts": ("Sealed cohorts that are published.", lambda one, _: of_sealed(one, "cohorts")),
     "sealed_waiting_rows": ("Rows that wait for a sealed cohort.", lambda one, _: of_sealed(one, "waiting")),
     "sealed_overdue_seconds": (
         "For how long an epoch of the sealed changelog should have been over.",
         lambda one, _: of_sealed(one, "overdue_seconds"),
     ),
-    "still_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
+    "stalled_seconds": ("For how long messages wait while none is applied.", lambda one, _: one.still_seconds),
     "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),
     "rebuild_running": ("Whether a rebuild is under way.", lambda one, _: float(one.rebuild is not None)),
 }
 """Of held shards, by name: help text, and the value, None if it is not known."""
 
 COUNTERS: dict[str, tuple[str, Callable[[ShardMetrics], float]]] = {
-    "records_published": ("Records written to the changelog.", lambda one: one.done.published),
+    "published_records": ("Records written to the changelog.", lambda one: one.done.published),
     "commits": ("Commits that steps made.", lambda one: one.done.commits),
     "merges": ("QI groups merged.", lambda one: one.done.merges),
     "splits": ("QI groups split.", lambda one: one.done.splits),
     "take_overs": ("How often the shard was taken over, again after errors included.", lambda one: one.take_overs),
-    "fenced": ("How often another worker has shut this one out of the shard.", lambda one: one.fenced),
+    "fencings": ("How often another worker has shut this one out of the shard.", lambda one: one.fenced),
 }
 
 DURATIONS: dict[str, tuple[str, Callable[[ShardMetrics], Durations]]] = {
-    "commit_seconds": ("Seconds that a step's commits to Redis took.", lambda one: one.commit_seconds),
-    "publish_seconds": ("Seconds that a step's transactions to Kafka took.", lambda one: one.publish_seconds),
+    "commit_duration_seconds": ("Seconds that a step's commits to Redis took.", lambda one: one.commit_seconds),
+    "publish_duration_seconds": ("Seconds that a step's transactions to Kafka took.", lambda one: one.publish_seconds),
 }
 
 
@@ -365,12 +603,15 @@ def _gauge(name: str, help_text: str, labels: Sequence[str], values: Iterable[tu
 
 def _of_worker(facts: WorkerFacts) -> Iterator[Metric]:
     of, table, healthy, ready = [facts.table], ["table"], not worker_problems(facts), not not_ready(facts)
-    who = [facts.table, facts.version, facts.worker]
+    build = {**STORED_BY, "version": facts.version}
     silent = (([facts.table, server.name.lower()], server.silent_seconds) for server in facts.servers)
-    yield _gauge("worker_info", "Which worker this is; always 1.", ["table", "version", "worker"], [(who, 1)])
+    yield _gauge(
+        "build_info", "Versions of streamer and of what it stores; always 1.", [*build], [([*build.values()], 1)]
+    )
+    yield _gauge("worker_info", "Which worker this is; always 1.", ["table", "worker"], [([*of, facts.worker], 1)])
     yield _gauge("healthy", "Whether /health says that the worker is well.", table, [(of, float(healthy))])
     yield _gauge("ready", "Whether all shards given to the worker are taken over.", table, [(of, float(ready))])
-    yield _gauge("shards_held", "Shards that Kafka has given to the worker.", table, [(of, len(facts.shards))])
+    yield _gauge("held_shards", "Shards that Kafka has given to the worker.", table, [(of, len(facts.shards))])
     yield _gauge("server_silent_seconds", "How long ago a server answered last.", ["table", "server"], silent)
 
 
@@ -386,14 +627,14 @@ def _counters(table: str, metrics: Mapping[int, ShardMetrics]) -> Iterator[Metri
         for number, one in sorted(metrics.items()):
             metric.add_metric([table, str(number)], value_of(one))
         yield metric
-    messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "became"])
+    messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "result"])
     letters = CounterMetricFamily("streamer_dead_letters", "Dead letters by reason.", labels=[*SHARD, "reason"])
     unlisted = CounterMetricFamily(
         "streamer_unlisted_categories",
         "Applied messages with a category that table.yaml does not list and its `other` takes, by column.",
         labels=[*SHARD, "column"],
     )
-    rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "ended"])
+    rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "result"])
     for number, one in sorted(metrics.items()):
         of, counts = [table, str(number)], one.done.counts
         messages.add_metric([*of, "applied"], counts.applied)

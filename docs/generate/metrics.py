@@ -8,9 +8,10 @@ from streamer.status.facts import WorkerFacts
 HEAD = """\
 # Metrics
 
-What a worker answers at `/metrics`, where `--web` has it answer ([how](../how-to/watching.md#seen-from-outside)).
+What a worker answers at `/metrics`, if `--web` has it answer ([how](../how-to/watching.md#seen-from-outside)).
+Names follow Prometheus' conventions: they end with their unit or with what they count, and counters with `_total`.
 Counters count from the start of the process. Alerts and a dashboard that rest on them:
-[examples/monitoring](../../examples/monitoring/alerts.yml).
+[examples/monitoring](../../examples/monitoring/alerts.yml); their runbooks: [operations](../operations.md#alerts).
 
 | metric | type | labels | what |
 |---|---|---|---|

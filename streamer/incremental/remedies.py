@@ -1,4 +1,4 @@
-"""What an operator does when a shard is refused: each remedy is said once here and quoted by every refusal.
+"""What an operator does when a shard or a message is refused: each remedy is said once here and quoted elsewhere.
 
 A refused shard is not repaired by itself, because each remedy gives something up. `publish_again` trusts Redis and
 gives up what the output holds. `reload` gives up what Redis holds and trusts the source (a file or the input);
@@ -128,6 +128,34 @@ def unequal_partitions(table_name: str, counts: Mapping[str, int]) -> str:
     else:
         remedy = keep_new_partitions(table_name, form) if CHANGES in counts else start_over(table_name)
     return f"the topics must have the same number of partitions, but have: {listed}; {remedy}"
+
+
+# -- dead letters -----------------------------------------------------------------------------------------------------
+
+RETRY = "`streamer dead-letters retry` applies them, once a version runs that can: report the fault"
+RETRY_LATER = "`streamer dead-letters retry` again, in a moment"
+
+_REASONS_BY_REMEDY = {
+    "correct the rows at the source, which sends them again; or widen table.yaml, and `streamer reload`": (
+        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed missing-column missing-key "
+        "missing-individual missing-row row-too-large oversized individual-changed key-changed key-exists key-unknown"
+    ),
+    "set the producer or its converter as the letters say, and send the rows again": (
+        "message-key-missing message-key-form message-key-unreadable message-key-of-other-row wrong-partition "
+        "ambiguous-decimal unknown-type unavailable-value unknown-op malformed-json malformed-avro not-an-object "
+        "schema-registry unknown-schema undated-before-truncation truncate-one-shard"
+    ),
+    "send corrected statements": "bad-statement bad-result statement-too-large rows-left-unchanged",
+    RETRY: "internal-error skipped",
+    "let the source send the present rows": "message-gone statement before-a-statement before-a-truncation no-place",
+    RETRY_LATER: "not-read-yet",
+    "nothing: later messages count, or they are applied": "superseded retried",
+}
+
+OF_DEAD_LETTERS: Mapping[str, str] = {
+    reason: remedy for remedy, reasons in _REASONS_BY_REMEDY.items() for reason in reasons.split()
+}
+"""What to do about dead letters, by their reason. Only where a retry can help does it name `dead-letters retry`."""
 
 
 def _output(table_name: str, form: str) -> str:

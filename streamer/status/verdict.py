@@ -28,7 +28,7 @@ from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency, compare, former_version, lost_records, new_topics
-from streamer.incremental.shard.rebuild import last_rebuild, told
+from streamer.incremental.shard.rebuild import CHANGED_LEAST, CHANGED_SHARE, LOOK_SECONDS, last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
@@ -47,6 +47,9 @@ from streamer.table.schema import Table, version_of
 
 SERVER_SILENT_SECONDS_MAX = 10.0
 """How long a server may not answer a worker."""
+
+OUTDATED_SECONDS = 5.0
+"""After so long without an answer of a server, which is asked every two seconds, what it last said is shown as old."""
 
 STILL_SECONDS_MAX = 10.0
 """How long messages may wait while none is applied, and how long errors may follow each other. The time in which the
@@ -98,6 +101,38 @@ def ago(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
+def share(n: float) -> str:
+    """A share as people say it: no digits that mean nothing.
+
+    >>> share(0.1834), share(0.042), share(0.0004), share(0)
+    ('18%', '4.2%', '<0.1%', '0%')
+    """
+    if 0 < n < 0.001:
+        return "<0.1%"
+    return f"{n:.1%}" if 0 < n < 0.0995 else f"{n:.0%}"
+
+
+LOSS_UNKNOWN = "how much of the detail is given up is known once a worker holds published rows"
+FRESH_UNKNOWN = (
+    f"a fresh table's share is known after the next look for drift (every {LOOK_SECONDS // 60} min, after "
+    f"{CHANGED_LEAST} changes or {CHANGED_SHARE:.0%} of the rows)"
+)
+FRESH_NOT_MEASURED = "a fresh table's share is not measured, as `drift` is `never`"
+
+
+def loss_told(ncp: float | None, fresh: float | None, drift: object) -> str:
+    """A loss (`Space.mean_loss`) in words, beside that of a fresh table; None: not known yet. drift: of table.yaml.
+
+    >>> loss_told(0.18, 0.16, 1.2)
+    '18% of the detail is given up (a fresh table: 16%)'
+    """
+    if ncp is None:
+        return LOSS_UNKNOWN
+    if fresh is not None:
+        return f"{share(ncp)} of the detail is given up (a fresh table: {share(fresh)})"
+    return f"{share(ncp)} of the detail is given up; {FRESH_UNKNOWN if drift else FRESH_NOT_MEASURED}"
+
+
 # -- a worker -----------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +147,11 @@ def worker_problems(facts: WorkerFacts) -> list[str]:
         *(sentence for shard in refused for sentence in _refused(shard, facts.now, []).problems),
         *(sentence for held in facts.shards for sentence in held_problems(held, facts.worker)),
     ]
+
+
+def silent_servers(facts: WorkerFacts) -> list[ServerFacts]:
+    """The servers that do not answer: what they said last is old, although it may be no problem yet."""
+    return [server for server in facts.servers if server.silent_seconds > OUTDATED_SECONDS]
 
 
 def _of_server(server: ServerFacts) -> Iterator[str]:

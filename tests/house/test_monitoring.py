@@ -24,6 +24,7 @@ from worlds.checkout import ROOT
 from worlds.status_facts import WELL, worker
 
 MONITORING = ROOT / "examples" / "monitoring"
+OPERATIONS = ROOT / "docs" / "operations.md"
 
 
 def dashboard() -> dict[str, Any]:
@@ -71,11 +72,67 @@ def test_every_metric_that_is_asked_for_is_said_with_these_labels(where: str, ex
     assert labels <= set().union(*(known[name] for name in names), set()) or not names, where
 
 
-def test_every_alert_says_what_is_wrong_and_what_to_do() -> None:
-    assert len(rules()) >= 5
+def test_every_alert_says_what_is_wrong_and_what_to_do_and_has_a_runbook() -> None:
+    headings = re.findall(r"^### (\w+)\n\n(\w+)\.", OPERATIONS.read_text("utf-8"), re.M)
+    severities = {f"#{alert.lower()}": severity.lower() for alert, severity in headings}
+    assert len(rules()) == len(severities) >= 5, "no runbook without its alert"
     for rule in rules():
-        assert set(rule["annotations"]) == {"summary", "do"}
-        assert rule["labels"]["severity"] in {"page", "warn"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+        place, anchor, _ = rule["annotations"]["runbook_url"].partition(f"#{rule['alert'].lower()}")
+        assert (place, severities[anchor]) == (f"https://YOUR-DOCS/{OPERATIONS.name}", rule["labels"]["severity"])
+
+
+# -- names, by Prometheus' conventions ------------------------------------------------------------------------------
+
+UNITS = {"seconds", "bytes", "ratio", "number"}
+COUNTED_THINGS = {"messages", "rows", "groups", "cohorts", "shards"}
+OTHER_UNITS = {"ms", "milliseconds", "minutes", "hours", "days", "percent", "kilobytes", "megabytes"}
+
+
+def wrong_names(text: str) -> list[str]:
+    """What breaks a convention in what a worker tells, metric by metric."""
+    types = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)
+    found = [f"{name}: _total" for name, type_ in types if name.endswith("_total") != (type_ == "counter")]
+    for family in text_string_to_metric_families(text):
+        words, about, values = family.name.split("_"), family.documentation, [one.value for one in family.samples]
+        unit = words[-1]
+        is_said = unit in UNITS | COUNTED_THINGS | {"info"} or about.startswith("Whether ")
+        labels = {label for sample in family.samples for label in sample.labels}
+        broken = {
+            "words": words[0] != "streamer" or not all(map(str.islower, words)) or bool(OTHER_UNITS & {*words}),
+            "a histogram ends with its unit": family.type == "histogram" and unit not in UNITS,
+            "a gauge ends with its unit, or says whether": family.type == "gauge" and not is_said,
+            "a ratio is 0 to 1": unit == "ratio" and not all(0 <= value <= 1 for value in values),
+            "info is 1": unit == "info" and {*values} != {1},
+            "labels": not all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in labels),
+            "help": not re.fullmatch(r"[A-Z].{10,}[.1]", about),
+        }
+        found += [f"{family.name}: {what}" for what, is_broken in broken.items() if is_broken]
+    return found
+
+
+def test_every_name_follows_prometheus_conventions() -> None:
+    assert wrong_names(everything_told().decode()) == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "broken"),
+    [
+        ("ncp gauge The mean loss of rows.| 0.2", "a gauge ends with its unit, or says whether"),
+        ("loss_ratio gauge The mean loss of rows.| 18", "a ratio is 0 to 1"),
+        ("commits counter Commits that steps made.| 5", "_total"),
+        ("rows_total gauge Rows that a shard holds.| 5", "_total"),
+        ("silent_ms gauge How long a server is silent.| 5", "words"),
+        ("build_info gauge Versions of what is stored; always 1.| 2", "info is 1"),
+        ('rows gauge Rows that a shard holds.|{Shard="0"} 2', "labels"),
+        ("rows gauge rows| 2", "help"),
+    ],
+)
+def test_a_name_against_the_conventions_is_found(metric: str, broken: str) -> None:
+    said, _, value = metric.partition("|")
+    name, type_, about = said.split(" ", 2)
+    text = f"# HELP streamer_{name} {about}\n# TYPE streamer_{name} {type_}\nstreamer_{name}{value}\n"
+    assert any(line.endswith(f": {broken}") for line in wrong_names(text)), wrong_names(text)
 
 
 def test_the_dashboard_shows_no_two_panels_in_one_place() -> None:
@@ -107,7 +164,7 @@ def test_prometheus_takes_what_a_worker_tells(promtool: str) -> None:
 def told_by(worker: str, before: str, since: str, first: int) -> list[dict[str, str]]:
     """Series of a worker that is scraped every 15 s and holds other shards from scrape `first` on."""
     of = f'table="people",instance="{worker}"'
-    told = {"series": f"streamer_shards_held{{{of}}}", "values": f"{len(before)}x{first - 1} {len(since)}x100"}
+    told = {"series": f"streamer_held_shards{{{of}}}", "values": f"{len(before)}x{first - 1} {len(since)}x100"}
     lags = {
         shard: f"0x{first - 1}" + (" 0x100" if shard in since else " stale") if shard in before else f"_x{first} 0x100"
         for shard in {*before, *since}
@@ -136,7 +193,7 @@ def test_someone_is_called_where_no_one_holds_a_shard_and_not_where_it_changes_h
     (rule,) = (rule for rule in rules() if rule["alert"] == "StreamerShardHeldByNobody")
     alert = {
         "exp_labels": {"table": "people", **rule["labels"]},
-        "exp_annotations": {"summary": NOBODY_HOLDS, "do": rule["annotations"]["do"]},
+        "exp_annotations": {**rule["annotations"], "summary": NOBODY_HOLDS},
     }
     case = {
         "interval": "15s",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cache
 
 import pytest
 
 from docs.generate.sentences import LEFT_OPEN, Sentence, Sources
+from streamer.incremental import remedies
 from streamer.incremental.store.redis_server import REFUSALS
 from worlds.checkout import ROOT
 
@@ -68,6 +70,11 @@ def test_every_reason_of_a_dead_letter_has_its_remedy() -> None:
     }
     given = {one.first for one in sentences("EventRefused")} - {LEFT_OPEN}
     assert told == given | NO_LETTERS
+    by_line = [frozenset(re.findall(r"`(.+?)`", line)) for line in re.findall(r"^\| .* \| (`.*) \|$", section, re.M)]
+    by_remedy: dict[str, set[str]] = defaultdict(set)
+    for reason, remedy in remedies.OF_DEAD_LETTERS.items():
+        by_remedy[remedy].add(reason)
+    assert {*by_line} == {*map(frozenset, by_remedy.values())}, "the page sorts them as the table does"
 
 
 def test_sentences_are_followed_through_names_and_functions() -> None:

@@ -27,7 +27,8 @@ from worlds.source_code import modules, must_be_empty, name_of, nodes, sources
 
 FAULTS = {
     "a killed worker", "a frozen worker", "a message that ends its worker", "refused messages",
-    "a killed Redis", "lost keys of Redis", "a killed Kafka", "a lost answer of Kafka", "a writer that was shut out",
+    "a killed Redis", "a frozen Redis", "lost keys of Redis", "a killed Kafka", "a frozen Kafka",
+    "a lost answer of Kafka", "a writer that was shut out",
     "lost topics", "a recreated input", "a recreated output", "a secured Kafka", "a secured Redis",
 }  # fmt: skip
 """What goes wrong around a worker, each on real servers once in `make test`."""

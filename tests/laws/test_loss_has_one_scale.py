@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from agents.shard_metrics import ShardMetrics
-from agents.web.service import page_facts
-from agents.web.watch import Seen, registry_of
+from agents.web.watch import Seen, page_facts, registry_of
 from streamer.cli.operate import groups
 from streamer.cli.operate.rebuild import tried
 from streamer.incremental.shard.rebuild import described
@@ -69,4 +68,7 @@ def test_the_page_and_the_metrics_show_it_as_it_is() -> None:
     page = page_facts(shard.table, facts, {0: ShardMetrics()}, Seen(), ())
     assert page["shards"][0]["ncp"] == pytest.approx(shard.facts.ncp, abs=1e-6)
     registry = registry_of(lambda: facts, {0: ShardMetrics()})
-    assert registry.get_sample_value("streamer_ncp", {"table": facts.table, "shard": "0"}) == shard.facts.ncp
+    assert (
+        registry.get_sample_value("streamer_information_loss_ratio", {"table": facts.table, "shard": "0"})
+        == shard.facts.ncp
+    )

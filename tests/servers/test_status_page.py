@@ -15,7 +15,7 @@ from agents.web.service import page
 from servers.broker.servers import free_ports
 from servers.browser import CONTRAST_MIN, Browser
 from worlds.patients import CANARY
-from worlds.status_facts import facts
+from worlds.status_facts import facts, server
 from worlds.status_facts import shard_as_json as shard
 from worlds.workers import SHARDS, WorkedTable
 
@@ -43,6 +43,10 @@ def test_a_worker_is_seen_at_work_and_missed_while_it_does_not_answer(
     assert chromium.width_of_all() == 400
     chromium.picture("400-pixels", tmp_path)
     assert chromium.complaints() == []
+    before = chromium.text("header")
+    chromium.run("document.getElementById('table-of-shards').focus()")
+    chromium.lacks(before, of="header")
+    assert chromium.run("return document.activeElement.id") == "table-of-shards", "a reader loses no place"
 
     worker.process.send_signal(signal.SIGSTOP)
     chromium.has("No connection to the worker since", of="#lost")
@@ -52,6 +56,36 @@ def test_a_worker_is_seen_at_work_and_missed_while_it_does_not_answer(
     assert float(chromium.run("return getComputedStyle(document.querySelector('main')).opacity")) == 1
     worker.kill()
     chromium.has("No connection to the worker since", of="#lost")
+
+
+# Of each row of tiles: how far its last one is from the right edge, and how many it has.
+ROWS_OF_TILES = """
+const edge = document.querySelector("dl").getBoundingClientRect().right, rows = new Map();
+for (const tile of document.querySelectorAll("dl > div")) {
+  const box = tile.getBoundingClientRect();
+  rows.set(box.top, [edge - box.right, (rows.get(box.top)?.[1] ?? 0) + 1]);
+}
+return [...rows.values()];
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "tiles"), [(1280, [5]), (1000, [5]), (800, [3, 2]), (400, [2, 2, 1]), (320, [1] * 5)]
+)
+def test_tiles_fill_every_row_and_what_is_old_can_be_read(
+    width: int, tiles: list[int], chromium: Browser, tmp_path: Path
+) -> None:
+    frozen = facts(shard(0), shard(1, lag=1_204), servers=[server("Kafka", 8.0), server("Redis")])
+    (tmp_path / "page.html").write_text(page(frozen), "utf-8")
+    for scheme in ("light", "dark"):
+        chromium.see(width, scheme)
+        chromium.open((tmp_path / "page.html").as_uri())
+        chromium.has("Not known while Kafka does not answer", "8 s ago", of="#verdict")
+        rows = chromium.run(ROWS_OF_TILES)
+        assert [n for _, n in rows] == tiles
+        assert all(abs(gap) < 1 for gap, _ in rows), "no hole"
+        assert chromium.width_of_all() == width
+        assert [found for found in chromium.contrasts() if found[0] < CONTRAST_MIN] == []
 
 
 def test_a_name_is_shown_as_it_is_written_and_never_as_html(chromium: Browser, tmp_path: Path) -> None:

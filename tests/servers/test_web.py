@@ -7,12 +7,16 @@ import json
 import signal
 import time
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agents.web.watch import KAFKA_ANSWER_SECONDS_MAX, PROBE_SECONDS
 from servers.broker.servers import Servers, free_ports
+from streamer.status.verdict import OUTDATED_SECONDS
 from worlds.kafka_and_redis import transactional
 from worlds.patients import CANARY
 from worlds.workers import SHARDS, WorkedTable, inserts, wait_until
@@ -43,6 +47,11 @@ class Browser:
 
     def is_green(self) -> bool:
         return self.ask("/health")[0] == 200
+
+    def shows(self, *parts: str) -> bool:
+        """Whether all of them are in the page."""
+        status, html = self.ask("/")
+        return status == 200 and all(part in html for part in parts)
 
     def says(self, *words: str) -> bool:
         """Whether /health is red, and says why."""
@@ -82,7 +91,7 @@ def values(text: str, name: str) -> dict[tuple[str, ...], float]:
 
 def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: Browser) -> None:
     world.serve(600)
-    wait_until(lambda: all(shard["lag"] == 0 for shard in browser.facts()["shards"]), 20, world.logs)
+    wait_until(lambda: all(one["lag"] == 0 and one["ncp"] for one in browser.facts()["shards"]), 20, world.logs)
 
     shards = browser.facts()["shards"]
     counts = [len(messages) for messages in world.changes.messages]
@@ -99,7 +108,7 @@ def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: 
     assert sum(values(metrics, "streamer_messages_total").values()) == sum(counts)
     assert values(metrics, "streamer_rows") == {(str(one["shard"]),): one["rows"] for one in shards}
     assert sum(values(metrics, "streamer_dead_letters_total").values()) == letters
-    assert all(count > 0 for count in values(metrics, "streamer_commit_seconds_count").values())
+    assert all(count > 0 for count in values(metrics, "streamer_commit_duration_seconds_count").values())
 
     assert browser.ask("/rebuild", "POST")[0] == browser.ask("/events")[0] == 404
     world.must("rebuild", "--shard", "1")
@@ -111,6 +120,40 @@ def test_figures_of_a_worker_and_no_value_of_a_row(world: WorkedTable, browser: 
     said = [browser.ask(path)[1] for path in ("/", "/facts", "/metrics", "/health", "/ready")]
     assert not any(CANARY in text for text in said)
     assert not any(world.meta().secret.hex() in text for text in said)
+
+
+OLD_SECONDS_MAX = 2 * PROBE_SECONDS + KAFKA_ANSWER_SECONDS_MAX + OUTDATED_SECONDS
+"""Until what a frozen server said last is shown as old, on a slow machine."""
+
+
+@pytest.mark.gate("a frozen Kafka", "a frozen Redis")
+@pytest.mark.slow
+def test_lag_and_state_turn_grey_within_seconds_while_a_server_is_frozen_and_say_since_when(
+    world: WorkedTable, browser: Browser, servers: Servers, seen: Callable[[str, Callable[[], bool]], None]
+) -> None:
+    servers.require_own()
+    world.send(inserts(["a", "b", "c"]))
+    world.start()
+    wait_until(
+        lambda: world.reached()[0] == 3 and browser.shows("Everything works", 'class="state green"'), 40, world.logs
+    )
+    for name, freeze, thaw in (
+        ("Kafka", servers.freeze_kafka, servers.thaw_kafka),
+        ("Redis", servers.freeze_redis, servers.thaw_redis),
+    ):
+        freeze()
+        frozen_at = time.time()
+        try:
+            old = (f"{name} has not answered since", 'class="state grey"', 'class="number grey"')
+            seen(f"grey while {name} is frozen", partial(browser.shows, *old))
+            assert not browser.shows("state green")
+            assert time.time() - frozen_at < OLD_SECONDS_MAX
+            (said,) = [one for one in browser.facts()["servers"] if one["silent"]]
+            assert said["name"] == name
+            assert abs(datetime.fromisoformat(said["answered"]).timestamp() - frozen_at) < OLD_SECONDS_MAX
+        finally:
+            thaw()
+        seen(f"of now again with {name}", lambda: browser.shows('class="state green"') and browser.is_green())
 
 
 @pytest.mark.gate("a frozen worker", "a killed Redis", "a killed Kafka")

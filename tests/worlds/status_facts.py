@@ -14,6 +14,7 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import Ownership, Sizes
 from streamer.incremental.topics import CHANGES
 from streamer.status.facts import HeldFacts, InKafka, InRedis, ServerFacts, ShardFacts, WorkerFacts, Workers
+from streamer.status.verdict import OUTDATED_SECONDS
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 
@@ -91,7 +92,7 @@ def shard_as_json(number: int, **changes: Any) -> dict[str, Any]:
         "shard": number, "worker": "streamer-a1", "here": True, "state": "held", "since": before(7300),
         "lag": 0, "rows": 41_250, "pending": 0, "pending_oldest": None, "qi_groups": 5_480, "messages": 98_765,
         "applied": 98_700, "ignored": 60, "dead_letters": 5, "messages_per_s": 412.4, "records_per_s": 633.0,
-        "merges": 210, "splits": 1_874, "release": 3_211, "last_commit": before(3), "ncp": 0.8124, "ncp_fresh": 0.7431,
+        "merges": 210, "splits": 1_874, "release": 3_211, "last_commit": before(3), "ncp": 0.1824, "ncp_fresh": 0.1631,
         "reason": None, "rebuild": None, "rebuilds": [],
     }  # fmt: skip
     return calm | changes
@@ -101,11 +102,18 @@ def facts(*shards: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Everything works, an hour of history."""
     calm = {
         "table": "patients", "version": "0.1.0", "worker": "streamer-a1", "now": before(0), "k": 5,
-        "model": "at least 5 rows", "form": "rows", "verdict": {"ok": True, "problems": [], "warnings": []},
-        "shards": list(shards), "dead_letters": {"unknown-column": 4, "not-json": 1}, "unlisted": [],
+        "model": "at least 5 rows", "form": "rows",
+        "drift": 1.2, "servers": [server("Kafka"), server("Redis")],
+        "verdict": {"ok": True, "problems": [], "warnings": []},
+        "shards": list(shards), "dead_letters": {"unknown-category": 4, "internal-error": 1}, "unlisted": [],
         "history": history(),
     }  # fmt: skip
     return calm | changes
+
+
+def server(name: str, silent: float = 1.0) -> dict[str, Any]:
+    """A server that answered so many seconds ago."""
+    return {"name": name, "answered": before(silent), "silent": silent > OUTDATED_SECONDS}
 
 
 def history(points: int = 360) -> list[dict[str, Any]]:
@@ -117,8 +125,8 @@ def _point(share: float, at: str) -> dict[str, Any]:
     wave = max(0.0, math.sin(share * 12))
     return {
         "at": at, "lag": int(2_400 * wave**4), "messages_per_s": 300 + 900 * wave, "records_per_s": 420 + 1_300 * wave,
-        "ncp": 0.75 + 0.06 * share, "ncp_fresh": None if share < 0.1 else 0.742 + 0.002 * wave, "pending": 0,
-        "rows": 41_000 + int(250 * share),
+        "ncp": 0.166 + 0.016 * share, "ncp_fresh": None if share < 0.1 else 0.162 + 0.001 * wave, "pending": 0,
+        "rows": 122_500 + int(1_250 * share), "dead_letters": int(15 * share),
     }  # fmt: skip
 
 

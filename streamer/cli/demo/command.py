@@ -411,7 +411,8 @@ def send(
             found = summed(worker.metrics() for worker in stage.workers)
             counts = counted(found)
             shown.update(f"{what}  {counts}")
-            if found["messages_total"] - before >= len(lines) and sum(stage.read.values()) == found["release"]:
+            all_read = sum(stage.read.values()) == found["last_release_number"]
+            if all_read and found["messages_total"] - before >= len(lines):
                 break
             if counts != last:
                 last, moved_at = counts, monotonic()
@@ -424,7 +425,7 @@ def send(
 
 def counted(found: dict[str, int]) -> str:
     names = {"rows": "rows", "pending": "pending_rows", "QI groups": "qi_groups", "splits": "splits_total"}
-    names |= {"merges": "merges_total", "records": "records_published_total"}
+    names |= {"merges": "merges_total", "records": "published_records_total"}
     return "  ".join(f"{shown} {found[name]:,}" for shown, name in names.items())
 
 

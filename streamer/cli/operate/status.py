@@ -31,7 +31,7 @@ from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.kafka.access import kafka_settings
 from streamer.status.collect import look
 from streamer.status.facts import ShardFacts, TableFacts, of_table
-from streamer.status.verdict import Verdict, ago, if_redis_is_lost, judge
+from streamer.status.verdict import Verdict, ago, if_redis_is_lost, judge, loss_told
 from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.schema import Table
 from streamer.table.space import Space
@@ -40,8 +40,6 @@ from streamer.table.yaml.loading import load_table
 COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "applied", "ignored", "dead_letters")
 SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
 """The counts in the table for people, and the headings of their columns."""
-
-NOT_MEASURED = "not measured yet"
 
 OLD_SECONDS = 60.0
 """A worker measures every few seconds: what is older is not of now."""
@@ -158,7 +156,7 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     grid.add_row("all", "", "", *_counted(total, of_table(facts.shards)))
     print_table(grid)
     say(_account(total))
-    say(measured_line(of_table(facts.shards), facts.redis_now.time))
+    say(measured_line(of_table(facts.shards), facts.redis_now.time, schema.rebuilding.drift))
     lines = [
         *_spread_lines(facts),
         *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
@@ -179,15 +177,14 @@ def _counted(described: dict[str, Any], measured: Measured) -> Iterator[str]:
     yield "-" if measured.records_per_event is None else f"{measured.records_per_event:.2f}"
 
 
-def measured_line(of: Measured, now: float) -> str:
-    """What workers measured of the whole table; also when, if a worker reports no more. now: by Redis' clock."""
-    if of.ncp is None and of.records_per_event is None:
-        return f"loss, over a fresh table's, and published records per event: {NOT_MEASURED}"
-    loss = NOT_MEASURED if of.ncp is None else f"{of.ncp:.4f}"
-    over = NOT_MEASURED if of.over_fresh is None else f"{of.over_fresh - 1:+.1%}"
-    records = NOT_MEASURED if of.records_per_event is None else f"{of.records_per_event:.2f}"
-    since = f", as of {ago(now - of.at)} ago" if now - of.at > OLD_SECONDS else ""
-    return f"loss: {loss}; over a fresh table's: {over}; published records per event: {records}{since}"
+def measured_line(of: Measured, now: float, drift: object) -> str:
+    """What workers measured of the whole table; also when, if a worker reports no more.
+
+    now: by Redis' clock; drift: of table.yaml.
+    """
+    records = "known after a worker's next message" if of.records_per_event is None else f"{of.records_per_event:.2f}"
+    since = f", as of {ago(now - of.at)} ago" if of.at and now - of.at > OLD_SECONDS else ""
+    return f"{loss_told(of.ncp, of.ncp_fresh, drift)}; published records per event: {records}{since}"
 
 
 def _rebuild_lines(shard: ShardFacts, now: float) -> Iterator[str]:

@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -30,16 +31,13 @@ from agents.web.service import (
     CONNECTIONS_OF_ONE_ADDRESS_MAX,
     SILENT_SECONDS_MAX,
     Answers,
-    History,
     Web,
     listen,
     page,
-    page_facts,
-    point,
     runner_of,
     web_app,
 )
-from agents.web.watch import Seen
+from agents.web.watch import History, Seen, page_facts, point
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
@@ -48,13 +46,13 @@ from streamer.incremental.store.base import DONE, REFUSED, Meta, Progress, Rebui
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal, Sizes
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import published_kinds, topics_of
-from streamer.status.facts import InKafka, InRedis, ShardFacts, TableFacts, WorkerFacts, Workers
+from streamer.status.facts import HeldFacts, InKafka, InRedis, ShardFacts, TableFacts, WorkerFacts, Workers
 from streamer.table.yaml.loading import load_table
 from streamer.worker.options import Address
 from streamer.worker.settings import WorkerSettings
 from worlds.checkout import PATIENTS, ROOT
 from worlds.patients import CANARY
-from worlds.status_facts import META, NOW, WELL, facts, red, worker
+from worlds.status_facts import META, NOW, SERVERS, WELL, facts, history, red, worker
 from worlds.status_facts import before as so_long_ago
 from worlds.status_facts import shard_as_json as shard
 
@@ -63,8 +61,8 @@ from worlds.status_facts import shard_as_json as shard
 TABLE = load_table(PATIENTS)
 
 TOP = {
-    "table", "version", "worker", "now", "k", "model", "form", "verdict", "shards", "dead_letters", "unlisted",
-    "history",
+    "table", "version", "worker", "now", "k", "model", "form", "drift", "servers", "verdict", "shards", "dead_letters",
+    "unlisted", "history",
 }  # fmt: skip
 SHARD = {
     "shard", "worker", "here", "state", "since", "lag", "rows", "pending", "pending_oldest", "qi_groups", "messages",
@@ -73,7 +71,7 @@ SHARD = {
 }  # fmt: skip
 RUNNING = {"algorithm", "why", "began", "done", "of"}
 ENDED = {"algorithm", "why", "at", "ended", "ncp_before", "ncp_after", "rows_published"}
-POINT = {"at", "lag", "messages_per_s", "records_per_s", "ncp", "ncp_fresh", "pending", "rows"}
+POINT = {"at", "lag", "messages_per_s", "records_per_s", "ncp", "ncp_fresh", "pending", "rows", "dead_letters"}
 
 REBUILD = Progress(
     Rebuild("5f0c", "ordered", 1, 1), total=4, done=3, why="operator", began=int(NOW) - 60, at=int(NOW) - 1
@@ -258,6 +256,7 @@ class Read(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: Counter[str] = Counter()
+        self.classes: set[str] = set()
         self.rows: list[str] = []
         self.codes: list[str] = []
         self._open: list[str] = []
@@ -267,6 +266,7 @@ class Read(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags[tag] += 1
+        self.classes |= {value for name, value in attrs if name == "class" and value}
         self._open.append(tag)
         if tag == "tbody":
             self.rows.append("")
@@ -294,12 +294,11 @@ def test_a_calm_table_says_so_first_and_then_shows_figures_with_words() -> None:
     assert seen.text.index("Everything works") < seen.text.index("Shards")
     for words in ("patients", "every QI group has at least 5 rows", "streamer-a1", "2026-03-01 12:00:00 UTC"):
         assert words in seen.text
-    assert "rows 123,750 in 16,440 QI groups" in seen.text
-    assert seen.rows[0].startswith("0 ● held streamer-a1 (this one) 2 h ago 0 412 633 3 s ago 3,211 0 0.8124 0.7431")
-    assert seen.rows[3:5] == ["unknown-column 4", "not-json 1"]
+    assert "rows 123,750 in 16,440 QI groups; 0 pending" in seen.text
+    assert seen.rows[0] == "0 ● held 0 streamer-a1 (this one) 2 h ago 412 633 3 s ago 3,211 0 18% 16%"
     assert "messages 296,295 = applied 296,100 + ignored 180 + dead letters 15: it adds up" in seen.text
-    assert seen.tags["polyline"] == 6
-    assert "loss 0.8098 a fresh table has 0.7420 (+9.1% here)" in seen.text
+    assert seen.text.startswith("✔ Everything works – patients – streamer streamer patients ")
+    assert "information loss 18% of the detail is given up (a fresh table: 16%)" in seen.text
 
 
 def test_what_is_wrong_stands_first_with_its_reason_and_since_when() -> None:
@@ -307,7 +306,7 @@ def test_what_is_wrong_stands_first_with_its_reason_and_since_when() -> None:
     seen = read(shard(0), shard(1), refused, verdict=red(f"shard 2: {REASON}", warnings=("Redis could lose",)))
     assert seen.text.startswith("✖ 1 problem, 1 warning – patients")
     assert "warning: Redis could lose" in seen.text
-    assert seen.rows[0].startswith("2 ✖ refused nobody 10 min ago 1,204,311")
+    assert seen.rows[0].startswith("2 ✖ refused 1,204,311 nobody 10 min ago")
     assert "Redis was filled from 3: streamer topics check says how" in seen.rows[0]
     assert seen.codes.count("streamer topics check") == 2
     assert "Of 3: 1 refused, 2 held." in seen.text
@@ -324,27 +323,109 @@ def test_shards_without_a_worker_and_shards_of_another_are_told_apart() -> None:
     elsewhere = [shard(n, state="elsewhere", worker="streamer-b2", here=False) for n in range(10)]
     seen = read(shard(11), *elsewhere, shard(10, state="nobody", worker=None, here=False, lag=7))
     assert "Of 12: 1 held by nobody, 1 held, 10 held elsewhere." in seen.text
-    assert seen.rows[0].startswith("10 ✖ nobody nobody")
+    assert seen.rows[0].startswith("10 ✖ nobody 7 nobody")
 
 
 def test_a_worker_that_has_just_begun_says_what_it_does_not_know() -> None:
     nothing = read(history=[], dead_letters={}, verdict={"ok": True, "problems": [], "warnings": ["no shard yet"]})
     for words in ("It works, with 1 warning", "None: Kafka has not given any shard yet.", "None since this worker"):
         assert words in nothing.text
-    new = {"release": None, "last_commit": None, "ncp": None, "ncp_fresh": None, "since": None}
-    seen = read(shard(0, state="taking over", **new), history=[])
-    assert seen.rows[0].startswith("0 ◌ taking over streamer-a1 (this one) –")
-    assert seen.tags["polyline"] == 0
-    assert "None is remembered." in seen.text
-    assert "nan" not in seen.text.split()
 
 
 def test_rows_that_wait_and_categories_that_are_not_listed_are_told() -> None:
     unlisted = "3 of 98,700 applied messages have a city: `other` takes it as '(other)'"
     seen = read(shard(0, pending=3, pending_oldest=so_long_ago(125)), unlisted=[unlisted])
     assert " 3, oldest 2 min " in seen.rows[0]
-    assert "rows, the oldest since 2 min ago" in seen.text
+    assert "3 pending, the oldest for 2 min" in seen.text
     assert unlisted.replace("`", "") in seen.text
+
+
+def shown(facts: WorkerFacts, looked: Seen | None = None, **more: Any) -> Read:
+    """The page of a worker that knows this."""
+    return Read(page(said_of(facts, looked, history=[point(facts)] * 2, **more)))
+
+
+def test_a_fresh_worker_says_when_it_will_know_what_it_does_not_know_yet() -> None:
+    """Before: lag, rows and counts of a shard that was not read yet stood there as 0."""
+    seen = shown(worker(HeldFacts(0)))
+    later = "– known once a shard is taken over"
+    assert seen.rows[0] == "0 ◌ taking over – here:1 (this one) – 0 0 none yet none yet – – –"
+    assert all(f"{name} {later}" in seen.text for name in ("lag", "rows", "dead letters"))
+    assert "loss – how much of the detail is given up is known once a worker holds published rows" in seen.text
+    assert "Lag and counts that are – are known once the shard is taken over." in seen.text
+    assert "A fresh table's share is known after the next look for drift (every 5 min, after 500 changes" in seen.text
+    assert "Known once a shard is taken over." in seen.text and "it adds up" not in seen.text
+    assert "nan" not in seen.text.split()
+
+
+def test_a_shard_that_is_being_taken_over_is_shown_as_the_servers_show_it_if_they_were_looked_at() -> None:
+    seen_outside = replace(other(Ownership("here:1", int(NOW)), ""), number=0)
+    row = shown(worker(HeldFacts(0)), seen(seen_outside)).rows[0]
+    assert row.startswith("0 ◌ taking over 0 here:1 (this one) – 0 0 ") and row.endswith(" 4 0 – –")
+
+
+def test_after_commits_the_detail_given_up_stands_beside_that_of_a_fresh_table() -> None:
+    assert "loss 25% of the detail is given up (a fresh table: 20%)" in shown(worker(WELL)).text
+    unlooked = worker(replace(WELL, ncp=0.042, ncp_fresh=None))
+    assert "loss 4.2% of the detail is given up; a fresh table's share is known after the next" in shown(unlooked).text
+    never = page(said_of(unlooked, history=[point(unlooked)]) | {"drift": None})
+    assert "fresh table's share is not measured, as `drift` is `never`" in Read(never).text
+
+
+def test_a_shard_that_stands_still_says_so_and_why() -> None:
+    seen = shown(worker(replace(WELL, lag=1_204, still_seconds=20.0)))
+    assert seen.text.startswith("✖ 1 problem – patients")
+    assert seen.rows[0].startswith("0 ✖ standing still 1,204 here:1")
+    assert seen.rows[0].endswith(
+        "1,204 messages wait, and none was applied for 20 s: look at the log of here:1, or start it again"
+    )
+
+
+@pytest.mark.parametrize(("silent", "word"), [(6.0, "◌ Not known while {} does not answer"), (12.0, "✖ 1 problem")])
+@pytest.mark.parametrize("name", ["Kafka", "Redis"])
+def test_while_a_server_is_frozen_lag_and_state_are_old_and_say_since_when(name: str, silent: float, word: str) -> None:
+    """Before: they stood there as if they were of now; for ten seconds even under "Everything works"."""
+    servers = tuple(replace(one, silent_seconds=silent) if one.name == name else one for one in SERVERS)
+    frozen = worker(WELL, servers=servers)
+    seen = shown(frozen)
+    assert seen.text.startswith(f"{word.format(name)} – patients")
+    answered = datetime.fromtimestamp(NOW - silent, UTC).strftime("%H:%M:%S")
+    since = (
+        f"{name} has not answered since {answered} UTC, {silent:.0f} s ago: lag and states are shown as they were then."
+    )
+    assert since in seen.text
+    assert seen.rows[0].startswith(f"0 ● held 0, as of {silent:.0f} s ago here:1")
+    assert {"state grey", "number grey", "grey"} <= seen.classes
+    assert not {"state green", "bar green"} & seen.classes
+    assert (point(frozen)["lag"], point(worker(WELL))["lag"]) == (None, 0), "the chart has a gap"
+    assert not {"state grey", "number grey", "grey"} & shown(worker(WELL)).classes
+
+
+def test_a_small_change_looks_small_and_what_was_not_known_is_a_gap() -> None:
+    """Before: each chart went from its least to its largest value, and two percent were a cliff."""
+    losses = [0.18, 0.1836, None, 0.18]
+    html = page(facts(shard(0), history=[at | {"ncp": loss} for at, loss in zip(history(4), losses, strict=True)]))
+    assert Read(html).tags["svg"] == 5
+    (chart,) = re.findall(r'aria-label="information loss, from 0 to 20%"><path d="([^"]*)"', html)
+    assert chart == "M0.0,3.8h0L33.3,3.3M100.0,3.8h0"
+
+
+def test_what_only_another_worker_knows_is_no_zero() -> None:
+    """Before: the records and merges of a second stood there as 0 for shards of other workers."""
+    page_of_others = shown(worker(WELL), seen(other(Ownership("there:2", int(NOW)), "there:2")))
+    row = next(row for row in page_of_others.rows if row.startswith("5 ○ elsewhere 0 there:2"))
+    assert " – – " in row
+    assert "What a shard of another worker does in a second, and its merges and splits, are on" in page_of_others.text
+    assert "of this worker's shards alone" in page_of_others.text
+
+
+def test_a_retry_is_offered_only_to_messages_that_it_can_apply() -> None:
+    retried = {"internal-error": 1, "skipped": 1, "not-read-yet": 1}
+    lost = {"unknown-category": 4, "malformed-json": 3, "bad-statement": 2, "message-gone": 1, "superseded": 1}
+    rows = {row.split()[0]: row for row in read(dead_letters=retried | lost | {"of-a-later-version": 1}).rows}
+    assert {reason for reason, row in rows.items() if "dead-letters retry" in row} == retried.keys()
+    assert rows["unknown-category"].startswith("unknown-category 4 correct the rows at the source, which sends them")
+    assert rows["of-a-later-version"].endswith(" streamer dead-letters says why")
 
 
 def test_rebuilds_stand_the_latest_first_and_one_that_runs_says_how_far_it_is() -> None:
@@ -356,9 +437,9 @@ def test_rebuilds_stand_the_latest_first_and_one_that_runs_says_how_far_it_is() 
     )
     seen = read(shard(0, rebuilds=[early]), shard(1, rebuild=running, rebuilds=[late]), dead_letters={})
     assert seen.rows[2:5] == [
-        "1 done 1 min ago ordered drift 0.9100 0.7400 30,112",
+        "1 done 1 min ago ordered drift 91% 74% 30,112",
         "1 running, 3 of 12 regions, begun 2 min ago mondrian operator – – –",
-        "0 cancelled 2 h ago ordered drift 0.9100 0.7400 30,112",
+        "0 cancelled 2 h ago ordered drift 91% 74% 30,112",
     ]
 
 

@@ -36,6 +36,7 @@ from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.ready import Facts
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Snapshot
+from streamer.incremental.store.codec import FORMAT_VERSION
 from streamer.incremental.store.redis_lookups import Ownership, RedisNow, Refusal
 from streamer.incremental.store.redis_server import Durability, Kind
 from streamer.incremental.topics import topics_of
@@ -187,6 +188,19 @@ def test_figures_are_those_of_the_shard(world: World) -> None:
     assert (facts.rows, facts.pending, facts.qi_groups, facts.release, facts.ncp) == (9, 2, 3, 4, 0.5)
     assert (facts.counts.applied, facts.lost, facts.releases) == (8, True, True)
     assert facts.pending_since is not None
+
+
+def test_rows_of_a_shard_that_is_loaded_again_after_an_error_do_not_fall_to_zero(world: World) -> None:
+    """Before: the page and /metrics said 0 rows until the shard was loaded, and a chart had a cliff."""
+    loaded = Facts("Serving", Meta(), {"rows": 9, "pending": 2, "qi_groups": 3}, 0.5)
+    world.shard.facts = loaded
+    assert world.after(0).rows == 9
+    world.shard.facts = Facts("Restoring", Meta())
+    assert (world.after(1).rows, world.after(1).qi_groups, world.after(1).ncp) == (9, 3, 0.5)
+    world.shard.facts = Facts("Serving", Meta(), {"rows": 0, "pending": 0, "qi_groups": 0})
+    assert world.after(1).rows == 0
+    world.shard.facts, world.shard.taken_over = Facts("Restoring", Meta()), False
+    assert world.after(1).rows == 0
 
 
 # -- Kafka and Redis ----------------------------------------------------------------------------------------------
@@ -460,7 +474,9 @@ def test_a_shard_is_told_as_it_is() -> None:
     metrics = read(worker(replace(WELL, lag=12, pending=3, pending_since=NOW - 40)))
     wanted = {
         "streamer_lag_messages": 12, "streamer_rows": 90, "streamer_pending_rows": 3, "streamer_qi_groups": 20,
-        "streamer_pending_oldest_seconds": 40, "streamer_ncp": 0.25, "streamer_ncp_fresh": 0.2, "streamer_release": 7,
+        "streamer_pending_oldest_seconds": 40,
+        "streamer_information_loss_ratio": 0.25, "streamer_fresh_information_loss_ratio": 0.2,
+        "streamer_last_release_number": 7,
         "streamer_shard_healthy": 1,
     }  # fmt: skip
     assert {name: value(metrics, name, table="patients", shard="0") for name in wanted} == wanted
@@ -468,19 +484,23 @@ def test_a_shard_is_told_as_it_is() -> None:
 
 def test_what_is_not_known_is_not_told() -> None:
     metrics = read(worker(replace(WELL, ncp=None, ncp_fresh=None)))
-    assert metrics["streamer_ncp"].samples == metrics["streamer_ncp_fresh"].samples == []
+    assert (
+        metrics["streamer_information_loss_ratio"].samples
+        == metrics["streamer_fresh_information_loss_ratio"].samples
+        == []
+    )
 
 
 def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> None:
     metrics = read(replace(worker(), shards=()), _4=busy_shard())
     of = {"table": "patients", "shard": "4"}
     messages = {
-        became: value(metrics, "streamer_messages", "streamer_messages_total", became=became, **of)
-        for became in ("applied", "ignored", "dead-letter")
+        result: value(metrics, "streamer_messages", "streamer_messages_total", result=result, **of)
+        for result in ("applied", "ignored", "dead-letter")
     }
     assert messages == {"applied": 10, "ignored": 2, "dead-letter": 4}
     reason = value(metrics, "streamer_dead_letters", "streamer_dead_letters_total", reason="key-exists", **of)
-    totals = ("records_published", "commits", "merges", "splits", "take_overs", "fenced")
+    totals = ("published_records", "commits", "merges", "splits", "take_overs", "fencings")
     assert reason == 4
     name = "streamer_unlisted_categories"
     assert value(metrics, name, f"{name}_total", column="job", **of) == 6
@@ -492,7 +512,7 @@ def test_counts_are_those_of_the_process_and_stay_when_the_shard_has_gone() -> N
 
 @pytest.mark.parametrize(("name", "below", "above"), [("commit", "0.0025", "0.005"), ("publish", "0.25", "0.5")])
 def test_durations_of_steps_are_histograms(name: str, below: str, above: str) -> None:
-    metrics, of = read(worker(WELL), _0=busy_shard()), f"streamer_{name}_seconds"
+    metrics, of = read(worker(WELL), _0=busy_shard()), f"streamer_{name}_duration_seconds"
     buckets = {bound: value(metrics, of, f"{of}_bucket", le=bound) for bound in (below, above, "+Inf")}
     assert buckets == {below: 0, above: 2, "+Inf": 2}
     assert value(metrics, of, f"{of}_count") == 2
@@ -504,7 +524,8 @@ def test_the_worker_says_whether_it_is_well_and_which_server_is_silent() -> None
     assert [value(one, "streamer_healthy") for one in (well, ill)] == [1, 0]
     assert [value(one, "streamer_shard_healthy", shard="0") for one in (well, ill)] == [1, 0]
     assert value(well, "streamer_server_silent_seconds", server="redis") == 2
-    assert value(well, "streamer_worker_info", worker="here:1", version="1.2.3") == 1
+    assert value(well, "streamer_worker_info", worker="here:1") == 1
+    assert value(well, "streamer_build_info", version="1.2.3", redis_format=f"{FORMAT_VERSION}") == 1
 
 
 def test_every_metric_says_what_it_is_and_begins_with_our_name() -> None:

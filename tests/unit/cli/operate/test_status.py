@@ -16,6 +16,7 @@ from streamer.status.facts import InRedis, ShardFacts, of_table
 from worlds.small_tables import CITIES, CITY, table
 
 SERVER = Durability(Kind.SERVER, masters=1)
+DRIFT = 1.2
 
 
 def test_the_sort_of_redis_is_told_with_what_it_keeps() -> None:
@@ -60,17 +61,23 @@ def test_what_workers_measured_is_one_line_over_the_rows_of_all_shards() -> None
     shards = [of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, 0.1, 150, 100, 8))]
     table = of_table(shards)
     assert (table.ncp, table.ncp_fresh, table.at) == (0.15, 0.125, 8)
-    assert measured_line(table, 68.0) == "loss: 0.1500; over a fresh table's: +20.0%; published records per event: 1.50"
+    told = "15% of the detail is given up (a fresh table: 12%); published records per event: 1.50"
+    assert measured_line(table, 68.0, DRIFT) == told
 
 
 def test_what_no_worker_has_measured_yet_is_said_not_guessed() -> None:
     """A shard without a look for drift leaves that of the whole table unknown."""
-    nothing = measured_line(of_table([of_rows(100, Measured())]), 1e9)
-    assert nothing == "loss, over a fresh table's, and published records per event: not measured yet"
-    some = of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, None, 50, 100, 9))])
-    assert measured_line(some, 9.0) == (
-        "loss: 0.1500; over a fresh table's: not measured yet; published records per event: 3.00"
+    nothing = measured_line(of_table([of_rows(100, Measured())]), 1e9, DRIFT)
+    assert nothing == (
+        "how much of the detail is given up is known once a worker holds published rows; published records per event: "
+        "known after a worker's next message"
     )
+    some = of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, None, 50, 100, 9))])
+    assert measured_line(some, 9.0, DRIFT) == (
+        "15% of the detail is given up; a fresh table's share is known after the next look for drift (every 5 min, "
+        "after 500 changes or 5% of the rows); published records per event: 3.00"
+    )
+    assert "a fresh table's share is not measured, as `drift` is `never`" in measured_line(some, 9.0, None)
 
 
 def test_figures_of_a_worker_that_is_gone_are_told_with_their_age() -> None:
@@ -78,8 +85,8 @@ def test_figures_of_a_worker_that_is_gone_are_told_with_their_age() -> None:
     figures = of_table(
         [of_rows(100, Measured(0.3, 0.2, 50, 200, 1_000)), of_rows(100, Measured(0.1, 0.1, 50, 100, 8_190))]
     )
-    assert measured_line(figures, 8_200.0).endswith("published records per event: 3.00, as of 2 h ago")
-    assert "ago" not in measured_line(of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 8_190))]), 8_200.0)
+    assert measured_line(figures, 8_200.0, DRIFT).endswith("published records per event: 3.00, as of 2 h ago")
+    assert "ago" not in measured_line(of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 8_190))]), 8_200.0, DRIFT)
 
 
 def test_a_shard_without_figures_does_not_hide_when_the_others_were_measured() -> None:
@@ -88,4 +95,5 @@ def test_a_shard_without_figures_does_not_hide_when_the_others_were_measured() -
 
 def test_a_table_that_loses_nothing_loses_as_much_as_a_fresh_one() -> None:
     """Before: it was not measured yet for ever."""
-    assert "over a fresh table's: +0.0%" in measured_line(of_table([of_rows(9, Measured(0.0, 0.0, 5, 5, 9))]), 9.0)
+    nothing_lost = of_table([of_rows(9, Measured(0.0, 0.0, 5, 5, 9))])
+    assert "0% of the detail is given up (a fresh table: 0%)" in measured_line(nothing_lost, 9.0, DRIFT)
