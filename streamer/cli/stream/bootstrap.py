@@ -93,6 +93,8 @@ LEASE_SECONDS, RENEWED_EVERY_SECONDS = 30.0, 5.0
 
 ENDING_SECONDS_MAX = 1.0
 
+OTHER_TOPICS = "the topics were recreated or have grown since the command started: call it again"
+
 
 def _chosen(shards: str | None, n: int) -> list[int]:
     """The shards that a command loads, of n. Raises UsageError."""
@@ -160,7 +162,7 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: st
         states.append(inputs[-1].state())
     stores = [RedisLookups(client, table.name, shard) for shard in range(len(states))]
     if max(claims, default=0) >= len(stores):
-        raise Conflict("the topics were recreated since the command started: call it again")
+        raise Conflict(OTHER_TOPICS)
     for shard, claim in claims.items():
         stores[shard].shut_out_older(claim)
     return Shards(settings, claims, sorted(claims) or _chosen(shards, len(stores)), inputs, states, stores)
@@ -257,7 +259,7 @@ class SharedFolder:
 
 
 @dataclass
-class Counted:
+class RowCounts:
     """What was counted of rows on the way."""
 
     n_read: int = 0
@@ -265,7 +267,7 @@ class Counted:
     frequencies: dict[int, Counter[bytes]] = field(default_factory=dict, repr=False)  # as `frequencies` has them
     unlisted: Counter[str] = field(default_factory=Counter)  # by column, rows with a category that only `other` takes
 
-    def add(self, other: Counted) -> None:
+    def add(self, other: RowCounts) -> None:
         """Counts other rows, too."""
         self.n_read += other.n_read
         self.n_chosen += other.n_chosen
@@ -275,18 +277,18 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class FirstRows:
+class WaitingRows:
     """The rows of shards, which wait for their turn in a spill; those of other shards are only counted."""
 
     table: Table
     chosen: frozenset[int]
     spill: Spill
-    counted: Counted = field(default_factory=Counted)
+    counted: RowCounts = field(default_factory=RowCounts)
 
     def add(self, shard: int, rows: EncodedRows, numbers: Ints | None = None) -> None:
         """Some rows of a shard. numbers: of their rows in a file, (n,), if a key may come again."""
         n, is_chosen = len(rows.source_keys), shard in self.chosen
-        self.counted.add(Counted(n, n * is_chosen, dict(frequencies(self.table, rows.values))))
+        self.counted.add(RowCounts(n, n * is_chosen, dict(frequencies(self.table, rows.values))))
         if is_chosen and n:
             self.spill.add(shard, (rows, numbers), 0 if numbers is None else int(numbers[0]))
 
@@ -329,7 +331,7 @@ class Executors(NamedTuple):
 
 
 def route_all(
-    into: FirstRows, source: RowSource, key_form: AnyKeyForm | None, shards: int, executors: Executors | None = None
+    into: WaitingRows, source: RowSource, key_form: AnyKeyForm | None, shards: int, executors: Executors | None = None
 ) -> None:
     """Puts the rows of a file into their shards, part by part.
 
@@ -353,9 +355,9 @@ def route_all(
 
 def _routed(
     table: Table, chosen: frozenset[int], spill: Spill, part: RowPart, key_form: AnyKeyForm | None, shards: int
-) -> Counted:
+) -> RowCounts:
     """What was counted of a part of a file whose rows were put into their shards."""
-    rows = FirstRows(table, chosen, spill)
+    rows = WaitingRows(table, chosen, spill)
     for first_row, frame in read_part(part, PART_ROWS):
         rows.route(frame, first_row, key_form, shards)
     return rows.counted
@@ -428,7 +430,7 @@ def first_tables(
     tell: Say,
     although_trimmed: bool,
     warn: Say,
-    into: FirstRows,
+    into: WaitingRows,
     executors: Executors | None = None,
 ) -> dict[int, FirstTable]:
     """What is known of the shards that are loaded but their rows, which are put into `into`."""
@@ -457,7 +459,7 @@ def first_tables(
 
 
 def _of_all_topics(
-    shards: Shards, tell: Say, although_trimmed: bool, warn: Say, into: FirstRows
+    shards: Shards, tell: Say, although_trimmed: bool, warn: Say, into: WaitingRows
 ) -> dict[int, FirstTable]:
     """What is left of the inputs from beginning to end; rows are put into `into`."""
     settings, n, spill = shards.settings, len(shards), OwnFile()
@@ -609,7 +611,7 @@ def begin(
         shards.reading(shard).check_format()
     with ExitStack() as closing:
         waiting, prepared = _spills(closing, executors)
-        rows = FirstRows(table, frozenset(chosen), waiting)
+        rows = WaitingRows(table, frozenset(chosen), waiting)
         at_once = min(os.cpu_count() or 1, AT_ONCE_MAX)
         threads = closing.enter_context(ThreadPoolExecutor(at_once, thread_name_prefix="shard"))
         step("read")
@@ -648,7 +650,7 @@ def _spills(closing: ExitStack, executors: Executors | None) -> tuple[Spill, Spi
 def _prepared(
     table: Table,
     shards: int,
-    rows: FirstRows,
+    rows: WaitingRows,
     prepared: Spill,
     first: FirstTable,
     shard: int,
@@ -668,14 +670,14 @@ def _begun(shards: Shards, prepared: Spill, shard: int) -> Begun:
     """One shard, in a thread of its own."""
     state = shards.inputs[shard].state()
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
-        raise Conflict("the topics were recreated or have grown since the command started: call it again")
+        raise Conflict(OTHER_TOPICS)
     table, store, secret = shards.settings.table, shards.stores[shard], shards.inputs[shard].secret
     form = cohort_formation(table) if table.sealed is not None else None
     outlet, (made,) = shards.outlet(shard), prepared.of(shard)
     return reload(table, shard, store, outlet, state, made, read_secret=secret, form=form, now=time())
 
 
-def _check_sealed(shards: Shards, counted: Counted, warn: Say) -> None:
+def _check_sealed(shards: Shards, counted: RowCounts, warn: Say) -> None:
     """Raises ConfigError or ShardRefused if these rows cannot be published in sealed cohorts."""
     for shard in shards.chosen:
         check_goes_on(shards.settings.table, shard, shards.stores[shard].meta(), shards.states[shard])

@@ -511,16 +511,28 @@ def command(
                     copy.begin(frames, past)
         show(frames, as_json)
         while not once:
-            releases = subscription.poll()
-            _write_live(lines, releases)
-            if show is print_tables:
-                _print_releases(releases, as_json)
-            if releases:
-                changed = Changed(schema, releases, subscription.recorded_frames)
-                for copy in made:
-                    copy.change(changed)
-                if show is not print_tables:
-                    show(subscription.recorded_frames(), as_json)
+            _follow(schema, subscription, lines, made, show, as_json)
+
+
+def _follow(
+    schema: Table,
+    subscription: Subscription,
+    lines: IO[bytes] | None,
+    copies: Sequence[Copy],
+    show: Callable[[Frames, bool], None],
+    as_json: bool,
+) -> None:
+    """Reads what has come, and writes and prints it."""
+    releases = subscription.poll()
+    _write_live(lines, releases)
+    if show is print_tables:
+        _print_releases(releases, as_json)
+    if releases:
+        changed = Changed(schema, releases, subscription.recorded_frames)
+        for copy in copies:
+            copy.change(changed)
+        if show is not print_tables:
+            show(subscription.recorded_frames(), as_json)
 
 
 class SealedOutputs(NamedTuple):

@@ -17,7 +17,7 @@ import pytest
 from streamer.cli.stream import bootstrap
 from streamer.cli.stream.bootstrap import (
     Executors,
-    FirstRows,
+    WaitingRows,
     OwnFile,
     assumed_form,
     by_shard,
@@ -45,9 +45,9 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def routed(
     path: Path, shards: int = 1, form: AnyKeyForm | None = None, chosen: Any = None, of: Table = PEOPLE
-) -> Iterator[FirstRows]:
+) -> Iterator[WaitingRows]:
     with closing(OwnFile()) as spill:
-        rows = FirstRows(of, frozenset(range(shards) if chosen is None else chosen), spill)
+        rows = WaitingRows(of, frozenset(range(shards) if chosen is None else chosen), spill)
         route_all(rows, RowSource(str(path)), form or (BARE if shards > 1 else None), shards)
         yield rows
 
@@ -178,7 +178,7 @@ def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) 
     )
     with private_folder(tmp_path / "spill", b"job"), ProcessPool(tmp_path / "spill", 2) as pool:
         executors = Executors(pool, tmp_path / "spill")
-        rows = FirstRows(PEOPLE, frozenset(range(3)), executors.rows)
+        rows = WaitingRows(PEOPLE, frozenset(range(3)), executors.rows)
         route_all(rows, RowSource(str(file)), BARE, 3, executors)
         with routed(file, 3) as here:
             assert rows.counted == here.counted
