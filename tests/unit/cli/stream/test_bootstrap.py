@@ -17,8 +17,8 @@ import pytest
 from streamer.cli.stream import bootstrap
 from streamer.cli.stream.bootstrap import (
     Executors,
-    WaitingRows,
     OwnFile,
+    WaitingRows,
     assumed_form,
     by_shard,
     route_all,
