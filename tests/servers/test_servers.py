@@ -31,7 +31,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 DOCKERFILE = ROOT / "Dockerfile"
-SCREEN_LINES = 45
+SCREEN_LINES = 60
 LOCKS = ("base", "worker", "demo", "dev", "mutants")
 NOT_LOCKED = "spark"
 """The extra that a cluster brings along: 450 MB, which no machine of the tests installs by itself."""
