@@ -48,6 +48,7 @@ class NumericAttribute:
     null_code: int | None = None  # what a null counts as; None: a null is a dead letter
     hierarchy: Hierarchy | None = None  # for full-domain recoding only
     width: int | None = None  # digits of a published code, with zeros in front, as text; None: ends are numbers
+    ends_take_all: bool = False  # whether a number outside the domain counts as the nearer end
 
     @property
     def places(self) -> int:
@@ -149,6 +150,7 @@ class TemporalAttribute:
     unit: Decimal  # cells that count as 1 in QGSSD
     level_units: tuple[str, ...] | None = None  # of full-domain recoding; None: the usual ones
     null_code: int | None = None
+    ends_take_all: bool = False  # as in `NumericAttribute`
 
     @property
     def codes_per_cell(self) -> int:

@@ -7,8 +7,8 @@ be encoded raises `EventRefused`, with reason and column and never with the valu
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_FLOOR, Context, Decimal
-from typing import TypeGuard
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import TypeGuard, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from streamer.table.scalars import (
 from streamer.table.schema import KeptColumn
 from streamer.table.space import FINENESS
 
+N = TypeVar("N", int, Decimal)
+
 ToCode = Callable[[object], int]
 ToText = Callable[[object], bytes]
 Note = Callable[[str], None]
@@ -35,6 +37,7 @@ Note = Callable[[str], None]
 # Numbers of table.yaml have at most 27 digits, so every edge of a cell fits this precision: rounding a value down
 # cannot move it across an edge.
 _EXACT = Context(prec=100, rounding=ROUND_FLOOR)
+_ROUNDING = Context(prec=100, rounding=ROUND_HALF_EVEN)
 
 _to_json = msgspec.json.Encoder().encode
 
@@ -79,6 +82,13 @@ def _outside(column: str) -> EventRefused:
     return EventRefused("out-of-domain", f"column {column!r}: outside the domain of table.yaml", column)
 
 
+def _nearer_end(attribute: NumericAttribute | TemporalAttribute, value: N, first: N, last: N) -> N:
+    """What a value outside the domain counts as. Raises EventRefused if it counts as nothing."""
+    if not attribute.ends_take_all:
+        raise _outside(attribute.name)
+    return first if value < first else last
+
+
 def _off_step(column: str) -> EventRefused:
     detail = "not a multiple of the step of table.yaml; round it in the source, or make the step smaller"
     return EventRefused("off-the-step", f"column {column!r}: {detail}", column)
@@ -105,7 +115,7 @@ def _integer_to_code(attribute: NumericAttribute) -> ToCode:
                 return _null_to_code(attribute)
             value = integer_of(value, name)
         if not first <= value <= last:
-            raise _outside(name)
+            value = _nearer_end(attribute, value, first, last)
         steps, rest = divmod(value - first, step)
         if rest:
             raise _off_step(name)
@@ -122,7 +132,7 @@ def _stepped_to_code(attribute: NumericAttribute) -> ToCode:
             return _null_to_code(attribute)
         number = number_of(value, name)
         if not first <= number <= last:
-            raise _outside(name)
+            number = _nearer_end(attribute, number, first, last)
         steps = _EXACT.divide_int(_EXACT.subtract(number, first), step)
         if _EXACT.add(first, _EXACT.multiply(steps, step)) != number:
             raise _off_step(name)
@@ -140,7 +150,7 @@ def _stepless_to_code(attribute: NumericAttribute) -> ToCode:
             return _null_to_code(attribute)
         number = number_of(value, name)
         if not first <= number <= last:
-            raise _outside(name)
+            number = _nearer_end(attribute, number, first, last)
         offset = _EXACT.subtract(number, first)
         cell = min(int(_EXACT.divide_int(offset, grid)), cell_last)  # the last cell is closed
         within = _EXACT.subtract(offset, _EXACT.multiply(cell, grid))
@@ -159,7 +169,7 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
             return _null_to_code(attribute)
         moment = moment_of(value, name, clock)
         if not first <= moment <= last:
-            raise _outside(name)
+            moment = _nearer_end(attribute, moment, first, last)
         return calendar.code_of(moment)
 
     return code
@@ -207,7 +217,26 @@ def to_json_text(column: KeptColumn, unlisted: Note = _unnoted) -> ToText:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
         return _moment_to_json(column.name, CLOCKS[column.type])
+    if column.is_coarse:
+        return _coarse_to_json(column)
     return _typed_to_json(column.name, column.type)
+
+
+def _coarse_to_json(column: KeptColumn) -> ToText:
+    """Of numbers that are capped at the ends of the domain, then rounded to a multiple of the grid, half to even."""
+    name, grid, domain = column.name, column.grid, column.domain
+
+    def json_text(value: object) -> bytes:
+        if value is None:
+            return b"null"
+        number = Decimal(integer_of(value, name)) if column.type == "integer" else number_of(value, name)
+        if domain is not None:
+            number = min(max(number, domain[0]), domain[1])
+        if grid is not None:
+            number = _EXACT.multiply(_ROUNDING.to_integral_value(_ROUNDING.divide(number, grid)), grid)
+        return decimal_text(number).encode()
+
+    return json_text
 
 
 def _category_to_json(name: str, code_of: dict[str, int], other: str | None, unlisted: Note) -> ToText:

@@ -125,13 +125,20 @@ REPAIR_HASHED_BEFORE = ("7.5", {Repair(share=0.07): "0.055", REPAIR: "5%"})
 
 @dataclass(frozen=True)
 class KeptColumn:
-    """A column that is published as it is: a sensitive one, or one that the operator declared linkable."""
+    """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
 
     name: str
     sensitive: bool
     type: str | None = None  # "text", "integer", "decimal", "boolean", or the name of a clock; None: any JSON scalar
     hierarchy: Hierarchy | None = None
     other: str | None = None  # the leaf that an unknown category counts as; None: it is a dead letter
+    grid: Decimal | None = None  # numbers are rounded to a multiple of it
+    domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether other values than those of the source are kept."""
+        return self.grid is not None or self.domain is not None
 
 
 @dataclass(frozen=True)
@@ -258,6 +265,14 @@ class Table:
         return tuple(j for j, a in enumerate(self.attributes) if isinstance(a, NumericAttribute) and a.step is None)
 
     @cached_property
+    def coarse(self) -> frozenset[str]:
+        """The columns of which other values than those of the source are kept: rounded, or the ends of a domain."""
+        numeric = (a for a in self.attributes if isinstance(a, NumericAttribute | TemporalAttribute))
+        return frozenset(
+            {a.name for a in numeric if a.ends_take_all} | {column.name for column in self.kept if column.is_coarse}
+        )
+
+    @cached_property
     def nullable(self) -> tuple[int, ...]:
         """Numbers of the attributes that may be null; a null in any other is a dead letter."""
         return tuple(j for j, a in enumerate(self.attributes) if a.null_code is not None)
@@ -310,14 +325,17 @@ class Table:
         for a in self.attributes:
             if isinstance(a, TemporalAttribute):
                 span, clock = a.calendar, a.calendar.clock.name
-                yield f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}"
+                ends = " ends" * a.ends_take_all
+                yield f"{a.name} {clock} {span.first} {span.last} {span.grid} {a.unit} {a.null_code}{ends}"
             elif isinstance(a, NumericAttribute):
-                width = "" if a.width is None else f" width {a.width}"  # a table without has the hash that it had
-                yield f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}{width}"
+                more = "" if a.width is None else f" width {a.width}"  # a table without has the hash that it had
+                more += " ends" * a.ends_take_all
+                yield f"{a.name} {a.domain} {a.grid} {a.step} {a.unit} {a.integer} {a.null_code}{more}"
             else:
                 yield f"{a.name} {a.hierarchy.fingerprint()} {a.unit} {a.null_code} {a.other_code}"
         for c in self.kept:
             tree = c.hierarchy.fingerprint() if c.hierarchy else None
-            yield f"{c.name} {c.sensitive} {c.type} {tree} {c.other}"
+            coarse = f" grid {c.grid} domain {c.domain}" * c.is_coarse
+            yield f"{c.name} {c.sensitive} {c.type} {tree} {c.other}{coarse}"
         for text in self.source_texts:  # decides what texts mean
             yield f"texts {text.column} {text.na} {text.written}"

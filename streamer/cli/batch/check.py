@@ -163,7 +163,7 @@ def _key_warnings(table: Table, rows: EncodedColumns) -> list[str]:
 
 VALUES_OF_ONE_HELP = (
     "whoever knows such a value finds its row, whatever k is; what helps: make the column a quasi-identifier, which is"
-    " published as an interval or a category; round it, or cap its highest values, where it comes from; give it a"
+    " published as an interval or a category; round its numbers (`grid`) and cap the highest ones (`domain`); give it a"
     " hierarchy whose `other` takes rare values together; or leave it out"
 )
 

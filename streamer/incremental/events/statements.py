@@ -371,6 +371,9 @@ def _column_of(encoder: Encoder, j: int, attribute: Attribute) -> Column:
 def find(name: str, table: Table) -> Column:
     """The column of a statement's name; raises EventRefused("bad-statement")."""
     column = columns_of(table).get(name)
+    if name in table.coarse:
+        detail = f"column {name!r}: is rounded or top-coded, so a statement could mean other rows: send their changes"
+        raise EventRefused("bad-statement", detail, name)
     if column is not None:
         return column
     if name in table.source_key or name == table.individual:

@@ -313,8 +313,8 @@ def _crowded(cells: _Cells, scale: DraftScale) -> Iterator[str]:
         lo, hi = (((end - scale.domain[0]) // scale.grid + (end == high)) * scale.grid for end in (low, high))
         ends = " and ".join(decimal_text(scale.domain[0] + end) for end in (lo, hi))
         yield (
-            "a few numbers lie far from most, so the grid is made for most: to be published in small cells, write those"
-            f" outside {ends} as these in the source (top-coding), and make the domain so wide"
+            f"a few numbers lie far from most, so the grid is made for most: with the domain from {ends} and"
+            " `outside: ends`, those beyond count as its ends (top-coding)"
         )
     (_, most), *_ = Counter((number - scale.domain[0]) // scale.grid for number in numbers).most_common(1)
     if len(set(numbers)) > 2 and 2 * most > len(numbers):

@@ -21,6 +21,7 @@ from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml.shape import (
     ColumnSettings,
+    KeepSettings,
     QuasiIdentifierSettings,
     SensitiveSettings,
     TableSettings,
@@ -47,7 +48,9 @@ def categorical_attribute(
     if column.hierarchy is None:
         faults.append(f"{place}: needs a type (integer, decimal, date, timestamp) with a domain, or a hierarchy")
         return None
-    numeric_only = [setting for setting in ("domain", "grid", "step") if getattr(column, setting) is not None]
+    numeric_only = [
+        setting for setting in ("domain", "grid", "step", "outside") if getattr(column, setting) is not None
+    ]
     if column.width is not None:
         faults.append(f"{place}.width: is only for `type: integer`")
     faults += [f"{place}.{setting}: is only for `type: integer` and `type: decimal`" for setting in numeric_only]
@@ -82,11 +85,26 @@ def categorical_with_null(
     return replace(attribute, null_code=code)
 
 
+def kept_column(place: str, name: str, column: SensitiveSettings | KeepSettings, faults: list[str]) -> KeptColumn:
+    """The column without a hierarchy; what is wrong with its grid and domain is added to `faults`."""
+    coarse = {"grid": [column.grid] if column.grid else [], "domain": list(column.domain or ())}
+    for setting, numbers in coarse.items():
+        if numbers and column.type not in ("integer", "decimal"):
+            faults.append(f"{place}.{setting}: is only for `type: integer` and `type: decimal`")
+        elif column.type == "integer" and any(n != n.to_integral_value() for n in numbers):
+            faults.append(f"{place}.{setting}: must be whole numbers, because the type is integer")
+    if column.domain and column.domain[0] > column.domain[1]:
+        faults.append(f"{place}.domain: the lower end is above the upper end")
+    if column.grid and any(end % column.grid for end in column.domain or ()):
+        faults.append(f"{place}.domain: its ends must be multiples of the grid, {decimal_text(column.grid)}")
+    return KeptColumn(name, isinstance(column, SensitiveSettings), column.type, grid=column.grid, domain=column.domain)
+
+
 def sensitive_categories(
     place: str, name: str, column: SensitiveSettings, rows: Rows | None, faults: list[str]
 ) -> KeptColumn | None:
     """The sensitive column with its hierarchy, if it has one; None if that cannot be read."""
-    kept = KeptColumn(name, sensitive=True, type=column.type)
+    kept = kept_column(place, name, column, faults)
     if column.hierarchy is None:
         if column.other is not None:
             faults.append(f"{place}.other: names a node of a hierarchy, but the column has no hierarchy")
@@ -204,6 +222,7 @@ def numeric_attribute(
         integer=integer,
         width=column.width,
         hierarchy=hierarchy,
+        ends_take_all=column.outside is not None,
     )
     remedy = "make the domain smaller or the step larger"
     if too_many := _too_many(place, attribute.n_cells, attribute.codes_per_cell, remedy):
@@ -289,7 +308,8 @@ def temporal_attribute(place: str, name: str, column: TemporalSettings, faults: 
         calendar = CalendarCells(clock, first, last, column.grid)
         wrong += _faults_of_cells(place, calendar) or _faults_of_levels(place, calendar, column.levels or ())
         if not wrong:
-            return TemporalAttribute(name, calendar, _unit(column, calendar), column.levels)
+            ends = column.outside is not None
+            return TemporalAttribute(name, calendar, _unit(column, calendar), column.levels, ends_take_all=ends)
     faults += wrong
     return None
 

@@ -450,7 +450,7 @@ def _kept(
                 f"{place}: is published as it is and could link its row to a person;"
                 " add `acknowledge_linkable: true`, or remove the column"
             )
-        return KeptColumn(name, sensitive=False, type=column.type)
+        return columns.kept_column(place, name, column, faults)
     return columns.sensitive_categories(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
 
 

@@ -150,7 +150,7 @@ class QuasiIdentifierSettings(_Settings):
     null_as: the value that nulls are published as; by default a row with a null here is a dead letter. null: gives
     nulls a category of their own, `(none)`. other: the node that takes categories which the hierarchy does not have.
     na: words that are nulls, instead of the table's. written: how its numbers are written as texts, such as `1,234.5`,
-    or `digits`.
+    or `digits`. outside: `ends` says that a number outside the domain counts as the nearer end (top-coding).
     """
 
     role: Literal["quasi-identifier"]
@@ -158,6 +158,7 @@ class QuasiIdentifierSettings(_Settings):
     domain: tuple[Number, Number] | None = None
     grid: Number | None = None
     step: Number | None = None
+    outside: Literal["ends"] | None = None
     width: int | None = Field(default=None, ge=1, le=WHOLE_DIGITS_MAX)
     unit: Number | None = None
     hierarchy: Name | None = None
@@ -177,13 +178,14 @@ class TemporalSettings(_Settings):
     counts as 1 in the distance of two QI groups; a fifth of the domain by default. levels: the units that algorithms
     use which generalize level by level. null_as: the moment that nulls are published as; by default a row with a null
     here is a dead letter. na: words that are nulls, instead of the table's. written: how its texts are written, such as
-    `DD.MM.YYYY`.
+    `DD.MM.YYYY`. outside: `ends` says that a moment outside the domain counts as the nearer end.
     """
 
     role: Literal["quasi-identifier"]
     type: Literal["date", "timestamp", "local-timestamp"]
     domain: tuple[str, str]
     grid: Length
+    outside: Literal["ends"] | None = None
     unit: Length | None = None
     levels: tuple[LevelUnit, ...] | None = None
     null_as: str | None = None
@@ -195,16 +197,19 @@ KeptType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp",
 
 
 class SensitiveSettings(_Settings):
-    """A column whose values are published as they are, and which the privacy model counts.
+    """A column whose values are published one by one, and which the privacy model counts.
 
-    role: what no one may learn about a person. type: the type of its values; by default any JSON scalar. hierarchy: a
-    file next to table.yaml, whose leaves are all possible values; `r` needs one. other: the node that takes categories
-    which the hierarchy does not have. na: words that are nulls, instead of the table's. written: how its texts are
-    written, such as `DD.MM.YYYY` or `1,234.5`.
+    role: what no one may learn about a person. type: the type of its values; by default any JSON scalar. grid: numbers
+    are rounded to a multiple of it before they are published and counted. domain: numbers outside it become its nearer
+    end (top-coding). hierarchy: a file next to table.yaml, whose leaves are all possible values; `r` needs one. other:
+    the node that takes categories which the hierarchy does not have. na: words that are nulls, instead of the table's.
+    written: how its texts are written, such as `DD.MM.YYYY` or `1,234.5`.
     """
 
     role: Literal["sensitive"]
     type: KeptType | None = None
+    grid: Number | None = Field(default=None, gt=0)
+    domain: tuple[Number, Number] | None = None
     hierarchy: Name | None = None
     other: Name | None = None
     na: Words | None = None
@@ -212,16 +217,19 @@ class SensitiveSettings(_Settings):
 
 
 class KeepSettings(_Settings):
-    """A column whose values are published as they are, and which no privacy model looks at.
+    """A column whose values are published one by one, and which no privacy model looks at.
 
     role: the author of table.yaml decides whether it could link a row to a person. type: the type of its values; by
-    default any JSON scalar. acknowledge_linkable: has to be `true`: the column could link a row to a person, and the
-    author knows that. na: words that are nulls, instead of the table's. written: how its texts are written, such as
-    `DD.MM.YYYY` or `1,234.5`.
+    default any JSON scalar. grid: numbers are rounded to a multiple of it before they are published. domain: numbers
+    outside it become its nearer end (top-coding). acknowledge_linkable: has to be `true`: the column could link a row
+    to a person, and the author knows that. na: words that are nulls, instead of the table's. written: how its texts are
+    written, such as `DD.MM.YYYY` or `1,234.5`.
     """
 
     role: Literal["keep"]
     type: KeptType | None = None
+    grid: Number | None = Field(default=None, gt=0)
+    domain: tuple[Number, Number] | None = None
     acknowledge_linkable: bool = False
     na: Words | None = None
     written: Name | None = None
