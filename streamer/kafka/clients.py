@@ -189,6 +189,14 @@ class TopicWriter:
         with self._confirmed():
             produce(self._producer, self._topic, partition, value, record_key, [], self._taken)
 
+    def write(self, value: bytes | None, record_key: bytes, partition: int) -> int:
+        """Writes one record, and waits until Kafka has confirmed it; returns its offset."""
+        with self._confirmed():
+            produce(self._producer, self._topic, partition, value, record_key, [], taken := Confirmations())
+            flush(self._producer, FLUSH_SECONDS_MAX)
+            taken.check()
+        return taken.offset
+
     def flush(self) -> None:
         """Waits until Kafka has confirmed all records."""
         with self._confirmed():
@@ -276,13 +284,16 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class Confirmations:
-    """Takes Kafka's answers about records, and keeps the first failure."""
+    """Takes Kafka's answers about records, and keeps the first failure; offset: of the record written last."""
 
     def __init__(self) -> None:
         self._error: KafkaError | None = None
+        self.offset = -1
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() not in _GIVEN_UP:
+        if error is None:
+            self.offset = message.offset() or 0
+        elif error.code() not in _GIVEN_UP:
             self._error = self._error or error
 
     def check(self) -> None:

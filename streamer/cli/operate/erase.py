@@ -1,0 +1,567 @@
+"""`streamer erase`: deletes a person's rows from a live table, waits until readers have that, and says what is left.
+
+The rules of this file
+----------------------
+* A deletion is a message of the input like any other: no value, under the row's message key, in the partition of the
+  shard that holds the row. To send it twice changes nothing, and a compacted input forgets the row's former messages
+  by it.
+* If a database feeds the input, it would send the row again: the deletion has to come from there. Then nothing is sent
+  here (--no-send), and the command waits and reports.
+* A row is gone if the deletion is read, Redis holds no record of the row, its QI group does not name it, and the
+  position that is published is not older than that.
+* The receipt names neither the key nor a value: the operator may give it a reference of his own. It names a release, so
+  it tells whoever kept the releases which row went: it is as private as the index.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, sleep
+
+import click
+import msgspec
+
+from streamer.cli.stream.bootstrap import assumed_form
+from streamer.cli.stream.key_form_probe import OFFSETS_LOOKED_AT, key_form_seen
+from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.outputs import OutputPath, force_option, require_writable
+from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.tables import plural, say
+from streamer.errors import EXIT_LAW, EventRefused, UsageError
+from streamer.incremental.engine.stored_state import PENDING
+from streamer.incremental.events.decoder import ENVELOPE_OPS, Decoder, is_flattened
+from streamer.incremental.events.json_messages import MessageReader
+from streamer.incremental.events.key_form import AnyKeyForm, MessageKeys, shard_of
+from streamer.incremental.events.registered_schemas import Schemas, schema_ids
+from streamer.incremental.sealed.stored_state import IN_POOL
+from streamer.incremental.shard.preflight import check_written_for
+from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
+from streamer.incremental.store.redis_server import RedisClient, connect_now
+from streamer.incremental.topics import CHANGES, SEALED, live_kinds, topic_name
+from streamer.kafka.clients import open_admin, open_consumer, open_writer, reaching
+from streamer.kafka.reading import Consumer, Place, Record, batches, last_position, records, shards_in, watermarks
+from streamer.kafka.registry import registry_from
+from streamer.kafka.topics import settings_of
+from streamer.progress import OnProgress
+from streamer.table.encode import Encoder
+from streamer.table.files import STDIN, atomic_writer
+from streamer.table.schema import Table
+from streamer.table.yaml.loading import files_of, load_table
+
+LOOK_SECONDS = 0.2
+REFERENCE_CHARACTERS_MAX = 200
+
+GONE, WAITING, THERE_AGAIN = "gone", "waiting", "there again"
+PENDING_ROW, IN_GROUP = "pending", "in a QI group"
+NEVER_SEALED, POOLED, IN_COHORT = "never", "in the pool", "in a cohort"
+
+Settings = Mapping[str, Mapping[str, str]]
+"""The settings of topics by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRow:
+    """A row that a shard held when the command began."""
+
+    store: RedisLookups
+    source_key: str = field(repr=False)
+    qi_group: int
+    sealed: str  # one of NEVER_SEALED, POOLED, IN_COHORT
+
+    @property
+    def shard(self) -> int:
+        return self.store.shard
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedRow:
+    """What became of one row. Without a comment: of its shard when that was seen first."""
+
+    shard: int
+    was: str  # PENDING_ROW or IN_GROUP
+    sealed: str  # as in `FoundRow`
+    state: str = WAITING  # or GONE, or THERE_AGAIN
+    offset: int | None = None  # of the deletion that this command wrote
+    commit: int | None = None
+    release: int | None = None
+    group_is_left: bool = False  # whether its QI group is still there, without it
+    why: str = ""  # it is not gone
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a person in one place, and how it goes away; times in UTC, None: not known."""
+
+    where: str
+    what: str
+    remedy: str
+    not_before: str | None = None
+    not_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was done, and what is left."""
+
+    ok: bool
+    table: str
+    reference: str
+    began: str
+    ended: str
+    rows: Sequence[ErasedRow]
+    messages: int | None  # of these rows that are left in the input; None: not counted
+    left: Sequence[Left]
+
+
+@click.command(
+    name="erase",
+    epilog=examples(
+        "streamer erase --table mine 71 --reference 'case 17' -o case-17.txt",
+        "streamer erase --table mine --individual 4711 --count --json",
+        "streamer erase --table mine 71 --no-send",
+    ),
+)
+@table_option
+@kafka_option
+@redis_option
+@click.argument("key", metavar="[KEY]", required=False)
+@click.option("--individual", metavar="VALUE", help="All rows of an individual; every row in Redis is read for that.")
+@click.option(
+    "--no-send",
+    is_flag=True,
+    help="Send no deletion: the source sends it, or it was sent before. Only wait, and report.",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="How long to wait until readers have the table without the rows.",
+)
+@click.option(
+    "--count", is_flag=True, help="Count the messages of these rows that are left in the input; all of it is read."
+)
+@click.option("--reference", metavar="TEXT", default="", help="What the receipt calls the person; it never has KEY.")
+@click.option(
+    "-o",
+    "--out",
+    metavar="RECEIPT.txt|.json",
+    type=OutputPath(".txt", ".json"),
+    help="Write the receipt, if all is done.",
+)
+@force_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    table: str,
+    kafka: str,
+    redis: str,
+    key: str | None,
+    individual: str | None,
+    no_send: bool,
+    timeout: float,
+    count: bool,
+    reference: str,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Deletes the row with the source key KEY from a live table, and says what is left of it and who has to act.
+
+    It writes a deletion into the input, and waits until a worker has applied and published it: no record in Redis, no
+    QI group with the row. If a database feeds the input, delete the row there and use --no-send. KEY is written as in
+    the file that `streamer index` writes; as -, it is read from standard input, which no history of a shell keeps. It
+    ends with 1 if the row is not gone in time; to repeat the call does no harm. The receipt is private: its release
+    tells those who keep all releases which row went.
+    """
+    began = _now()
+    key = sys.stdin.readline().rstrip("\r\n") if key == STDIN else key
+    _check_asked(key, individual, reference)
+    require_writable([] if out is None else [out], force, files_of(table))
+    schema = load_table(table)
+    client = connect_now(redis)
+    stores = _stores(client, schema)
+    with stages(as_json) as progress, reaching(kafka), open_consumer(kafka) as consumer:
+        with progress.stage("look"):
+            rows = list(_found(schema, stores, key, individual))
+            settings = _settings(kafka, schema)
+        if not rows and not no_send:
+            raise UsageError(
+                f"no shard of {schema.name} holds such a row: is it written as in the index? If it is gone already, "
+                "--no-send writes the receipt"
+            )
+        offsets = [None] * len(rows) if no_send else _deletions_sent(kafka, consumer, schema, rows)
+        erased = _waited_for(consumer, schema, rows, offsets, timeout, progress)
+        messages = None
+        if count:
+            keys = {row.source_key for row in rows} or {key or ""}
+            with progress.stage("count") as on_progress:
+                messages = _messages_left(consumer, schema, keys, on_progress)
+    left = [*_left_in_kafka(schema, settings, erased, messages), *_left_elsewhere(schema)]
+    ok = all(one.state == GONE for one in erased)
+    receipt = Receipt(ok, schema.name, reference, _text_of(began), _text_of(_now()), erased, messages, left)
+    _hand_out(receipt, out if ok else None, as_json)
+    if not ok:
+        ctx.exit(EXIT_LAW)
+
+
+def _check_asked(key: str | None, individual: str | None, reference: str) -> None:
+    """Raises UsageError for a call that cannot be meant."""
+    if (key is None) == (individual is None):
+        raise UsageError("name either a row by its KEY, or all rows of a person by --individual")
+    if not (key or individual):
+        raise UsageError("the key is empty")
+    if reference in (key, individual):
+        raise UsageError("--reference: it stands in the receipt, which must not name the person: not the key itself")
+    if len(reference) > REFERENCE_CHARACTERS_MAX:
+        raise UsageError(f"--reference: at most {REFERENCE_CHARACTERS_MAX} characters")
+
+
+# -- the rows ---------------------------------------------------------------------------------------------------------
+
+
+def _stores(client: RedisClient, table: Table) -> list[RedisLookups]:
+    """The shards of the table. Raises UsageError if there is none, ShardRefused if they are of another table.yaml."""
+    stores = [RedisLookups(client, table.name, shard) for shard in shards_of(client, table.name)]
+    held = [(store, meta) for store in stores if (meta := store.meta()) is not None]
+    if not held:
+        raise UsageError(f"Redis holds no shard of {table.name}: is --redis right, has a worker run?")
+    for store, meta in held:
+        check_written_for(table, store.shard, meta)
+    return [store for store, _ in held]
+
+
+def _found(table: Table, stores: Iterable[RedisLookups], key: str | None, individual: str | None) -> Iterator[FoundRow]:
+    """The rows that are asked for, as far as shards hold them."""
+    who = None if individual is None else _individual(table, individual)
+    for store in stores:
+        keys = [key] if key is not None else sorted(store.keys_of(who or ""))
+        for source_key, record in store.read_records(keys).items():
+            yield FoundRow(store, source_key, record.qi_group, _sealed(store, source_key))
+
+
+def _individual(table: Table, text: str) -> str:
+    """The individual as rows name it. Raises UsageError."""
+    if table.individual is None:
+        raise UsageError("--individual: table.yaml names no column of individuals; give the KEY of each row")
+    try:
+        return Encoder(table).individual({table.individual: text}) or ""
+    except EventRefused as refused:
+        raise UsageError(f"--individual: {refused.detail}") from None
+
+
+def _sealed(store: RedisLookups, source_key: str) -> str:
+    place = store.sealed_place(source_key)
+    return NEVER_SEALED if place is None else POOLED if place.cohort == IN_POOL else IN_COHORT
+
+
+# -- sending ----------------------------------------------------------------------------------------------------------
+
+CAPTURED = (
+    "{} is fed from a database (Debezium, or rows of Kafka Connect), which still has the row and would send it again: "
+    "delete it there, then call this with --no-send"
+)
+OTHER_SHARD = (
+    "the input's message keys are written in another way than {} (the row is in shard {}, and its key would come to "
+    "shard {}): let the row's own producer delete it, then call this with --no-send"
+)
+
+
+def _deletions_sent(kafka: str, consumer: Consumer, table: Table, rows: Sequence[FoundRow]) -> list[int | None]:
+    """Writes a deletion of each row; returns their offsets. Raises UsageError if it would be of no use."""
+    topic, schemas = topic_name(table.name, CHANGES), registry_from()
+    places = shards_in(consumer, topic)
+    for shard in sorted({row.shard for row in rows}):
+        if table.input_rows or _is_captured(consumer, table, places[shard], schemas):
+            raise UsageError(CAPTURED.format(topic))
+    known = [meta.key_form for row in rows if (meta := row.store.meta()) is not None]
+    form = key_form_seen(consumer, topic, table, schemas) or assumed_form(table, known)
+    keys = [_message_key(table, form, row, len(places)) for row in rows]
+    with open_writer(kafka, topic) as writer:
+        return [writer.write(None, key, row.shard) for key, row in zip(keys, rows, strict=True)]
+
+
+def _is_captured(consumer: Consumer, table: Table, place: Place, schemas: Schemas) -> bool:
+    """Whether any of the last messages was captured from a database."""
+    begin, end = watermarks(consumer, place)
+    reader = MessageReader(table, schemas.known)
+    return any(
+        _says_capture(reader, record, schemas)
+        for record in records(consumer, place, max(begin, end - OFFSETS_LOOKED_AT), end)
+    )
+
+
+def _says_capture(reader: MessageReader, record: Record, schemas: Schemas) -> bool:
+    value = record.value()
+    schemas.learn(schema_ids([(record.key(), value)]))
+    with suppress(EventRefused):
+        message = None if value is None else reader.read(value)[0]
+        return isinstance(message, dict) and (is_flattened(message) or message.get("op") in ENVELOPE_OPS)
+    return False
+
+
+def _message_key(table: Table, form: AnyKeyForm, row: FoundRow, shards: int) -> bytes:
+    """The row's message key. Raises UsageError if messages under it would not come to its shard."""
+    written = form.written(row.source_key)
+    if written is None:
+        raise UsageError(f"the key cannot be written as {form.name}, as the input's message keys are")
+    if not table.partitioner_stated and (other := shard_of(written, shards)) != row.shard:
+        raise UsageError(OTHER_SHARD.format(form.name, row.shard, other))
+    return written
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def _waited_for(
+    consumer: Consumer,
+    table: Table,
+    rows: Sequence[FoundRow],
+    offsets: Sequence[int | None],
+    seconds_max: float,
+    progress: Stages,
+) -> list[ErasedRow]:
+    """What became of the rows until they are gone, or the time is over."""
+    erased = [
+        ErasedRow(row.shard, IN_GROUP if row.qi_group != PENDING else PENDING_ROW, row.sealed, offset=offset)
+        for row, offset in zip(rows, offsets, strict=True)
+    ]
+    until = monotonic() + seconds_max
+    with progress.stage("wait"):
+        while True:
+            erased = [
+                one if one.state == GONE else _looked_at(consumer, table, row, one)
+                for row, one in zip(rows, erased, strict=True)
+            ]
+            if not any(one.state == WAITING for one in erased) or monotonic() > until:
+                return erased
+            sleep(LOOK_SECONDS)
+
+
+def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRow) -> ErasedRow:
+    """How it stands with a row now."""
+    store, meta = row.store, row.store.meta()
+    if meta is None:
+        return replace(erased, why="Redis has lost the shard")
+    if erased.offset is not None and meta.next <= erased.offset:
+        return replace(erased, why=_not_read(store, meta.next))
+    if store.read_records([row.source_key]):
+        if erased.offset is None:
+            return replace(erased, why="no deletion of it has been applied yet")
+        return replace(
+            erased,
+            state=THERE_AGAIN,
+            why="the deletion was read, and the row is there: it was refused (`streamer dead-letters`), or the source "
+            "has sent the row again",
+        )
+    group = store.read_group(row.qi_group) if row.qi_group != PENDING else None
+    after, position = store.meta(), last_position(consumer, table.name, row.shard)
+    if after is None or (group is not None and row.source_key in group.members):
+        return replace(erased, why="its QI group is being written")
+    if position is None or position.commit < after.commit:
+        return replace(erased, why=f"commit {after.commit} is not published yet")
+    return replace(
+        erased,
+        state=GONE,
+        commit=after.commit,
+        release=position.release,
+        group_is_left=group is not None,
+        why="",
+    )
+
+
+def _not_read(store: RedisLookups, next_: int) -> str:
+    refusal = store.custody().refusal
+    why = f"its worker refuses the shard: {refusal.reason}" if refusal else "is a worker running?"
+    return f"the deletion is written, and the shard has read up to offset {next_}; {why}"
+
+
+# -- what is left -----------------------------------------------------------------------------------------------------
+
+
+def _settings(kafka: str, table: Table) -> Settings:
+    """The settings of the topics that hold messages or published records of a row."""
+    names = [topic_name(table.name, kind) for kind in (CHANGES, *live_kinds(table))]
+    with open_admin(kafka) as admin:
+        return {name: settings_of(admin, name) for name in names}
+
+
+def _messages_left(consumer: Consumer, table: Table, keys: set[str], on_progress: OnProgress) -> int:
+    """How many messages of the input name one of these source keys. Reads all of it."""
+    schemas = registry_from()
+    decoder, message_keys = Decoder(table, schemas.known), MessageKeys(Encoder(table), schemas.known)
+    reach = {one: watermarks(consumer, one) for one in shards_in(consumer, topic_name(table.name, CHANGES))}
+    starts = [Place(one.topic, one.partition, begin) for one, (begin, _) in reach.items()]
+    ends = {one: end for one, (_, end) in reach.items()}
+    found, total = Counter[bool](), sum(end - begin for begin, end in reach.values())
+    for batch in batches(consumer, starts, ends):
+        schemas.learn(schema_ids((record.key(), record.value()) for record in batch))
+        found.update(not keys.isdisjoint(_named(record, decoder, message_keys)) for record in batch)
+        on_progress(min(1.0, found.total() / max(1, total)))
+    return found[True]
+
+
+def _named(record: Record, decoder: Decoder, message_keys: MessageKeys) -> Iterator[str]:
+    """The source keys that a message names."""
+    with suppress(EventRefused):
+        yield message_keys.source_key(record.key())
+    with suppress(EventRefused):
+        change = decoder.decode(record.key(), record.value())
+        yield from filter(None, (getattr(change, name, None) for name in ("source_key", "former_key")))
+
+
+def _left_in_kafka(
+    table: Table, settings: Settings, erased: Sequence[ErasedRow], messages: int | None
+) -> Iterator[Left]:
+    """What topics hold until Kafka or the operator removes it."""
+    changes = topic_name(table.name, CHANGES)
+    counted = "messages" if messages is None else f"{plural(messages, 'message')} (the deletion is one)"
+    counted += " with its key and raw values"
+    if messages != 0:
+        yield _left_in_input(changes, settings[changes], counted)
+    if any(one.was == IN_GROUP for one in erased):
+        for kind in live_kinds(table):
+            topic = topic_name(table.name, kind)
+            what = "its former record: intervals and published values, without a key"
+            yield _compacted(topic, what, settings[topic])
+    if any(one.sealed == IN_COHORT for one in erased):
+        yield Left(
+            topic_name(table.name, SEALED),
+            "one of the rows of a cohort, which says of nobody in particular that she was in it",
+            "cohorts are never altered: it stays",
+        )
+
+
+def _left_in_input(topic: str, settings: Mapping[str, str], what: str) -> Left:
+    if "compact" in settings["cleanup.policy"]:
+        left = _compacted(topic, what, settings)
+        return replace(left, remedy=f"{left.remedy}; if workers lose Redis: `streamer reload --from-source topic`")
+    kept = "for ever" if settings["retention.ms"] == "-1" else f"for {_span(settings['retention.ms'])}"
+    return Left(
+        topic,
+        f"{what}, kept {kept}",
+        "the operator: delete the records up to `next`, or compact the topic (`streamer topics create --adopt "
+        "--compact-changes`); docs/operations.md says what each gives up",
+    )
+
+
+DAY_MS = 24 * 60 * 60 * 1000
+UNBOUNDED_MS = (1 << 63) - 1
+
+
+def _span(milliseconds: str) -> str:
+    """A setting in milliseconds, as days or seconds.
+
+    >>> _span("604800000"), _span("100")
+    ('7 days', '0.1 s')
+    """
+    number = int(milliseconds)
+    return plural(number // DAY_MS, "day") if number and number % DAY_MS == 0 else f"{number / 1000:,g} s"
+
+
+def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
+    """What Kafka removes by itself, and when, by the topic's settings."""
+    now = int(_now().timestamp() * 1000)
+    least, most = int(settings["min.compaction.lag.ms"]), int(settings["max.compaction.lag.ms"])
+    bound = f"{_span(settings['max.compaction.lag.ms'])} after it was written (max.compaction.lag.ms)"
+    if most >= UNBOUNDED_MS:
+        ratio, closed = settings["min.cleanable.dirty.ratio"], _span(settings["segment.ms"])
+        bound = f"once a share of {ratio} of the log is new (min.cleanable.dirty.ratio; segment.ms is {closed})"
+    return Left(
+        topic,
+        what,
+        f"Kafka compacts it {bound}, never in the segment that is being written, which a later record closes; its "
+        f"tombstone goes {_span(settings['delete.retention.ms'])} after that (delete.retention.ms)",
+        _text_of(datetime.fromtimestamp((now + least) / 1000, UTC)),
+        None if most >= UNBOUNDED_MS else _text_of(datetime.fromtimestamp((now + most) / 1000, UTC)),
+    )
+
+
+def _left_elsewhere(table: Table) -> Iterator[Left]:
+    """What no command here can see."""
+    yield Left("Redis", "its append-only file and its slow log may hold the former row", "BGREWRITEAOF; SLOWLOG RESET")
+    yield Left("copies of Redis", "the row, raw", "delete those that are older than this receipt")
+    yield Left(
+        "readers",
+        "what they copied of former releases, and who compares two releases sees the row that went",
+        "nothing takes that back; ask readers for fresh copies",
+    )
+    yield Left(
+        "files",
+        "what was given to `load`, `reload` or `produce`, and what `index`, `replay` and `subscribe` wrote",
+        "delete them, or write them again",
+    )
+    yield Left("the source", "the row in its backups, its log, its connector's topics", "its operator")
+    yield Left(topic_name(table.name, "dead-letters"), "nothing: offsets, reasons and names of columns", "nobody")
+
+
+# -- the receipt ------------------------------------------------------------------------------------------------------
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _text_of(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _hand_out(receipt: Receipt, out: Path | None, as_json: bool) -> None:
+    """Prints the receipt, and writes it into a file."""
+    encoded = msgspec.json.format(msgspec.json.encode(asdict(receipt)))
+    lines = list(_lines(receipt))
+    if out is not None:
+        with atomic_writer(out, text=True) as file:
+            file.write(encoded.decode() + "\n" if out.suffix.lower() == ".json" else "\n".join(lines) + "\n")
+    if as_json:
+        click.echo(msgspec.json.encode(asdict(receipt)))
+        return
+    for line in lines:
+        say(line)
+    if out is not None:
+        say(f"the receipt is in {out}, which is private")
+
+
+def _lines(receipt: Receipt) -> Iterator[str]:
+    named = f", reference {receipt.reference}" if receipt.reference else ""
+    yield f"{receipt.table}{named}: {_outcome(receipt)}; {receipt.began} to {receipt.ended}"
+    for row in receipt.rows:
+        yield f"  {_row_line(row)}"
+    yield "what is left, and who has to act:"
+    for left in receipt.left:
+        when = f"; not before {left.not_before}" if left.not_before else ""
+        when += f"; due by {left.not_after}" if left.not_after else ""
+        yield f"  {left.where}: {left.what}. {left.remedy}{when}"
+
+
+def _outcome(receipt: Receipt) -> str:
+    if not receipt.rows:
+        return (
+            "no shard held such a row when the command began: it had gone before, or its key is written in another way "
+            "(`streamer index` shows how; --count counts its messages)"
+        )
+    gone = sum(row.state == GONE for row in receipt.rows)
+    return f"{plural(gone, 'row')} erased" if receipt.ok else f"{gone} of {plural(len(receipt.rows), 'row')} erased"
+
+
+def _row_line(row: ErasedRow) -> str:
+    written = "" if row.offset is None else f"deletion at offset {row.offset} of the input; "
+    if row.state != GONE:
+        repeat = "; call this again with --no-send for the receipt" if row.state == WAITING else ""
+        return f"shard {row.shard}: {written}{row.state}: {row.why}{repeat}"
+    if row.was == PENDING_ROW:
+        became = "it was pending, and never published"
+    elif row.group_is_left:
+        became = "its QI group was published again without it"
+    else:
+        became = "its QI group is dissolved: the other rows are in other groups"
+    sealed = "" if row.sealed == NEVER_SEALED else f"; sealed: it was {row.sealed}, and nothing names it there any more"
+    return f"shard {row.shard}: {written}gone by commit {row.commit} and release {row.release}: {became}{sealed}"
