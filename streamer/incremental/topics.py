@@ -2,6 +2,9 @@
 
 * All topics of a table have the same number of partitions: partition n belongs to shard n.
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is replayed from it.
+* An operator who must be able to erase people has it compacted by key: the last message of each row is left, and of a
+  deleted row nothing. A lost store then is not replayed, but reloaded from the input, if each message says a whole row.
+  A shard has a day to read a message before a later one takes its place, and another week to read a deletion.
 * Published rows are in `live`; those of a lossy join in `qit` and `stt`, with the same settings.
 * `sealed` holds cohorts, whose records are never repeated: it is kept for ever. Its timestamps are those of epochs.
 * `live` is compacted, but rows and tombstones stay for 24 h: a reader needs them to get from a start to the end. A
@@ -65,6 +68,18 @@ REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+WEEK_MS = str(7 * 24 * 60 * 60 * 1000)
+
+COMPACTED_CHANGES: Mapping[str, str] = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": READER_TIME_MS,
+        "max.compaction.lag.ms": WEEK_MS,
+        "delete.retention.ms": WEEK_MS,
+    }
+)
+"""The settings of an input that forgets erased people, in place of those above."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
@@ -84,14 +99,20 @@ def create_config(topic: Topic, replicas: int) -> dict[str, str]:
     return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
 
 
+AT_LEAST = ("max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms")
+AT_MOST = ("max.compaction.lag.ms",)
+
+
 def is_as_required(setting: str, found: str, required: str) -> bool:
-    """Whether a topic's setting is what it must be; the size of a record may be larger.
+    """Whether a topic's setting is what it must be; a size may be larger, a time on the safe side of what is required.
 
     >>> is_as_required("max.message.bytes", "9000000", "1048588"), is_as_required("cleanup.policy", "x", "delete")
     (True, False)
     """
-    if setting == "max.message.bytes" and found.isdecimal():
+    if setting in AT_LEAST and found.isdecimal():
         return int(found) >= int(required)
+    if setting in AT_MOST and found.isdecimal():
+        return int(found) <= int(required)
     return found == required
 
 

@@ -19,7 +19,7 @@ from time import monotonic
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamer.errors import ServerUnreachable, StreamerError
+from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.topics import topic_name
 from streamer.kafka import errors, reading
 from streamer.kafka.access import for_librdkafka, kafka_settings
@@ -168,6 +168,12 @@ def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None)
         producer.purge()  # records that were not delivered have been reported
 
 
+_NEEDS_KEYS = (
+    "{} is compacted, so it takes no message without a message key: statements, truncations and rows of unknown key "
+    "cannot be sent to it"
+)
+
+
 class Unconfirmed(ServerUnreachable):
     """It is not known whether records were written. name: what the client calls the error."""
 
@@ -177,7 +183,10 @@ class Unconfirmed(ServerUnreachable):
 
 
 class TopicWriter:
-    """Writes a command's records into one topic. Raises ConfigError if Kafka does not allow it, else Unconfirmed."""
+    """Writes a command's records into one topic.
+
+    Raises ConfigError if Kafka does not allow it, UsageError for a record that the topic never takes, else Unconfirmed.
+    """
 
     def __init__(self, bootstrap: str, topic: str, producer: Producer) -> None:
         self._bootstrap, self._topic = bootstrap, topic
@@ -216,6 +225,8 @@ class TopicWriter:
             yield
         except KafkaException as error:
             name, right = error.args[0].name(), Right([WRITE], [self._topic])
+            if name == "INVALID_RECORD":
+                raise UsageError(_NEEDS_KEYS.format(self._topic)) from None
             denied = errors.refused_to_command(self._bootstrap, name, right) if name in errors.NOT_AUTHORIZED else None
             raise denied or Unconfirmed(self._bootstrap, name) from None
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from servers.broker.servers import Servers
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.topics import CHANGES
+from worlds.kafka_and_redis import configured
 from worlds.patients import CANARY, smallest_group
 from worlds.served_patients import inserted, rows, send, wait_until_read
 from worlds.workers import SHARDS, WorkedTable, wait_until
@@ -55,7 +57,9 @@ def test_a_row_is_gone_from_redis_and_from_readers_and_the_receipt_names_nobody(
     assert served.meta(row["shard"]).commit >= row["commit"] > 0
     assert served.meta(row["shard"]).release >= row["release"] > 0
     assert found["messages"] == 2  # the insertion and the deletion
-    assert {"for ever", "the operator"} <= {word for word in ("for ever", "the operator") if word in receipt.read_text()}
+    assert {"for ever", "the operator"} <= {
+        word for word in ("for ever", "the operator") if word in receipt.read_text()
+    }
 
 
 def test_a_group_that_would_fall_below_k_is_merged(world: WorkedTable) -> None:
@@ -100,7 +104,8 @@ def test_without_a_worker_the_command_says_what_it_has_written_and_may_be_repeat
 
 def test_rows_of_a_database_are_deleted_there(world: WorkedTable) -> None:
     people = rows(60)
-    send(world, *((key, {"op": "c", "before": None, "after": row}) for key, row in people.items()))
+    for key, row in people.items():
+        send(world, (key, {"op": "c", "before": None, "after": row}))
     world.start()
     wait_until_read(world)
     ends = world.ends()
@@ -135,3 +140,107 @@ def test_a_row_that_is_sent_again_is_reported(served: WorkedTable) -> None:
     wait_until_read(served)
     waiting: dict[str, Any] = served.report("erase", "7", "--no-send", "--timeout", "0.5", code=1)
     assert waiting["rows"][0]["why"] == "no deletion of it has been applied yet"
+
+
+# -- a compacted input ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compacted(servers: Servers, tmp_path: Path) -> Iterator[WorkedTable]:
+    """A table whose input Kafka compacts at once, with 80 people that a worker keeps, each sent three times."""
+    world = WorkedTable(servers, tmp_path, shards=0)
+    world.must("topics create", "--shards", "2", "--compact-changes")
+    world.must("topics check")
+    world.shards = 2
+    at_once = configured(world.bootstrap, world.input, AT_ONCE)
+    with configured(world.bootstrap, "broker", {"log.cleaner.backoff.ms": "100"}), at_once:
+        for turn in range(3):
+            send(world, *upserted(rows(80), turn))
+        world.start()
+        wait_until_all_is_read(world)
+        yield world
+        world.kill()
+
+
+AT_ONCE = {
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "1",
+    "delete.retention.ms": "0",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0",
+}
+
+
+def upserted(people: dict[str, dict[str, object]], turn: int = 0) -> list[tuple[str, dict[str, object] | None]]:
+    """The people as they are, each some years older every turn."""
+    return [
+        (key, {"op": "upsert", "row": row | {"age": (int(key) * 7 + 23 * turn) % 100}}) for key, row in people.items()
+    ]
+
+
+def wait_until_all_is_read(world: WorkedTable) -> None:
+    """Until what the offsets of the last messages say: compaction leaves gaps."""
+
+    def is_read() -> bool:
+        lasts = [world.read(CHANGES, shard)[-1].offset() + 1 for shard in range(world.shards)]
+        return all(reached >= last for reached, last in zip(world.reached(), lasts, strict=True))
+
+    wait_until(is_read, 40, world.logs)
+
+
+def wait_until_compacted(world: WorkedTable, key: str, left: int) -> None:
+    """Until the input holds so many messages of a row: later messages of others close the segments."""
+    shard = shard_of(key.encode(), world.shards)
+    others = {other: row for other, row in rows(5, 500).items() if shard_of(other.encode(), world.shards) == shard}
+
+    def is_compacted() -> bool:
+        send(world, *upserted(others, 2))
+        return sum(message.key() == key.encode() for message in world.read(CHANGES, shard)) == left
+
+    wait_until(is_compacted, 20, lambda: f"{key} is still there")
+
+
+@pytest.mark.slow
+def test_a_compacted_input_forgets_an_erased_row_and_a_lost_redis_is_reloaded_from_it(compacted: WorkedTable) -> None:
+    world = compacted
+    found = world.report("erase", "7", *SECONDS)
+    (of_input,) = [left for left in found["left"] if left["where"] == world.input]
+    assert of_input["who"] == "Kafka" and of_input["not_after"] is not None
+    wait_until_compacted(world, "7", 0)
+    wait_until_all_is_read(world)
+    kept = set().union(*world.source_keys())
+    assert kept >= set(rows(80)) - {"7"} and "7" not in kept
+
+    world.stop()
+    world.start()
+    send(world, *upserted(rows(1, 900)))
+    wait_until_all_is_read(world)
+
+    world.stop()
+    world.lose_redis()
+    assert "reading the input again does not give the published table" in world.refusal()
+    world.report("reload", "--from-source", "topic")
+    world.start()
+    wait_until_all_is_read(world)
+    assert set().union(*world.source_keys()) == kept | {"900"}
+    assert world.laws().n_rows == len(kept) + 1
+
+
+@pytest.mark.slow
+def test_a_message_that_says_a_part_of_a_row_is_no_reason_to_lose_the_row_in_silence(compacted: WorkedTable) -> None:
+    world = compacted
+    send(world, ("9", {"op": "modify", "key": "9", "row": {"age": 50}}))
+    wait_until_compacted(world, "9", 1)
+    wait_until_all_is_read(world)
+    assert holds(world, "9")
+    world.stop()
+    assert "is compacted, and 1 of its messages are refused" in world.refused("reload", "--from-source", "topic")
+    assert holds(world, "9")
+
+
+def test_a_compacted_input_takes_no_statement_and_no_truncation(compacted: WorkedTable) -> None:
+    ends = compacted.ends()
+    statement = json.dumps({"op": "delete", "where": "age > 30"})
+    assert "takes no message without a message key" in compacted.refused("produce", "-", stdin=statement)
+    assert "takes no message without a message key" in compacted.refused("produce", "--truncate")
+    assert sum(compacted.ends()) <= sum(ends)

@@ -57,7 +57,7 @@ from streamer.table.yaml.loading import files_of, load_table
 LOOK_SECONDS = 0.2
 REFERENCE_CHARACTERS_MAX = 200
 
-GONE, WAITING, THERE_AGAIN = "gone", "waiting", "there again"
+ROW_GONE, ROW_WAITING, ROW_THERE = "gone", "waiting", "there again"
 PENDING_ROW, IN_GROUP = "pending", "in a QI group"
 NEVER_SEALED, POOLED, IN_COHORT = "never", "in the pool", "in a cohort"
 
@@ -86,7 +86,7 @@ class ErasedRow:
     shard: int
     was: str  # PENDING_ROW or IN_GROUP
     sealed: str  # as in `FoundRow`
-    state: str = WAITING  # or GONE, or THERE_AGAIN
+    state: str = ROW_WAITING  # or ROW_GONE, or ROW_THERE
     offset: int | None = None  # of the deletion that this command wrote
     commit: int | None = None
     release: int | None = None
@@ -96,10 +96,11 @@ class ErasedRow:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of a person in one place, and how it goes away; times in UTC, None: not known."""
+    """What is left of a row in one place, and who can do what about it; times in UTC, None: no setting says when."""
 
     where: str
     what: str
+    who: str
     remedy: str
     not_before: str | None = None
     not_after: str | None = None
@@ -205,8 +206,8 @@ def command(
             keys = {row.source_key for row in rows} or {key or ""}
             with progress.stage("count") as on_progress:
                 messages = _messages_left(consumer, schema, keys, on_progress)
-    left = [*_left_in_kafka(schema, settings, erased, messages), *_left_elsewhere(schema)]
-    ok = all(one.state == GONE for one in erased)
+    left = [*_left_in_kafka(schema, settings, erased, messages), *LEFT_ELSEWHERE]
+    ok = all(one.state == ROW_GONE for one in erased)
     receipt = Receipt(ok, schema.name, reference, _text_of(began), _text_of(_now()), erased, messages, left)
     _hand_out(receipt, out if ok else None, as_json)
     if not ok:
@@ -338,10 +339,10 @@ def _waited_for(
     with progress.stage("wait"):
         while True:
             erased = [
-                one if one.state == GONE else _looked_at(consumer, table, row, one)
+                one if one.state == ROW_GONE else _looked_at(consumer, table, row, one)
                 for row, one in zip(rows, erased, strict=True)
             ]
-            if not any(one.state == WAITING for one in erased) or monotonic() > until:
+            if not any(one.state == ROW_WAITING for one in erased) or monotonic() > until:
                 return erased
             sleep(LOOK_SECONDS)
 
@@ -358,7 +359,7 @@ def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRo
             return replace(erased, why="no deletion of it has been applied yet")
         return replace(
             erased,
-            state=THERE_AGAIN,
+            state=ROW_THERE,
             why="the deletion was read, and the row is there: it was refused (`streamer dead-letters`), or the source "
             "has sent the row again",
         )
@@ -370,7 +371,7 @@ def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRo
         return replace(erased, why=f"commit {after.commit} is not published yet")
     return replace(
         erased,
-        state=GONE,
+        state=ROW_GONE,
         commit=after.commit,
         release=position.release,
         group_is_left=group is not None,
@@ -421,39 +422,38 @@ def _named(record: Record, decoder: Decoder, message_keys: MessageKeys) -> Itera
 def _left_in_kafka(
     table: Table, settings: Settings, erased: Sequence[ErasedRow], messages: int | None
 ) -> Iterator[Left]:
-    """What topics hold until Kafka or the operator removes it."""
-    changes = topic_name(table.name, CHANGES)
-    counted = "messages" if messages is None else f"{plural(messages, 'message')} (the deletion is one)"
-    counted += " with its key and raw values"
+    """What topics hold until Kafka or the operator removes it. If no row was found, it may have been published."""
     if messages != 0:
-        yield _left_in_input(changes, settings[changes], counted)
-    if any(one.was == IN_GROUP for one in erased):
+        yield _left_in_input(topic_name(table.name, CHANGES), settings, messages)
+    if not erased or any(one.was == IN_GROUP for one in erased):
         for kind in live_kinds(table):
             topic = topic_name(table.name, kind)
-            what = "its former record: intervals and published values, without a key"
-            yield _compacted(topic, what, settings[topic])
-    if any(one.sealed == IN_COHORT for one in erased):
+            yield _compacted(topic, "the former record: intervals and published values, no key", settings[topic])
+    if table.sealed is not None and (not erased or any(one.sealed == IN_COHORT for one in erased)):
         yield Left(
             topic_name(table.name, SEALED),
-            "one of the rows of a cohort, which says of nobody in particular that she was in it",
-            "cohorts are never altered: it stays",
+            "if she was in a cohort, one of its rows, which says of nobody in particular that she was in it",
+            "nobody",
+            "cohorts are never altered",
         )
 
 
-def _left_in_input(topic: str, settings: Mapping[str, str], what: str) -> Left:
-    if "compact" in settings["cleanup.policy"]:
-        left = _compacted(topic, what, settings)
-        return replace(left, remedy=f"{left.remedy}; if workers lose Redis: `streamer reload --from-source topic`")
-    kept = "for ever" if settings["retention.ms"] == "-1" else f"for {_span(settings['retention.ms'])}"
+def _left_in_input(topic: str, settings: Settings, messages: int | None) -> Left:
+    what = "messages" if messages is None else f"{plural(messages, 'message')}, the deletion included,"
+    what, own = f"{what} with the key and raw values", settings[topic]
+    if "compact" in own["cleanup.policy"]:
+        return _compacted(topic, what, own)
+    kept = "for ever" if own["retention.ms"] == "-1" else f"for {_span(own['retention.ms'])}"
     return Left(
         topic,
         f"{what}, kept {kept}",
-        "the operator: delete the records up to `next`, or compact the topic (`streamer topics create --adopt "
+        "you",
+        "delete the records up to the shard's `next`, or have the topic compacted (`streamer topics create --adopt "
         "--compact-changes`); docs/operations.md says what each gives up",
     )
 
 
-DAY_MS = 24 * 60 * 60 * 1000
+DAY_MILLISECONDS = 24 * 60 * 60 * 1000
 UNBOUNDED_MS = (1 << 63) - 1
 
 
@@ -464,7 +464,7 @@ def _span(milliseconds: str) -> str:
     ('7 days', '0.1 s')
     """
     number = int(milliseconds)
-    return plural(number // DAY_MS, "day") if number and number % DAY_MS == 0 else f"{number / 1000:,g} s"
+    return plural(number // DAY_MILLISECONDS, "day") if number and number % DAY_MILLISECONDS == 0 else f"{number / 1000:,g} s"
 
 
 def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
@@ -478,29 +478,33 @@ def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
     return Left(
         topic,
         what,
-        f"Kafka compacts it {bound}, never in the segment that is being written, which a later record closes; its "
+        "Kafka",
+        f"compacts it {bound}, but never in the segment that is being written, which a later record closes; the "
         f"tombstone goes {_span(settings['delete.retention.ms'])} after that (delete.retention.ms)",
         _text_of(datetime.fromtimestamp((now + least) / 1000, UTC)),
         None if most >= UNBOUNDED_MS else _text_of(datetime.fromtimestamp((now + most) / 1000, UTC)),
     )
 
 
-def _left_elsewhere(table: Table) -> Iterator[Left]:
-    """What no command here can see."""
-    yield Left("Redis", "its append-only file and its slow log may hold the former row", "BGREWRITEAOF; SLOWLOG RESET")
-    yield Left("copies of Redis", "the row, raw", "delete those that are older than this receipt")
-    yield Left(
-        "readers",
-        "what they copied of former releases, and who compares two releases sees the row that went",
-        "nothing takes that back; ask readers for fresh copies",
-    )
-    yield Left(
+LEFT_ELSEWHERE = (
+    Left("Redis", "the former row, in its append-only file and its slow log", "you", "BGREWRITEAOF, SLOWLOG RESET"),
+    Left("copies of Redis", "the row, raw", "you", "delete those that are older than this receipt"),
+    Left(
         "files",
-        "what was given to `load`, `reload` or `produce`, and what `index`, `replay` and `subscribe` wrote",
+        "what `load`, `reload` and `produce` were given, and what `index`, `replay` and `subscribe` wrote",
+        "you",
         "delete them, or write them again",
-    )
-    yield Left("the source", "the row in its backups, its log, its connector's topics", "its operator")
-    yield Left(topic_name(table.name, "dead-letters"), "nothing: offsets, reasons and names of columns", "nobody")
+    ),
+    Left(
+        "readers",
+        "their copies of former releases; two releases tell whoever kept them which row went",
+        "they",
+        "make fresh copies, delete the former ones; nothing takes back what they know",
+    ),
+    Left("the source", "the row in its backups and its log, and in other topics of its connector", "its operator", ""),
+    Left("dead letters, positions, logs, metrics", "no key and no value", "nobody", ""),
+)
+"""What no command here can see."""
 
 
 # -- the receipt ------------------------------------------------------------------------------------------------------
@@ -539,7 +543,7 @@ def _lines(receipt: Receipt) -> Iterator[str]:
     for left in receipt.left:
         when = f"; not before {left.not_before}" if left.not_before else ""
         when += f"; due by {left.not_after}" if left.not_after else ""
-        yield f"  {left.where}: {left.what}. {left.remedy}{when}"
+        yield f"  {left.where}: {left.what} -> {left.who}{left.remedy and f': {left.remedy}'}{when}"
 
 
 def _outcome(receipt: Receipt) -> str:
@@ -548,14 +552,14 @@ def _outcome(receipt: Receipt) -> str:
             "no shard held such a row when the command began: it had gone before, or its key is written in another way "
             "(`streamer index` shows how; --count counts its messages)"
         )
-    gone = sum(row.state == GONE for row in receipt.rows)
+    gone = sum(row.state == ROW_GONE for row in receipt.rows)
     return f"{plural(gone, 'row')} erased" if receipt.ok else f"{gone} of {plural(len(receipt.rows), 'row')} erased"
 
 
 def _row_line(row: ErasedRow) -> str:
     written = "" if row.offset is None else f"deletion at offset {row.offset} of the input; "
-    if row.state != GONE:
-        repeat = "; call this again with --no-send for the receipt" if row.state == WAITING else ""
+    if row.state != ROW_GONE:
+        repeat = "; call this again with --no-send for the receipt" if row.state == ROW_WAITING else ""
         return f"shard {row.shard}: {written}{row.state}: {row.why}{repeat}"
     if row.was == PENDING_ROW:
         became = "it was pending, and never published"

@@ -37,10 +37,11 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, published_kinds, topic_name
-from streamer.kafka.clients import open_consumer, reaching, require_answer
+from streamer.kafka.clients import client_settings, open_consumer, reaching, require_answer
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
+from streamer.kafka.topics import Admin, is_compacted
 from streamer.progress import OnProgress, unheard
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
@@ -251,6 +252,7 @@ def first_tables(
         read = [_of_topic(shards, shard, one, tell) for shard, one in enumerate(remainders)]
         if not although_trimmed:
             _check_whole(shards, remainders)
+            _check_compacted(shards, read)
         first = _truncated(shards, read)
         if not any(one.counts.messages for one in first):
             raise UsageError(f"the input holds no message, so the table would be empty; {EMPTY_IT}")
@@ -274,6 +276,19 @@ def _check_whole(shards: Shards, remainders: Sequence[Remainder]) -> None:
             f"the input has lost its beginning ({listed}), and no truncation and no beginning of a snapshot follows: "
             "rows that it no longer contains would be missing, and it is unknown which; give a file of all rows, or "
             "--although-trimmed if no row is missing"
+        )
+
+
+def _check_compacted(shards: Shards, read: Sequence[FirstTable]) -> None:
+    """Raises UsageError if a refused message of a compacted input may have been the only one of its row."""
+    topic, refused = topic_name(shards.settings.table.name, CHANGES), sum(one.counts.dead_letters for one in read)
+    has_gaps = sum(one.counts.messages for one in read) < sum(state.end - state.earliest for state in shards.states)
+    if refused and has_gaps and is_compacted(Admin(client_settings(shards.settings.kafka)), topic):
+        raise UsageError(
+            f"{topic} is compacted, and {refused:,} of its messages are refused (`streamer dead-letters`): each may be "
+            "all that is left of its row. Correct these rows at their source, or give a file of all rows; "
+            "--although-trimmed if no row is missing (a plain `delete` of a row that is gone is refused, too: in a "
+            "compacted input a null removes a row)"
         )
 
 
