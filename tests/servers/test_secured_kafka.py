@@ -43,6 +43,7 @@ from worlds.workers import Worker, wait_until
 CANARY = "canary-7Q-secret"
 SHARDS = 2
 SNAPSHOT_ROWS = 40
+HELD_ROW = "56"
 FIRST_MESSAGE, FROM_TOPIC = ("--shard", "0", "--offset", "0"), ("--from-source", "topic")
 CONNECTIONS = 6
 """On how many of them a ticket comes in time is chance; one in three does."""

@@ -54,7 +54,7 @@ from streamer.table.files import STDIN, atomic_writer
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import files_of, load_table
 
-LOOK_SECONDS = 0.2
+LOOKED_AGAIN_SECONDS = 0.2
 REFERENCE_CHARACTERS_MAX = 200
 
 ROW_GONE, ROW_WAITING, ROW_THERE = "gone", "waiting", "there again"
@@ -200,7 +200,9 @@ def command(
                 "--no-send writes the receipt"
             )
         offsets = [None] * len(rows) if no_send else _deletions_sent(kafka, consumer, schema, rows)
-        erased = _waited_for(consumer, schema, rows, offsets, timeout, progress)
+        erased = _waited_for(consumer, schema, stores, rows, offsets, timeout, progress)
+        if individual is not None:
+            erased += _came_since(_found(schema, stores, None, individual), rows)
         messages = None
         if count:
             keys = {row.source_key for row in rows} or {key or ""}
@@ -266,7 +268,7 @@ def _sealed(store: RedisLookups, source_key: str) -> str:
 
 # -- sending ----------------------------------------------------------------------------------------------------------
 
-CAPTURED = (
+FROM_DATABASE = (
     "{} is fed from a database (Debezium, or rows of Kafka Connect), which still has the row and would send it again: "
     "delete it there, then call this with --no-send"
 )
@@ -282,7 +284,7 @@ def _deletions_sent(kafka: str, consumer: Consumer, table: Table, rows: Sequence
     places = shards_in(consumer, topic)
     for shard in sorted({row.shard for row in rows}):
         if table.input_rows or _is_captured(consumer, table, places[shard], schemas):
-            raise UsageError(CAPTURED.format(topic))
+            raise UsageError(FROM_DATABASE.format(topic))
     known = [meta.key_form for row in rows if (meta := row.store.meta()) is not None]
     form = key_form_seen(consumer, topic, table, schemas) or assumed_form(table, known)
     keys = [_message_key(table, form, row, len(places)) for row in rows]
@@ -325,16 +327,17 @@ def _message_key(table: Table, form: AnyKeyForm, row: FoundRow, shards: int) -> 
 def _waited_for(
     consumer: Consumer,
     table: Table,
+    stores: Sequence[RedisLookups],
     rows: Sequence[FoundRow],
     offsets: Sequence[int | None],
     seconds_max: float,
     progress: Stages,
 ) -> list[ErasedRow]:
-    """What became of the rows until they are gone, or the time is over."""
-    erased = [
-        ErasedRow(row.shard, IN_GROUP if row.qi_group != PENDING else PENDING_ROW, row.sealed, offset=offset)
-        for row, offset in zip(rows, offsets, strict=True)
-    ]
+    """What became of the rows until they are gone, or the time is over.
+
+    If no shard held one, its deletion may not be published yet: then shards that have not published all are returned.
+    """
+    erased = [_seen_first(row, offset) for row, offset in zip(rows, offsets, strict=True)]
     until = monotonic() + seconds_max
     with progress.stage("wait"):
         while True:
@@ -342,9 +345,36 @@ def _waited_for(
                 one if one.state == ROW_GONE else _looked_at(consumer, table, row, one)
                 for row, one in zip(rows, erased, strict=True)
             ]
-            if not any(one.state == ROW_WAITING for one in erased) or monotonic() > until:
-                return erased
-            sleep(LOOK_SECONDS)
+            behind = erased or [one for store in stores if (one := _behind(consumer, table, store))]
+            if not any(one.state == ROW_WAITING for one in behind) or monotonic() > until:
+                return behind
+            sleep(LOOKED_AGAIN_SECONDS)
+
+
+def _seen_first(row: FoundRow, offset: int | None = None) -> ErasedRow:
+    was = PENDING_ROW if row.qi_group == PENDING else IN_GROUP
+    return ErasedRow(row.shard, was, row.sealed, offset=offset)
+
+
+def _behind(consumer: Consumer, table: Table, store: RedisLookups) -> ErasedRow | None:
+    """A row that a shard may have held, if its last commit is not published yet."""
+    meta = store.meta()
+    why = _unpublished(consumer, table, store.shard, meta.commit) if meta is not None and meta.commit else ""
+    return ErasedRow(store.shard, IN_GROUP, NEVER_SEALED, why=f"it is not in Redis, and {why}") if why else None
+
+
+def _unpublished(consumer: Consumer, table: Table, shard: int, commit: int) -> str:
+    """Why readers do not have a commit yet; "" if they have."""
+    position = last_position(consumer, table.name, shard)
+    has = position is not None and position.commit >= commit
+    return "" if has else f"commit {commit} is not published yet: is a worker running?"
+
+
+def _came_since(found: Iterable[FoundRow], before: Sequence[FoundRow]) -> list[ErasedRow]:
+    """The rows of an individual that were not there when the command began."""
+    known = {row.source_key for row in before}
+    why = "the row has come since the command began: call it again"
+    return [replace(_seen_first(row), state=ROW_THERE, why=why) for row in found if row.source_key not in known]
 
 
 def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRow) -> ErasedRow:
@@ -364,19 +394,13 @@ def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRo
             "has sent the row again",
         )
     group = store.read_group(row.qi_group) if row.qi_group != PENDING else None
-    after, position = store.meta(), last_position(consumer, table.name, row.shard)
+    after = store.meta()
     if after is None or (group is not None and row.source_key in group.members):
         return replace(erased, why="its QI group is being written")
-    if position is None or position.commit < after.commit:
-        return replace(erased, why=f"commit {after.commit} is not published yet")
-    return replace(
-        erased,
-        state=ROW_GONE,
-        commit=after.commit,
-        release=position.release,
-        group_is_left=group is not None,
-        why="",
-    )
+    if why := _unpublished(consumer, table, row.shard, after.commit):
+        return replace(erased, why=why)
+    is_left = group is not None
+    return replace(erased, state=ROW_GONE, commit=after.commit, release=after.release, group_is_left=is_left, why="")
 
 
 def _not_read(store: RedisLookups, next_: int) -> str:
@@ -464,7 +488,11 @@ def _span(milliseconds: str) -> str:
     ('7 days', '0.1 s')
     """
     number = int(milliseconds)
-    return plural(number // DAY_MILLISECONDS, "day") if number and number % DAY_MILLISECONDS == 0 else f"{number / 1000:,g} s"
+    return (
+        plural(number // DAY_MILLISECONDS, "day")
+        if number and number % DAY_MILLISECONDS == 0
+        else f"{number / 1000:,g} s"
+    )
 
 
 def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
