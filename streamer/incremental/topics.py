@@ -9,6 +9,8 @@
 * `sealed` holds cohorts, whose records are never repeated: it is kept for ever. Its timestamps are those of epochs.
 * `live` is compacted, but rows and tombstones stay for 24 h: a reader needs them to get from a start to the end. A
   reader that falls further behind starts again.
+* A record of `live` that was replaced is compacted a week later at the latest, so that people can be erased: topics are
+  created so, and none is refused for another time.
 * `live` accepts the largest row that a table may publish, whatever the broker's own limit is.
 * With three replicas or more, two confirm a write: one lost disk loses nothing that was confirmed, and one lost broker
   stops nothing. With fewer replicas no number gives both, so the broker's own setting holds. This is set when a topic
@@ -96,7 +98,9 @@ def create_config(topic: Topic, replicas: int) -> dict[str, str]:
     >>> create_config(Topic(POSITIONS, "t.positions", REQUIRED_CONFIGS[POSITIONS]), 3)
     {'cleanup.policy': 'compact', 'min.insync.replicas': '2'}
     """
-    return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
+    confirmed = {"min.insync.replicas": "2"} if replicas >= 3 else {}
+    erasable = {"max.compaction.lag.ms": WEEK_MS} if topic.kind in OUTPUTS else {}
+    return {**topic.config, **confirmed, **erasable}
 
 
 AT_LEAST = ("max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms")
