@@ -75,6 +75,15 @@ def test_a_group_that_would_fall_below_k_is_merged(world: WorkedTable) -> None:
     assert smallest_group(world.rows(0)) == 5 == world.laws().n_rows
 
 
+def test_keys_that_no_history_of_a_shell_is_to_keep_are_read_from_standard_input(served: WorkedTable) -> None:
+    ends = served.ends()
+    assert "1 of 3 keys" in served.call("erase", "-", stdin="7\n8\nnot there\n").stderr
+    assert served.ends() == ends
+    said = served.must("erase", "-", *SECONDS, stdin="7\n8\n")
+    assert "2 rows erased" in said.stdout
+    assert not holds(served, "7") and not holds(served, "8")
+
+
 def test_an_unknown_key_is_refused_and_sends_nothing_and_the_second_time_is_like_that(served: WorkedTable) -> None:
     served.must("erase", "7", *SECONDS)
     ends = served.ends()

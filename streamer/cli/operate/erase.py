@@ -131,7 +131,7 @@ class Receipt:
 @table_option
 @kafka_option
 @redis_option
-@click.argument("key", metavar="[KEY]", required=False)
+@click.argument("keys", metavar="[KEY...]", nargs=-1)
 @click.option("--individual", metavar="VALUE", help="All rows of an individual; every row in Redis is read for that.")
 @click.option(
     "--no-send",
@@ -165,7 +165,7 @@ def command(
     table: str,
     kafka: str,
     redis: str,
-    key: str | None,
+    keys: tuple[str, ...],
     individual: str | None,
     no_send: bool,
     timeout: float,
@@ -175,39 +175,35 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Deletes the row with the source key KEY from a live table, and says what is left of it and who has to act.
+    """Deletes the rows with the source keys KEY from a live table; says what is left of them, and who has to act.
 
     It writes a deletion into the input, and waits until a worker has applied and published it: no record in Redis, no
     QI group with the row. If a database feeds the input, delete the row there and use --no-send. KEY is written as in
-    the file that `streamer index` writes; as -, it is read from standard input, which no history of a shell keeps. It
-    ends with 1 if the row is not gone in time; to repeat the call does no harm. The receipt is private: its release
-    tells those who keep all releases which row went.
+    the file that `streamer index` writes; - reads them from standard input, one a line, so that no history of a shell
+    has them. It ends with 1 if a row is not gone in time; to repeat the call does no harm. The receipt is private: its
+    release tells those who keep all releases which row went.
     """
     began = _now()
-    key = sys.stdin.readline().rstrip("\r\n") if key == STDIN else key
-    _check_asked(key, individual, reference)
+    keys = tuple(dict.fromkeys(sys.stdin.read().splitlines() if keys == (STDIN,) else keys))
+    _check_asked(keys, individual, reference)
     require_writable([] if out is None else [out], force, files_of(table))
     schema = load_table(table)
     client = connect_now(redis)
     stores = _stores(client, schema)
     with stages(as_json) as progress, reaching(kafka), open_consumer(kafka) as consumer:
         with progress.stage("look"):
-            rows = list(_found(schema, stores, key, individual))
+            rows = list(_found(schema, stores, keys, individual))
             settings = _settings(kafka, schema)
-        if not rows and not no_send:
-            raise UsageError(
-                f"no shard of {schema.name} holds such a row: is it written as in the index? If it is gone already, "
-                "--no-send writes the receipt"
-            )
+        if not no_send:
+            _require_all(schema, rows, keys)
         offsets = [None] * len(rows) if no_send else _deletions_sent(kafka, consumer, schema, rows)
         erased = _waited_for(consumer, schema, stores, rows, offsets, timeout, progress)
-        if individual is not None:
-            erased += _came_since(_found(schema, stores, None, individual), rows)
+        there = [row.source_key for row, one in zip(rows, erased, strict=False) if one.state != ROW_GONE]
+        erased += _came_since(_found(schema, stores, keys, individual), there)
         messages = None
         if count:
-            keys = {row.source_key for row in rows} or {key or ""}
             with progress.stage("count") as on_progress:
-                messages = _messages_left(consumer, schema, keys, on_progress)
+                messages = _messages_left(consumer, schema, {*keys, *(row.source_key for row in rows)}, on_progress)
     left = [*_left_in_kafka(schema, settings, erased, messages), *LEFT_ELSEWHERE]
     ok = all(one.state == ROW_GONE for one in erased)
     receipt = Receipt(ok, schema.name, reference, _text_of(began), _text_of(_now()), erased, messages, left)
@@ -216,16 +212,27 @@ def command(
         ctx.exit(EXIT_LAW)
 
 
-def _check_asked(key: str | None, individual: str | None, reference: str) -> None:
+def _check_asked(keys: Sequence[str], individual: str | None, reference: str) -> None:
     """Raises UsageError for a call that cannot be meant."""
-    if (key is None) == (individual is None):
-        raise UsageError("name either a row by its KEY, or all rows of a person by --individual")
-    if not (key or individual):
-        raise UsageError("the key is empty")
-    if reference in (key, individual):
+    if bool(keys) == (individual is not None):
+        raise UsageError("name either rows by their KEYs, or all rows of a person by --individual")
+    if "" in (*keys, individual):
+        raise UsageError("a key is empty")
+    if reference in (*keys, individual):
         raise UsageError("--reference: it stands in the receipt, which must not name the person: not the key itself")
     if len(reference) > REFERENCE_CHARACTERS_MAX:
         raise UsageError(f"--reference: at most {REFERENCE_CHARACTERS_MAX} characters")
+
+
+def _require_all(table: Table, rows: Sequence[FoundRow], keys: Sequence[str]) -> None:
+    """Raises UsageError if a row was not found: nothing is sent if a key may be mistyped."""
+    missing = len(keys) - len({row.source_key for row in rows}) if keys else int(not rows)
+    if missing:
+        of = f"{missing} of {len(keys)} keys: " if len(keys) > 1 else ""
+        raise UsageError(
+            f"{of}no shard of {table.name} holds such a row: is the key written as in the index? If the row is gone "
+            "already, --no-send writes the receipt"
+        )
 
 
 # -- the rows ---------------------------------------------------------------------------------------------------------
@@ -242,19 +249,21 @@ def _stores(client: RedisClient, table: Table) -> list[RedisLookups]:
     return [store for store, _ in held]
 
 
-def _found(table: Table, stores: Iterable[RedisLookups], key: str | None, individual: str | None) -> Iterator[FoundRow]:
+def _found(
+    table: Table, stores: Iterable[RedisLookups], keys: Sequence[str], individual: str | None
+) -> Iterator[FoundRow]:
     """The rows that are asked for, as far as shards hold them."""
     who = None if individual is None else _individual(table, individual)
     for store in stores:
-        keys = [key] if key is not None else sorted(store.keys_of(who or ""))
-        for source_key, record in store.read_records(keys).items():
+        asked = keys if who is None else sorted(store.keys_of(who))
+        for source_key, record in store.read_records(asked).items():
             yield FoundRow(store, source_key, record.qi_group, _sealed(store, source_key))
 
 
 def _individual(table: Table, text: str) -> str:
     """The individual as rows name it. Raises UsageError."""
     if table.individual is None:
-        raise UsageError("--individual: table.yaml names no column of individuals; give the KEY of each row")
+        raise UsageError("--individual: table.yaml names no column of individuals; give the KEYs of the rows")
     try:
         return Encoder(table).individual({table.individual: text}) or ""
     except EventRefused as refused:
@@ -370,11 +379,10 @@ def _unpublished(consumer: Consumer, table: Table, shard: int, commit: int) -> s
     return "" if has else f"commit {commit} is not published yet: is a worker running?"
 
 
-def _came_since(found: Iterable[FoundRow], before: Sequence[FoundRow]) -> list[ErasedRow]:
-    """The rows of an individual that were not there when the command began."""
-    known = {row.source_key for row in before}
-    why = "the row has come since the command began: call it again"
-    return [replace(_seen_first(row), state=ROW_THERE, why=why) for row in found if row.source_key not in known]
+def _came_since(found: Iterable[FoundRow], there: Sequence[str]) -> list[ErasedRow]:
+    """Rows that were not there when the command began, or that were gone since. there: source keys of the others."""
+    why = "the row has come since the command began: stop who sends it, and call this again"
+    return [replace(_seen_first(row), state=ROW_THERE, why=why) for row in found if row.source_key not in there]
 
 
 def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRow) -> ErasedRow:

@@ -48,10 +48,10 @@ def test_an_input_that_is_not_compacted_is_the_operators_to_clean() -> None:
     assert "for 1 day" in erase._left_in_input("t.changes", settings, None).what
 
 
-def test_a_row_that_comes_while_an_individual_is_erased_is_not_passed_over() -> None:
-    (came,) = erase._came_since([row("a"), row("b")], [row("a")])
+def test_a_row_that_comes_meanwhile_is_not_passed_over() -> None:
+    (came,) = erase._came_since([row("a"), row("b")], ["a"])
     assert (came.state, came.shard) == (erase.ROW_THERE, 2)
-    assert "call it again" in came.why
+    assert "call this again" in came.why
 
 
 def test_a_row_that_is_not_in_redis_is_not_gone_before_readers_have_that(monkeypatch: pytest.MonkeyPatch) -> None:
