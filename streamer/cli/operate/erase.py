@@ -507,7 +507,7 @@ def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
     """What Kafka removes by itself, and when, by the topic's settings."""
     now = int(_now().timestamp() * 1000)
     least, most = int(settings["min.compaction.lag.ms"]), int(settings["max.compaction.lag.ms"])
-    bound = f"{_span(settings['max.compaction.lag.ms'])} after it was written (max.compaction.lag.ms)"
+    bound = f"at most {_span(settings['max.compaction.lag.ms'])} after it was written (max.compaction.lag.ms)"
     if most >= UNBOUNDED_MS:
         ratio, closed = settings["min.cleanable.dirty.ratio"], _span(settings["segment.ms"])
         bound = f"once a share of {ratio} of the log is new (min.cleanable.dirty.ratio; segment.ms is {closed})"
