@@ -14,8 +14,8 @@ import pytest
 
 from servers.broker.servers import Servers
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.topics import CHANGES
-from worlds.kafka_and_redis import configured
+from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, OUTPUTS, POSITIONS, SEALED
+from worlds.kafka_and_redis import configured, make_topics, wait_until_deleted
 from worlds.patients import CANARY, smallest_group
 from worlds.served_patients import inserted, rows, send, wait_until_read
 from worlds.workers import SHARDS, WorkedTable, wait_until
@@ -253,3 +253,16 @@ def test_a_compacted_input_takes_no_statement_and_no_truncation(compacted: Worke
     assert "takes no message without a message key" in compacted.refused("produce", "-", stdin=statement)
     assert "takes no message without a message key" in compacted.refused("produce", "--truncate")
     assert sum(compacted.ends()) <= sum(ends)
+
+
+def test_a_row_of_a_shard_that_the_input_no_longer_has_gets_no_message_to_nobody(
+    served: WorkedTable,
+) -> None:
+    served.stop()
+    of_last = next(iter(served.source_keys()[SHARDS - 1]))
+    served.delete_topics(CHANGES)
+    wait_until_deleted(served.bootstrap, served.name, CHANGES)
+    make_topics(
+        served.bootstrap, served.name, 2, dict.fromkeys((*OUTPUTS, SEALED, POSITIONS, DEAD_LETTERS, CONTROL), 0)
+    )
+    assert f"Redis holds shard {SHARDS - 1}" in served.refused("erase", of_last)

@@ -292,6 +292,11 @@ def _deletions_sent(kafka: str, consumer: Consumer, table: Table, rows: Sequence
     topic, schemas = topic_name(table.name, CHANGES), registry_from()
     places = shards_in(consumer, topic)
     for shard in sorted({row.shard for row in rows}):
+        if shard >= len(places):
+            raise UsageError(
+                f"Redis holds shard {shard}, and {topic} has {plural(len(places), 'partition')}: `streamer status` says "
+                "what to do"
+            )
         if table.input_rows or _is_captured(consumer, table, places[shard], schemas):
             raise UsageError(FROM_DATABASE.format(topic))
     known = [meta.key_form for row in rows if (meta := row.store.meta()) is not None]
