@@ -294,8 +294,8 @@ def _deletions_sent(kafka: str, consumer: Consumer, table: Table, rows: Sequence
     for shard in sorted({row.shard for row in rows}):
         if shard >= len(places):
             raise UsageError(
-                f"Redis holds shard {shard}, and {topic} has {plural(len(places), 'partition')}: `streamer status` says "
-                "what to do"
+                f"Redis holds shard {shard}, and {topic} has {plural(len(places), 'partition')}: `streamer status` "
+                "says what to do"
             )
         if table.input_rows or _is_captured(consumer, table, places[shard], schemas):
             raise UsageError(FROM_DATABASE.format(topic))
