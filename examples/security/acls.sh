@@ -31,6 +31,8 @@ allow worker --operation Describe --topic "$table." --resource-pattern-type pref
 allow worker --operation Read --topic "$table.changes" --topic "$table.control"
 # shellcheck disable=SC2086
 allow worker --operation Read --operation Write --topic "$table.positions" --topic "$table.sealed" $outputs
+# Whether the input is compacted: a message may then be gone that was read.
+allow worker --operation DescribeConfigs --topic "$table.changes"
 # What a shard reads in its input that concerns the others, a truncation, it says to them on the control topic.
 allow worker --operation Write --topic "$table.dead-letters" --topic "$table.control"
 allow worker --operation Read --group "streamer-$table" --group "$table-outlet"
@@ -41,10 +43,10 @@ allow worker --operation Write --operation Describe --transactional-id "$table-s
 allow reader --operation Read $outputs
 allow sealed-reader --operation Read --topic "$table.sealed"
 
-# Makes topics, looks (status, dead-letters), and asks the shards for something (rebuild, skip, end-snapshot,
-# dead-letters retry).
+# Makes topics, looks (status, dead-letters), asks the shards for something (rebuild, skip, end-snapshot, dead-letters
+# retry), and writes deletions (erase).
 allow operator --operation Create --operation Describe --operation DescribeConfigs --topic "$table." \
   --resource-pattern-type prefixed
 allow operator --operation Read --topic "$table.changes" --topic "$table.positions" --topic "$table.dead-letters"
-allow operator --operation Write --topic "$table.control"
+allow operator --operation Write --topic "$table.control" --topic "$table.changes"
 allow operator --operation Describe --group "streamer-$table"

@@ -81,6 +81,7 @@ SECTIONS = {
         "dead-letters": Listed("streamer.cli.operate.dead_letters", "Shows dead letters; retries them.", "stream"),
         "rebuild": Listed("streamer.cli.operate.rebuild", "Anonymizes the whole table again, live.", "stream"),
         "reload": Listed("streamer.cli.operate.reload", "Loads the table again from its source.", "stream"),
+        "erase": Listed("streamer.cli.operate.erase", "Deletes a person's rows; says what is left.", "stream"),
         "skip": Listed("streamer.cli.operate.skip", "Makes one message a dead letter.", "stream"),
         "end-snapshot": Listed("streamer.cli.operate.end_snapshot", "Publishes an unfinished snapshot.", "stream"),
     },

@@ -2,10 +2,15 @@
 
 * All topics of a table have the same number of partitions: partition n belongs to shard n.
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is replayed from it.
+* An operator who must be able to erase people has it compacted by key: the last message of each row is left, and of a
+  deleted row nothing. A lost store then is not replayed, but reloaded from the input, if each message says a whole row.
+  A shard has a day to read a message before a later one takes its place, and another week to read a deletion.
 * Published rows are in `live`; those of a lossy join in `qit` and `stt`, with the same settings.
 * `sealed` holds cohorts, whose records are never repeated: it is kept for ever. Its timestamps are those of epochs.
 * `live` is compacted, but rows and tombstones stay for 24 h: a reader needs them to get from a start to the end. A
   reader that falls further behind starts again.
+* A record of `live` that was replaced is compacted a week later at the latest, so that people can be erased: topics are
+  created so, and none is refused for another time.
 * `live` accepts the largest row that a table may publish, whatever the broker's own limit is.
 * With three replicas or more, two confirm a write: one lost disk loses nothing that was confirmed, and one lost broker
   stops nothing. With fewer replicas no number gives both, so the broker's own setting holds. This is set when a topic
@@ -65,6 +70,18 @@ REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+WEEK_MS = str(7 * 24 * 60 * 60 * 1000)
+
+COMPACTED_CHANGES: Mapping[str, str] = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": READER_TIME_MS,
+        "max.compaction.lag.ms": WEEK_MS,
+        "delete.retention.ms": WEEK_MS,
+    }
+)
+"""The settings of an input that forgets erased people, in place of those above."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
@@ -81,17 +98,25 @@ def create_config(topic: Topic, replicas: int) -> dict[str, str]:
     >>> create_config(Topic(POSITIONS, "t.positions", REQUIRED_CONFIGS[POSITIONS]), 3)
     {'cleanup.policy': 'compact', 'min.insync.replicas': '2'}
     """
-    return {**topic.config, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
+    confirmed = {"min.insync.replicas": "2"} if replicas >= 3 else {}
+    erasable = {"max.compaction.lag.ms": WEEK_MS} if topic.kind in OUTPUTS else {}
+    return {**topic.config, **confirmed, **erasable}
+
+
+AT_LEAST = ("max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms")
+AT_MOST = ("max.compaction.lag.ms",)
 
 
 def is_as_required(setting: str, found: str, required: str) -> bool:
-    """Whether a topic's setting is what it must be; the size of a record may be larger.
+    """Whether a topic's setting is what it must be; a size may be larger, a time on the safe side of what is required.
 
     >>> is_as_required("max.message.bytes", "9000000", "1048588"), is_as_required("cleanup.policy", "x", "delete")
     (True, False)
     """
-    if setting == "max.message.bytes" and found.isdecimal():
+    if setting in AT_LEAST and found.isdecimal():
         return int(found) >= int(required)
+    if setting in AT_MOST and found.isdecimal():
+        return int(found) <= int(required)
     return found == required
 
 

@@ -19,7 +19,7 @@ from time import monotonic
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamer.errors import ServerUnreachable, StreamerError
+from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.topics import topic_name
 from streamer.kafka import errors, reading
 from streamer.kafka.access import for_librdkafka, kafka_settings
@@ -168,6 +168,12 @@ def open_writer(bootstrap: str, topic: str, transactional_id: str | None = None)
         producer.purge()  # records that were not delivered have been reported
 
 
+_NEEDS_KEYS = (
+    "{} is compacted, so it takes no message without a message key: statements, truncations and rows of unknown key "
+    "cannot be sent to it"
+)
+
+
 class Unconfirmed(ServerUnreachable):
     """It is not known whether records were written. name: what the client calls the error."""
 
@@ -177,7 +183,10 @@ class Unconfirmed(ServerUnreachable):
 
 
 class TopicWriter:
-    """Writes a command's records into one topic. Raises ConfigError if Kafka does not allow it, else Unconfirmed."""
+    """Writes a command's records into one topic.
+
+    Raises ConfigError if Kafka does not allow it, UsageError for a record that the topic never takes, else Unconfirmed.
+    """
 
     def __init__(self, bootstrap: str, topic: str, producer: Producer) -> None:
         self._bootstrap, self._topic = bootstrap, topic
@@ -188,6 +197,14 @@ class TopicWriter:
         """Queues one record."""
         with self._confirmed():
             produce(self._producer, self._topic, partition, value, record_key, [], self._taken)
+
+    def write(self, value: bytes | None, record_key: bytes, partition: int) -> int:
+        """Writes one record, and waits until Kafka has confirmed it; returns its offset."""
+        with self._confirmed():
+            produce(self._producer, self._topic, partition, value, record_key, [], taken := Confirmations())
+            flush(self._producer, FLUSH_SECONDS_MAX)
+            taken.check()
+        return taken.offset
 
     def flush(self) -> None:
         """Waits until Kafka has confirmed all records."""
@@ -208,6 +225,8 @@ class TopicWriter:
             yield
         except KafkaException as error:
             name, right = error.args[0].name(), Right([WRITE], [self._topic])
+            if name == "INVALID_RECORD":
+                raise UsageError(_NEEDS_KEYS.format(self._topic)) from None
             denied = errors.refused_to_command(self._bootstrap, name, right) if name in errors.NOT_AUTHORIZED else None
             raise denied or Unconfirmed(self._bootstrap, name) from None
 
@@ -276,13 +295,16 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class Confirmations:
-    """Takes Kafka's answers about records, and keeps the first failure."""
+    """Takes Kafka's answers about records, and keeps the first failure; offset: of the record written last."""
 
     def __init__(self) -> None:
         self._error: KafkaError | None = None
+        self.offset = -1
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() not in _GIVEN_UP:
+        if error is None:
+            self.offset = message.offset() or 0
+        elif error.code() not in _GIVEN_UP:
             self._error = self._error or error
 
     def check(self) -> None:

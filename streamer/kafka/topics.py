@@ -15,7 +15,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streamer.errors import UsageError
 from streamer.incremental.topics import CHANGES, OUTPUTS, SEALED, Topic, create_config, topic_name, topics_of
-from streamer.kafka.errors import ADMINISTRATION, DESCRIBE, TOO_EARLY, Right
+from streamer.kafka.errors import ADMINISTRATION, DESCRIBE, DESCRIBE_CONFIGS, TOO_EARLY, Right
 from streamer.kafka.reading import CALL_SECONDS_MAX, Place
 from streamer.kafka.settings import EMBEDDED_CLUSTER
 
@@ -198,11 +198,16 @@ def found_topics(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTopic]
     return found
 
 
+def settings_of(admin: Admin, topic: str) -> dict[str, str]:
+    """All settings of a topic, the broker's defaults among them. Raises KafkaException."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    answer = admin.describe_configs([resource], request_timeout=CALL_SECONDS_MAX)[resource]
+    return {name: entry.value or "" for name, entry in _unless((), answer, [topic], [DESCRIBE_CONFIGS]).items()}
+
+
 def is_compacted(admin: Admin, topic: str) -> bool:
     """Whether a topic may lose records that others follow. Raises KafkaException."""
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    said = admin.describe_configs([resource], request_timeout=CALL_SECONDS_MAX)[resource].result(CALL_SECONDS_MAX + 1)
-    return "compact" in (said["cleanup.policy"].value or "")
+    return "compact" in settings_of(admin, topic)["cleanup.policy"]
 
 
 def make(admin: Admin, topic: Topic, shards: int, replicas: int) -> None:

@@ -31,6 +31,7 @@ def served(servers: Servers, folder: Path) -> ServedTable:
     "dead-letters",
     "dead-letters retry",
     "doctor",
+    "erase",
     "explain",
     "groups",
     "index",

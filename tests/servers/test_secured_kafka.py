@@ -43,6 +43,7 @@ from worlds.workers import Worker, wait_until
 CANARY = "canary-7Q-secret"
 SHARDS = 2
 SNAPSHOT_ROWS = 40
+HELD_ROW = "56"
 FIRST_MESSAGE, FROM_TOPIC = ("--shard", "0", "--offset", "0"), ("--from-source", "topic")
 CONNECTIONS = 6
 """On how many of them a ticket comes in time is chance; one in three does."""
@@ -125,6 +126,7 @@ def test_the_whole_way_with_no_more_rights_than_the_recipes_give(people: People,
         people.must("operator", "dead-letters retry")
         wait_until(lambda: "refused-again" in people.must("operator", "dead-letters"), 60, worker.log.read_text)
         people.must("operator", "topics check")
+        assert "1 row erased" in people.must("operator", "erase", HELD_ROW, "--count", "--timeout", "300")
     people.must("operator", "rebuild", "--dry-run")
     (a_group, *_) = re.findall(r"\b\d-\d+\b", people.must("operator", "groups"))
     people.must("operator", "groups", "--nearest", a_group)
@@ -185,7 +187,6 @@ def test_no_one_does_what_the_recipes_leave_to_others(people: People, tmp_path: 
     people.must("operator", "topics create", "--shards", str(SHARDS))
     people.must("producer", "produce", events)
     assert f"{name}.changes" in people.must_not("reader", "produce", events)
-    assert f"--operation Write --topic {name}.changes`" in people.must_not("operator", "produce", events)
     assert f"--operation Read --topic {name}.live`" in people.must_not("producer", "subscribe")
     assert f"--operation Read --topic {name}.dead-letters`" in people.must_not("reader", "dead-letters")
     assert f"--operation Read --topic {name}.dead-letters`" in people.must_not("producer", "dead-letters retry")

@@ -159,6 +159,8 @@ def check_whole(call: str) -> None:
     assert left == [], call
     for parameter in command.params:
         value = values.get(parameter.name or "")
+        if parameter.nargs == -1 and not isinstance(value, list | tuple):
+            value = None  # click has a value of its own for no words
         assert value is not None or not parameter.required, f"{call}: lacks {parameter.name}"
         if value is not None and not isinstance(parameter.type, click.Path):
             parameter.type_cast_value(context, value)

@@ -22,6 +22,7 @@ ROWS, EVENTS = "patients/rows.csv", "patients/events.jsonl"
 
 NEEDED = {
     "audit": ("--table", "cohorts", "topic"),
+    "erase": ("71",),
     "explain": ("71",),
     "index": ("--out", "private.csv"),
     "load": (ROWS,),
@@ -47,6 +48,7 @@ WRONG = {
     "dead-letters retry": (*TABLE, "--offset", "7"),
     "demo": ("--out", "patients"),
     "end-snapshot": (*TABLE, "--shard", "-1"),
+    "erase": TABLE,
     "explain": TABLE,
     "groups": (*TABLE, "--limit", "0"),
     "index": TABLE,
@@ -222,6 +224,7 @@ def served_cases() -> Iterator[Case]:
         ("dead-letters", "what was refused", table),
         ("dead-letters retry", "what a retry would do", (*table, "--dry-run")),
         ("dead-letters retry", "messages are tried again", table),
+        ("erase", "a row that is gone", (*table, "canary-3", "--no-send", "--count", "--reference", "case 17")),
         ("explain", "a row", (*table, "1")),
         ("explain", "a QI group", (*table, "--group", "0-1")),
         ("groups", "the QI groups", (*table, "--limit", "3")),
@@ -245,6 +248,7 @@ def served_cases() -> Iterator[Case]:
     for command, name, words in asked:
         yield Case(command, name, words, rules=RULES)
     yield Case("status", "a shard does not fit", changed, exit_code=1, rules=RULES)
+    yield Case("erase", "no such row", (*table, "999"), exit_code=2, rules=RULES)
     yield Case("rebuild", "nobody takes it up", (*table, "--wait"), exit_code=1, rules=RULES)
     yield Case("end-snapshot", "nothing is held back", table, exit_code=2, rules=RULES)
     yield Case("topics check", "topics are missing", fresh, exit_code=2, rules=RULES)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from streamer.incremental.store.redis_server import connect
 from streamer.incremental.topics import outputs_of, topic_name, topics_of
@@ -93,6 +102,24 @@ def expire(bootstrap: str, topic: str, before: Mapping[int, int]) -> None:
     places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     admin = admin_of(bootstrap)
     _await(admin.delete_records(places))
+
+
+@contextmanager
+def configured(bootstrap: str, of: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """In the block a topic, or the "broker", has these settings besides its own."""
+    admin = admin_of(bootstrap)
+    kind = ResourceType.BROKER if of == "broker" else ResourceType.TOPIC
+    name = str(next(iter(admin.list_topics(timeout=SECONDS_MAX).brokers))) if of == "broker" else of
+
+    def set_all(how: AlterConfigOpType) -> None:
+        entries = [ConfigEntry(setting, value, incremental_operation=how) for setting, value in settings.items()]
+        _await(admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]))
+
+    set_all(AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        set_all(AlterConfigOpType.DELETE)
 
 
 def admin_of(bootstrap: str) -> AdminClient:

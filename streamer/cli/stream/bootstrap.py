@@ -467,6 +467,7 @@ def _of_all_topics(
     first = {shard: _of_topic(shards, shard, remainders[shard], tell, spill) for shard in range(n)}
     if not although_trimmed:
         _check_whole(shards, remainders)
+        _check_compacted(shards, list(first.values()))
     truncated = last_truncation([one.truncated for one in first.values()], settings.table.name)
     for shard, one in first.items():
         rows = next(spill.of(shard))
@@ -490,6 +491,19 @@ def _check_whole(shards: Shards, remainders: Sequence[Remainder]) -> None:
             f"the input has lost its beginning ({listed}), and no truncation and no beginning of a snapshot follows: "
             "rows that it no longer contains would be missing, and it is unknown which; give a file of all rows, or "
             "--although-trimmed if no row is missing"
+        )
+
+
+def _check_compacted(shards: Shards, read: Sequence[FirstTable]) -> None:
+    """Raises UsageError if a refused message of a compacted input may have been the only one of its row."""
+    topic, refused = topic_name(shards.settings.table.name, CHANGES), sum(one.counts.dead_letters for one in read)
+    has_gaps = sum(one.counts.messages for one in read) < sum(state.end - state.earliest for state in shards.states)
+    if refused and has_gaps and is_compacted(Admin(client_settings(shards.settings.kafka)), topic):
+        raise UsageError(
+            f"{topic} is compacted, and {refused:,} of its messages are refused (`streamer dead-letters`): each may be "
+            "all that is left of its row. Correct these rows at their source, or give a file of all rows; "
+            "--although-trimmed if no row is missing (a plain `delete` of a row that is gone is refused, too: in a "
+            "compacted input a null removes a row)"
         )
 
 

@@ -9,7 +9,7 @@ other shards than their rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import monotonic, sleep
 
 import click
@@ -21,6 +21,7 @@ from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.topics import (
     CHANGES,
+    COMPACTED_CHANGES,
     SHARDS_DEFAULT,
     Topic,
     is_as_required,
@@ -68,7 +69,9 @@ def command() -> None:
     name="create",
     short_help="Creates the topics that are missing.",
     epilog=examples(
-        "streamer topics create --table mine --shards 4 --replicas 3", "streamer topics create --table mine --adopt"
+        "streamer topics create --table mine --shards 4 --replicas 3",
+        "streamer topics create --table mine --adopt",
+        "streamer topics create --table mine --compact-changes",
     ),
 )
 @table_option
@@ -86,16 +89,26 @@ def command() -> None:
     help="Copies of every topic; with three or more, two must confirm each record.",
 )
 @click.option("--adopt", is_flag=True, help="Set the wanted settings on existing topics, too.")
+@click.option(
+    "--compact-changes",
+    "compact",
+    is_flag=True,
+    help="Let Kafka keep only the last message of each row of the input, and none of a deleted row.",
+)
 @json_option
-def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, as_json: bool) -> None:
+def create(
+    table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, compact: bool, as_json: bool
+) -> None:
     """Creates missing topics; refuses if an existing one has wrong settings.
 
     --adopt corrects the settings of topics that Kafka Connect or the broker created first. The number of partitions is
-    never changed.
+    never changed. --compact-changes is for inputs whose messages say whole rows (upserts, Debezium's), under message
+    keys: then `streamer erase` leaves nothing in the input, and a lost Redis needs a reload from it.
     """
     schema = load_table(table)
-    name, topics = schema.name, topics_of(schema.name, published_kinds(schema))
+    name = schema.name
     with open_admin(kafka) as admin:
+        topics = _wanted(admin, schema, compact)
         found = found_topics(admin, topics)
         count = _same_partitions(name, found, shards)
         missing = [topic for topic in topics if topic.name not in found]
@@ -124,19 +137,27 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
 @json_option
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     """Checks that all topics exist, with the right settings and the same number of partitions; changes nothing."""
-    schema = load_table(table)
-    found = checked(schema, kafka, shards)
-    _print(topics_of(schema.name, published_kinds(schema)), found, set(), {}, as_json)
+    _print(*checked(load_table(table), kafka, shards), set(), {}, as_json)
 
 
-def checked(table: Table, kafka: str, shards: int | None = None) -> dict[str, FoundTopic]:
+def checked(table: Table, kafka: str, shards: int | None = None) -> tuple[Sequence[Topic], dict[str, FoundTopic]]:
     """The topics of a table. Raises UsageError if one is missing or has a wrong setting, ServerUnreachable."""
-    topics = topics_of(table.name, published_kinds(table))
     with open_admin(kafka) as admin:
+        topics = _wanted(admin, table)
         found = found_topics(admin, topics)
     _same_partitions(table.name, found, shards)
     _refuse(list(_faults(topics, found, kafka)))
-    return found
+    return topics, found
+
+
+def _wanted(admin: Admin, table: Table, compact: bool = False) -> list[Topic]:
+    """The topics as they must be, the input first: compacted if that is asked for, or if it is as one should be."""
+    changes, *others = topics_of(table.name, published_kinds(table))
+    compacted = replace(changes, config=COMPACTED_CHANGES)
+    if not compact:
+        found = found_topics(admin, [compacted])
+        compact = changes.name in found and not _wrong(compacted, found[changes.name])
+    return [compacted if compact else changes, *others]
 
 
 def _same_partitions(table_name: str, found: dict[str, FoundTopic], wanted: int | None) -> int:

@@ -19,6 +19,7 @@ import redis
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
+from streamer.incremental.sealed.stored_state import SealedPlace
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import MEASURED, REFUSED_FIELDS, RedisStore
@@ -212,6 +213,17 @@ class RedisLookups(RedisStore):
             found = self._client.hmget(self._records, list(source_keys))
         pairs = zip(source_keys, found, strict=True)
         return {key: codec.decode_record(data) for key, data in pairs if data is not None}
+
+    def keys_of(self, individual: str) -> set[str]:
+        """The source keys of an individual's rows; reads every row of the shard, whatever is committed meanwhile."""
+        rows = self._scan(self._records)
+        return {key.decode() for key, data in rows if codec.decode_record(data).row.individual == individual}
+
+    def sealed_place(self, source_key: str) -> SealedPlace | None:
+        """Where the person of a row is in the sealed changelog; None if she is nowhere."""
+        with self._answers():
+            data = self._client.hget(self._sealed, source_key)
+        return None if data is None else codec.decode_place(data)
 
     def qi_group_numbers(self) -> list[int]:
         """The numbers of the shard's QI groups, ascending; nothing of what they hold is read."""

@@ -8,6 +8,7 @@ import pytest
 
 from streamer.incremental.topics import (
     CHANGES,
+    COMPACTED_CHANGES,
     LIVE,
     QIT,
     READER_TIME_MS,
@@ -15,6 +16,7 @@ from streamer.incremental.topics import (
     SEALED,
     STT,
     create_config,
+    is_as_required,
     live_kinds,
     outputs_of,
     published_kinds,
@@ -39,6 +41,25 @@ def test_neither_rows_nor_tombstones_go_before_a_reader_has_had_a_day() -> None:
     config = REQUIRED_CONFIGS[LIVE]
     assert config["cleanup.policy"] == "compact"
     assert config["min.compaction.lag.ms"] == config["delete.retention.ms"] == READER_TIME_MS == "86400000"
+
+
+def test_a_record_that_was_replaced_does_not_stay_for_ever_in_topics_that_are_created() -> None:
+    for topic in topics_of("patients"):
+        config = create_config(topic, 1)
+        assert ("max.compaction.lag.ms" in config) == (topic.kind in (LIVE, QIT, STT))
+        assert {name: config[name] for name in topic.config} == topic.config
+
+
+def test_a_compacted_input_gives_a_shard_time_to_read_deletions_and_may_give_more() -> None:
+    def fits(**times: str) -> bool:
+        found = {**COMPACTED_CHANGES, **{name.replace("_", "."): value for name, value in times.items()}}
+        return all(is_as_required(name, found[name], required) for name, required in COMPACTED_CHANGES.items())
+
+    assert fits() and fits(delete_retention_ms="999999999") and fits(max_compaction_lag_ms="86400000")
+    assert not fits(delete_retention_ms="86400000")
+    assert not fits(min_compaction_lag_ms="0")
+    assert not fits(max_compaction_lag_ms=str((1 << 63) - 1))
+    assert not fits(cleanup_policy="compact,delete")
 
 
 def test_every_form_has_the_topics_that_hold_it_and_not_those_of_another() -> None:
@@ -68,4 +89,4 @@ def test_two_copies_confirm_where_there_are_three_and_else_the_broker_decides(
     for topic in topics_of("patients"):
         settings = create_config(topic, replicas)
         assert settings.pop("min.insync.replicas", None) == confirming
-        assert settings == topic.config
+        assert settings.items() >= topic.config.items()
