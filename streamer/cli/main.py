@@ -22,6 +22,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from streamer.cli.support.next_call import AS_JSON
 from streamer.cli.support.options import may_be_misspelt
 from streamer.cli.support.signals import stop_in, terminated_in_order
 from streamer.cli.support.tables import say
@@ -34,9 +35,6 @@ UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
 PLAIN_NUMBER = re.compile("[0-9]{1,9}")
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-AS_JSON = "streamer.as_json"
-"""The key in click's context that says whether --json was given."""
 
 
 class Listed(NamedTuple):

@@ -18,6 +18,7 @@ import msgspec
 from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, findings_of, require_report, sources_of
 from streamer.cli.support import options as shared
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.outputs import (
     CSV,
     OutputPath,
@@ -175,6 +176,7 @@ def command(as_json: bool, **given: Any) -> None:
     else:
         with words_beside(asked.out):
             _print(facts)
+        say_next(["check", "--table", asked.table, "--data", *asked.data.words])
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from streamer.cli.stream.bootstrap import EARLIEST, END, Shards, begin, claimed, found_shards
+from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import (
     ROWS_OR_URL,
     TOPIC,
@@ -89,6 +90,7 @@ def command(
         look = partial(found_shards, settings, claim)
         done = carried_out(look, source, from_offset, as_json, progress, although_trimmed)
     show(done, as_json)
+    say_next(["worker", "--table", table, KAFKA, REDIS])
 
 
 class Done(NamedTuple):

@@ -8,6 +8,7 @@ import click
 
 from streamer.cli.operate.reload import carried_out, check_offset, offset_option, show
 from streamer.cli.stream.bootstrap import claimed, empty_shards
+from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import (
     ROWS_OR_URL,
     TOPIC,
@@ -48,3 +49,4 @@ def command(rows: RowSource, table: str, kafka: str, redis: str, from_offset: st
     with stages(as_json) as progress, claimed(settings, "streamer load") as claim:
         done = carried_out(partial(empty_shards, settings, claim), rows, from_offset, as_json, progress)
     show(done, as_json)
+    say_next(["worker", "--table", table, KAFKA, REDIS])

@@ -15,6 +15,7 @@ from time import monotonic, sleep
 import click
 import msgspec
 
+from streamer.cli.support.next_call import KAFKA, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.tables import plural, say
 from streamer.errors import ServerUnreachable, UsageError
@@ -111,6 +112,7 @@ def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: boo
     if topic_name(name, CHANGES) in adopted:
         _warn_of_dropped_messages(kafka, topic_name(name, CHANGES))
     _print(topics, found, {topic.name for topic in missing}, adopted, as_json)
+    say_next(["doctor", "--table", table, KAFKA])
 
 
 @command.command(
@@ -127,6 +129,7 @@ def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     schema = load_table(table)
     found = checked(schema, kafka, shards)
     _print(topics_of(schema.name, published_kinds(schema)), found, set(), {}, as_json)
+    say_next(["doctor", "--table", table, KAFKA])
 
 
 def checked(table: Table, kafka: str, shards: int | None = None) -> dict[str, FoundTopic]:

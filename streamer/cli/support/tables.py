@@ -36,7 +36,7 @@ def say(text: str, indent: int = 2, err: bool = False) -> None:
 
 def fitted(text: str, stream: TextIO, indent: int = 2) -> Iterable[str]:
     """The lines of a sentence on that stream; further ones are indented by `indent` more columns."""
-    return _broken(text, _columns(stream), indent) if stream.isatty() else [text]
+    return _broken(text, columns_of(stream), indent) if stream.isatty() else [text]
 
 
 def say_facts(facts: Mapping[str, object]) -> None:
@@ -113,7 +113,8 @@ def _broken(text: str, columns: int, indent: int) -> Iterator[str]:
         yield from wrap(line, columns, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
 
 
-def _columns(stream: TextIO) -> int:
+def columns_of(stream: TextIO) -> int:
+    """How wide a terminal is: $COLUMNS, or as it says itself."""
     return _wanted_columns() or os.get_terminal_size(stream.fileno()).columns or COLUMNS
 
 
