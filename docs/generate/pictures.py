@@ -1,8 +1,8 @@
 """The pictures of the documents, and README's first table: `make pictures`, or `python -m docs.generate.pictures`.
 
-Each is taken of the real thing: a terminal in which commands run, the report of a run, the page of a worker at work. The
-last two are drawn by a browser; without one they are skipped, which is said, and the committed ones stay. A test holds
-the first table and the terminal to what the commands print now.
+Each is taken of the real thing: a terminal in which commands run, the report of a run, the page of a worker at work.
+The last two are drawn by a browser; without one they are skipped, which is said, and the committed ones stay. A test
+holds the first table and the terminal to what the commands print now.
 """
 
 from __future__ import annotations

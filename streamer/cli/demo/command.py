@@ -342,7 +342,9 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     parts.begin(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
     click.echo(WHAT_COUNTS)
     send(stage, reader, "load", stage.register.initial())
-    parts.begin("Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied")
+    parts.begin(
+        "Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied"
+    )
     send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
 
     parts.begin("One person's records: what a reader of the changelog sees")

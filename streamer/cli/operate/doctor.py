@@ -66,7 +66,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
     """Tries Kafka, its topics and rights, Redis, the clocks and the schema registry: OK, or what to do.
 
     Call it before the first worker is started, with the worker's own settings, on the worker's own machine. It changes
-    nothing. Ends with 1 if there is a fault. `status` says how a table is that is already served.
+    nothing. Ends with 1 if there is a fault. For a table that is already served, call `status`.
     """
     schema = load_table(table)
     tried = []
