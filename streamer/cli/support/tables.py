@@ -14,11 +14,11 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-import msgspec
-from rich.console import Console
-from rich.table import Column, Table
 
 if TYPE_CHECKING:
+    import msgspec
+    from rich.table import Table
+
     from streamer.table.schema import Table as TableSchema
 
 PIPE_WIDTH = 160
@@ -68,11 +68,15 @@ def named(facts: Mapping[str, object]) -> dict[str, object]:
 
 def grid_of(*headings: str) -> Table:
     """A table with these columns."""
+    from rich.table import Column, Table  # 50 ms, for which `--help` does not wait
+
     return Table(*(Column(one, justify="right" if one.startswith(FIGURES) else "left") for one in headings))
 
 
 def print_table(table: Table) -> None:
     """Prints a table as wide as the terminal allows, or $COLUMNS."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() or _wanted_columns() else PIPE_WIDTH
     Console(width=width, markup=False, highlight=False).print(table)
 
@@ -126,6 +130,8 @@ def _wanted_columns() -> int:
 
 def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:
     """A box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
+    import msgspec
+
     from streamer.table.published.rows import box_columns, json_texts
 
     box: dict[str, msgspec.Raw] = {}
@@ -136,6 +142,8 @@ def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> d
 
 def shown_range(box: dict[str, Any], name: str) -> str:
     """One attribute of a published box, as a text for one column."""
+    import msgspec
+
     from streamer.table.published.rows import interval_columns  # imports numpy, for which `--help` does not wait
 
     if name in box:
