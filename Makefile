@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference golden mutants lock house lint types clean
+.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference pictures golden mutants lock house lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -48,6 +48,9 @@ papers: venv  ## The papers' experiments, run again: docs/papers/ (a quarter of 
 
 reference: venv  ## docs/reference, written from the code: commands, table.yaml, variables, metrics, errors, reasons
 	$(BIN)/python -m docs.generate.reference
+
+pictures: venv  ## docs/pictures and README's first table, of real runs; two of the pictures need a browser
+	$(BIN)/python -m docs.generate.pictures
 
 mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and how many of them the tests see: some hours
 	$(BIN)/python benchmarks/mutants/run.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)

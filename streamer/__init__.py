@@ -10,7 +10,6 @@ changelog to its laws. `table` is everywhere a table.yaml, the directory that ho
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ HOMES = {
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return version("streamer")
+        return import_module("importlib.metadata").version("streamer")
     if name not in HOMES:
         raise AttributeError(f"module 'streamer' has no attribute {name!r}")
     return getattr(import_module(HOMES[name]), name)

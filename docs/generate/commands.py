@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from streamer.cli.main import main
+from streamer.cli.main import COMMANDS, main
+from streamer.cli.support.help_pages import page_of
 
 HEAD = """\
 # Commands
@@ -16,6 +19,7 @@ failure is then one, too: `{"ok": false, "error": ..., "hint": ..., "kind": ...,
 
 """
 WIDTH = 110
+SETTINGS: dict[str, Any] = {"help_option_names": main.context_settings["help_option_names"]}
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
@@ -29,6 +33,17 @@ def all_commands() -> Iterator[tuple[str, click.Command]]:
             yield name, command
         if isinstance(command, click.Group):
             yield from ((f"{name} {below}", command.commands[below]) for below in sorted(command.commands))
+
+
+def help_json() -> str:
+    """What `--help` shows of every command, groups too, for `streamer.cli.support.help_pages`."""
+    found = {**dict(all_commands()), **{name: main.get_command(click.Context(main), name) for name in COMMANDS}}
+    pages = {}
+    for name, command in sorted(found.items()):
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=click.Context(main, info_name="streamer"), **SETTINGS)
+        pages[name] = page_of(command, context)
+    return json.dumps(pages, ensure_ascii=False, indent=1) + "\n"
 
 
 def page() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs.generate import commands, errors, metrics, settings, states, variables
+from streamer.cli.support import help_pages
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
 
@@ -20,6 +21,8 @@ PAGES = {
     "dead-letter-reasons.md": errors.reasons_page,
     "shard-states.md": states.page,
 }
+
+HELP = Path(help_pages.__file__).with_name(help_pages.FILE)
 
 NOTE = "<!-- Written by `make reference` from the code: change the code, not this file. -->\n\n"
 
@@ -34,3 +37,5 @@ if __name__ == "__main__":
     for name, text in pages().items():
         (FOLDER / name).write_text(text, "utf-8")
         print(f"docs/reference/{name}")
+    HELP.write_text(commands.help_json(), "utf-8")
+    print(HELP.name)

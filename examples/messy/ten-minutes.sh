@@ -2,7 +2,7 @@
 # From a file to a verified live topic, and then a file of later rows: what "Ten minutes" of README.md says, in one go.
 #     KAFKA_BOOTSTRAP=... REDIS_URL=... examples/messy/ten-minutes.sh ROWS.csv TABLE [LATER.csv]
 # TABLE is the folder that gets table.yaml; somebody who means it reads that file before the topics are made. LATER.csv has
-# rows of new keys under the same header: what is published is compared with both files, one behind the other.
+# rows of new keys under the same header: what is published is compared with both files, one after the other.
 set -euo pipefail
 rows=$1 table=$2 later=${3:-}
 

@@ -15,13 +15,13 @@ import sys
 import traceback
 from contextlib import nullcontext, suppress
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import click
-import msgspec
 from click.shell_completion import CompletionItem
 
+from streamer.cli.support.help_pages import page_asked_for
+from streamer.cli.support.next_call import AS_JSON
 from streamer.cli.support.options import may_be_misspelt
 from streamer.cli.support.signals import stop_in, terminated_in_order
 from streamer.cli.support.tables import say
@@ -34,9 +34,6 @@ UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
 PLAIN_NUMBER = re.compile("[0-9]{1,9}")
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-AS_JSON = "streamer.as_json"
-"""The key in click's context that says whether --json was given."""
 
 
 class Listed(NamedTuple):
@@ -126,6 +123,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if (page := page_asked_for(args)) is not None:
+            return page.name, page, args[-1:]
         ctx.meta[AS_JSON] = "--json" in args
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing and any(map(may_be_misspelt, os.environ)):
@@ -193,6 +192,8 @@ def _show_usage(ctx: click.Context) -> None:
 def _print_json(ctx: click.Context, text: str, error: Exception, exit_code: int, hint: str) -> None:
     """Prints the error as one JSON object if the command was called with --json."""
     if ctx.meta.get(AS_JSON):
+        import msgspec
+
         report = {"ok": False, "error": text, "hint": hint, "kind": type(error).__name__, "exit_code": exit_code}
         click.echo(msgspec.json.encode(report))
 
@@ -200,6 +201,7 @@ def _print_json(ctx: click.Context, text: str, error: Exception, exit_code: int,
 def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
     """The version, and those of what is stored: versions with the same ones can take over each other's shards."""
     if asked and not ctx.resilient_parsing:
+        version = import_module("importlib.metadata").version
         schema, codec = import_module("streamer.table.schema"), import_module("streamer.incremental.store.codec")
         outlet, requests = (import_module(f"streamer.incremental.shard.{name}") for name in ("outlet", "requests"))
         engine = f"{schema.ENGINE_VERSION}, with repair {schema.ENGINE_VERSION}.{schema.REPAIR_VERSION}"

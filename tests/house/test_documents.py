@@ -108,7 +108,7 @@ def test_every_make_target_is_a_real_one() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(COMPILING_SECONDS_MAX + 60)
 @pytest.mark.parametrize(
-    ("name", "count"), [("README.md", 1), ("docs/tutorial.md", 3), ("docs/how-to/watching.md", 1), (HISTORY, 1)]
+    ("name", "count"), [("README.md", 2), ("docs/tutorial.md", 3), ("docs/how-to/watching.md", 1), (HISTORY, 1)]
 )
 def test_blocks_that_need_no_server_run_as_they_stand(tmp_path: Path, name: str, count: int) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -149,6 +149,20 @@ def test_the_readmes_python_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
 def test_no_other_document_has_blocks_that_no_one_runs() -> None:
     with_blocks = [name_of(path) for path in BY_HAND if blocks_alone(path.read_text("utf-8"))]
     assert sorted(with_blocks) == sorted(["README.md", "docs/tutorial.md", "docs/how-to/watching.md", HISTORY])
+
+
+def test_developing_names_the_files_that_are_touched() -> None:
+    """A line's example is in every file of its line, as it is written or with _ for -."""
+    section = text_of("docs/how-to/developing.md").partition("\n## Which files do I touch?\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 9
+    missing = [
+        f"{example}: {name}"
+        for _, example, files in rows
+        for name in re.findall(r"`((?:streamer|agents|tests|docs|benchmarks)/[^`]+)`", files)
+        if example.strip("`") not in text_of(name).lower().replace("_", "-")
+    ]
+    assert missing == []
 
 
 # -- links -------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 from pydantic import BaseModel
 
-from docs.generate import reference
+from docs.generate import commands, reference
 from docs.generate.commands import all_commands
 from docs.generate.settings import told
+from streamer.cli.main import main
 from streamer.table.yaml import shape
 
 
@@ -24,6 +26,21 @@ def models() -> Iterator[type[BaseModel]]:
 def test_the_page_is_what_the_code_says(name: str) -> None:
     written = (reference.FOLDER / name).read_text("utf-8")
     assert written == reference.NOTE + reference.PAGES[name](), "`make reference` writes it anew"
+
+
+def test_the_help_that_is_kept_is_what_the_commands_say() -> None:
+    assert reference.HELP.read_text("utf-8") == commands.help_json(), "`make reference` writes it anew"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("name", [*dict(all_commands()), "connect", "topics"])
+def test_the_help_that_is_kept_looks_like_the_commands_own(name: str, columns: int) -> None:
+    """A second --help is more than is kept: the command is imported."""
+    said = [
+        CliRunner().invoke(main, [*name.split(), *more, "--help"], terminal_width=columns, prog_name="streamer").output
+        for more in ([], ["--help"])
+    ]
+    assert said[0] == said[1] != ""
 
 
 def test_no_page_is_left_over() -> None:

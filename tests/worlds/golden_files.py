@@ -12,9 +12,11 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from streamer.cli.main import main
+from streamer.cli.support.next_call import WAYS
 from streamer.cli.support.progress import COMPILING
 from worlds.checkout import ROOT
 from worlds.screens import COLUMNS, Piped, Screen, in_pipes, on_a_screen
@@ -165,16 +167,21 @@ def _styles(screen: Screen) -> list[str]:
 
 def _pipes(piped: Piped, screen: Screen) -> list[str]:
     """Both pipes, or in a word that they are the terminal's lines."""
-    shown = []
+    shown, there = [], without_next(screen.lines)
     for name, written in (("stdout", piped.stdout), ("stderr", piped.stderr)):
         lines = [line.rstrip() for line in written.splitlines()]
-        if lines == screen.lines and lines:
+        if lines == there and lines:
             shown.append(f"--- piped, {name}: the same")
-        elif lines and " ".join(lines).split() == " ".join(screen.lines).split():
+        elif lines and " ".join(lines).split() == " ".join(there).split():
             shown.append(f"--- piped, {name}: the same, its lines not broken")
         elif lines:
             shown += [f"--- piped, {name}:", *lines]
     return shown
+
+
+def without_next(lines: list[str]) -> list[str]:
+    """What a terminal shows but the calls that come next, which are its last lines and which no pipe gets."""
+    return list(takewhile(lambda line: not line.startswith(WAYS[0]), lines))
 
 
 def _quoted(word: str) -> str:

@@ -18,6 +18,7 @@ import msgspec
 from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import anonymize_report, curves_of, findings_of, require_report, sources_of
 from streamer.cli.support import options as shared
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.outputs import (
     CSV,
     OutputPath,
@@ -117,7 +118,7 @@ spill_option = click.option(
     default=DEFAULT_ALGORITHM,
     show_default=True,
     shell_complete=shared.algorithms,
-    help="`compare` lists them.",
+    help="The algorithm; `compare` lists all.",
 )
 @click.option(
     "-o",
@@ -160,7 +161,7 @@ def command(as_json: bool, **given: Any) -> None:
     about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they are. --index is
     private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
 
-    A table that does not fit into memory: --fragment-rows, and a folder for OUT, which gets Parquet files.
+    For a table that does not fit into memory, give --fragment-rows, and a folder as OUT: it gets Parquet files.
     """
     asked = GivenOptions(**given)
     chosen = algorithm_named(asked.algorithm)
@@ -175,6 +176,7 @@ def command(as_json: bool, **given: Any) -> None:
     else:
         with words_beside(asked.out):
             _print(facts)
+        say_next(["check", "--table", asked.table, "--data", *asked.data.words])
 
 
 @dataclass(frozen=True)

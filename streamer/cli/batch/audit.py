@@ -127,8 +127,8 @@ def command(
     """Audits the history that LOG.jsonl tells: what follows from all of its releases together.
 
     LOG.jsonl is a changelog of one shard as `replay` writes it, from its first record on. A sealed one is checked
-    against its laws without anything else. With --source the rows behind a log are known, and an adversary looks for
-    their sensitive values who knows all else about them. Values are in no output without --raw.
+    against its laws without anything else. With --source the rows behind a log are known: an adversary who knows
+    everything else about them looks for their sensitive values. Without --raw, no output has values.
 
     `topic` reads all shards of the sealed changelog from Kafka, and checks its laws. No shard shows its secret there:
     replay the events to find out what their history tells.

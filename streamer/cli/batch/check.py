@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import ROWS_OR_URL, examples, json_option, reads_rows, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
@@ -321,6 +322,12 @@ def command(
         _print(report)
     if not ok:
         ctx.exit(EXIT_LAW)
+    if data is None:
+        say_next(["check", "--table", table, "--data", "ROWS.csv"])
+    else:
+        skips = ["--skip-refused", "left-out.csv"] * bool(report["data"]["refused"])
+        once = ["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--report", "report.html", *skips]
+        say_next(once, ["topics", "create", "--table", table])
 
 
 # -- table.yaml -------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
 from streamer.cli.support import options as shared
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
@@ -95,6 +96,8 @@ def command(
         click.echo(msgspec.json.encode(facts))
     else:
         _print(facts)
+        best = min((one for one in found if "measures" in one), key=lambda one: one["measures"]["ncp"])["name"]
+        say_next(["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--algorithm", best])
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:

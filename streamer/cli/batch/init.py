@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import examples, reads_rows, rows_argument
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
@@ -147,8 +147,9 @@ def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[
         say(f"  {column.name}: {column.role or 'left out'} ({column.why})")
     if any(column.hierarchy for column in columns):
         say(f"The values of the categories are in {out / yaml_text.FOLDER}/: keep it as private as the data.")
-    say(f"The roles are guesses: check every line ({PAGE}). Then ask what it means, and what k and grids cost:")
-    say(f"  streamer check --table {out} --data {shlex.join(data.words)}")
+    say(f"The roles are guesses: check every line ({PAGE}).")
+    if out != STDOUT:
+        say_next(["check", "--table", str(out), "--data", *data.words])
 
 
 # The role of each column, asked: five of its values are shown, so only on a terminal, never in a file, a pipe or a log.

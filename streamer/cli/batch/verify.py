@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from streamer.cli.stream.replay import Initially
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import chosen_shards, examples, json_option, shards_option, table_option
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import named, say_facts
@@ -112,6 +113,9 @@ def command(
                 _check_last(schema, laws, source, index)
     verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
     _print(verified, as_json)
+    if events is not None:
+        first = [] if initial is None else ["--initial", initial]
+        say_next(["audit", "--table", table, *map(str, live), "--source", events, *first])
 
 
 def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:

@@ -54,9 +54,9 @@ class CodeSet:
 def command(figures: str | None, as_json: bool) -> None:
     """Compiles in advance what would be compiled on first use; once per machine and version of streamer.
 
-    Otherwise a worker or a replay starts this in the background, is slow until it is done, and publishes the same. The
-    code is kept in the package's folder, or in ~/.cache/streamer if that is not writable; NUMBA_CACHE_DIR names another
-    folder.
+    Without it, a worker or a replay compiles in the background and is slow until that is done; what it publishes is the
+    same. The code is kept in the package's folder, or in ~/.cache/streamer if that is not writable; NUMBA_CACHE_DIR
+    names another folder.
     """
     with stages(as_json) as progress:
         sets = []

@@ -328,23 +328,26 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     compile_first(stage.table)
     ready = monotonic()
     is_real = stage.table.name != "survey"
+    parts = Parts(8 if is_real else 7)
     kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
-    headline("A table of people, and what is published of it")
+    parts.begin("A table of people, and what is published of it")
     stage.run(check.command, "check")
     if is_real:
-        headline("Topics on your Kafka")
+        parts.begin("Topics on your Kafka")
         stage.run(topics.create, "topics create", *kafka, "--shards", str(SHARDS))
     for number in range(WORKERS_REAL if is_real else 1):
         stage.workers.append(stack.enter_context(running(number + 1, stage.path, stage.kafka, stage.redis)))
     reader = stack.enter_context(Subscription(stage.table, stage.kafka))
 
-    headline(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
+    parts.begin(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
     click.echo(WHAT_COUNTS)
     send(stage, reader, "load", stage.register.initial())
-    headline("Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied")
+    parts.begin(
+        "Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied"
+    )
     send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
 
-    headline("One person's records: what a reader of the changelog sees")
+    parts.begin("One person's records: what a reader of the changelog sees")
     arrival = stage.register.insert()
     person = arrival["row"]
     rating = "poor" if person["marriage"] != "poor" else "fair"
@@ -353,7 +356,7 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     follow(stage, reader, "she-leaves", stage.register.delete(person["id"]))
     click.echo(LEAK)
 
-    headline("The sealed changelog: the same people, in cohorts that no change alters")
+    parts.begin("The sealed changelog: the same people, in cohorts that no change alters")
     stage.run(subscribe.command, "subscribe", "--sealed", *kafka, "--csv", stage.file("cohorts.csv"), silent=True)
     stage.run(audit.command, "audit", "topic", *kafka)
     source = Path(stage.file("events.jsonl"))
@@ -361,10 +364,10 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     stage.run(audit.command, "audit", "--compare", "--source", str(source))
     click.echo(KNOWN_FOR_CERTAIN)
 
-    headline("The state of every shard")
+    parts.begin("The state of every shard")
     stage.run(status.command, "status", *kafka, *redis)
     stage.run(dead_letters.command, "dead-letters", *kafka)
-    headline("Is it true? Another reader takes the whole changelog, and `verify` checks the laws")
+    parts.begin("Is it true? Another reader takes the whole changelog, and `verify` checks the laws")
     pd.DataFrame(list(stage.register.rows.values())).to_csv(rows := stage.file("rows.csv"), index=False)
     stage.run(index.command, "index", *redis, "--out", stage.file("index.csv"))
     files = ("--live", live := stage.file("live.jsonl"), "--csv", stage.file("table.csv"))
@@ -387,6 +390,18 @@ def compile_first(table: Table) -> None:
         click.echo(COLD)
         with stages(as_json=False) as progress, progress.stage("compiling"):
             wait_while_coming(table, compiler)
+
+
+class Parts:
+    """Numbers the parts of the demo, and says how long it has taken so far."""
+
+    def __init__(self, total: int) -> None:
+        self._number, self._total, self._began = 0, total, monotonic()
+
+    def begin(self, text: str) -> None:
+        """Prints the headline of the next part."""
+        self._number += 1
+        headline(f"{self._number}/{self._total}, {monotonic() - self._began:.0f} s: {text}")
 
 
 def headline(text: str) -> None:

@@ -21,6 +21,7 @@ from click.core import ParameterSource
 from rich.table import Table as RichTable
 
 from streamer.cli.operate.send_requests import ask_shards, require_shard
+from streamer.cli.support.next_call import KAFKA, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.tables import plural, print_table, say, shards_named
@@ -93,6 +94,8 @@ def retry_command(
         chosen = _chosen(consumer, [one for one in partitions if shard in (None, one.partition)], reason, offsets)
         if dry_run:
             _print_answers(_forecast(consumer, schema, chosen), as_json)
+            if chosen:
+                say_next(["dead-letters", "retry", "--table", table, KAFKA])
             return
     _send(kafka, schema.name, chosen)
     _print_sent(schema.name, chosen, as_json)

@@ -16,6 +16,7 @@ import msgspec
 
 from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.stream.topics import checked
+from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.tables import plural, say
 from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, StreamerError, UsageError
@@ -65,7 +66,7 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
     """Tries Kafka, its topics and rights, Redis, the clocks and the schema registry: OK, or what to do.
 
     Call it before the first worker is started, with the worker's own settings, on the worker's own machine. It changes
-    nothing. Ends with 1 if there is a fault. `status` says how a table is that is already served.
+    nothing. Ends with 1 if there is a fault. For a table that is already served, call `status`.
     """
     schema = load_table(table)
     tried = []
@@ -78,7 +79,8 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
         parts = [one._asdict() for one in tried]
         click.echo(msgspec.json.encode({"ok": is_well, "table": schema.name, "parts": parts}))
     elif is_well:
-        say(f"All is there. Next: `streamer load`, if there are rows already, or `streamer worker --table {table}`.")
+        say("All is there.")
+        say_next(["load", "ROWS.csv", "--table", table, KAFKA, REDIS], ["worker", "--table", table, KAFKA, REDIS])
     ctx.exit(EXIT_OK if is_well else EXIT_LAW)
 
 

@@ -30,7 +30,7 @@ from streamer.table.yaml.loading import load_table
 @click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all that hold rows back].")
 @json_option
 def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool) -> None:
-    """Publishes what shards hold back of a snapshot, as it is; the shards read on.
+    """Publishes the rows that shards hold back of an unfinished snapshot, as they are; the shards read on.
 
     For a snapshot whose last row never arrives: it was filtered out on the way, or the connector was removed in the
     middle. `streamer status` says which shards hold rows back, and what they wait for. Later rows of the snapshot are

@@ -43,8 +43,8 @@ T = TypeVar("T")
 def command(table: str, redis: str, out: Path, force: bool, as_json: bool) -> None:
     """Writes the QI group of every source row of a live table (columns key, qi_group; empty while pending).
 
-    The file is private: it joins published rows to people. Each shard is read as of one commit. For `verify`, take it,
-    the changelog and the source table while no changes come.
+    The file is private: it joins published rows to people. Each shard is read as of one commit. For `verify`, write
+    this file, the changelog and the source table while no changes come.
     """
     require_writable([out], force, files_of(table), as_json)
     schema = load_table(table)

@@ -21,6 +21,7 @@ import click
 import msgspec
 
 from streamer.cli.operate.send_requests import ask_shards, shards_asked
+from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import plural, say
@@ -138,11 +139,14 @@ def command(
     stores = {number: RedisLookups(client, schema.name, number) for number in numbers}
     if dry_run:
         _print_trials(_trials(schema, stores, algorithm or schema.rebuilding.algorithm, as_json), as_json)
+        chosen = [] if algorithm is None else ["--algorithm", algorithm]
+        say_next(["rebuild", "--table", table, KAFKA, REDIS, *chosen, "--wait"])
         return
     before = {number: store.meta() for number, store in stores.items()}  # fails now if Redis cannot be reached
     id_ = ask(kafka, schema.name, numbers, algorithm, cancel)
     if not wait:
         _print_sent(schema.name, numbers, id_, cancel, any(before.values()), as_json)
+        say_next(["status", "--table", table, KAFKA, REDIS])
         return
     with stages(as_json) as progress:
         ended = _ended(stores, id_, progress)

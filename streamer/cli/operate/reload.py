@@ -18,6 +18,7 @@ import click
 import msgspec
 
 from streamer.cli.stream.bootstrap import EARLIEST, END, Executors, Shards, begin, claimed, found_shards
+from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import (
     ROWS_OR_URL,
     TOPIC,
@@ -175,6 +176,8 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource, although_t
                 show(done, how.as_json)
             raise
     show(done, how.as_json)
+    if not how.prepare:
+        say_next(["worker", "--table", how.table, KAFKA, REDIS])
 
 
 def _executors(how: Loading, closing: ExitStack) -> Executors | None:

@@ -29,9 +29,9 @@ from streamer.table.yaml.loading import load_table
 def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> None:
     """Skips one message of the input: it becomes a dead letter `skipped` and is not applied.
 
-    For a message that ends its worker each time it is read, by its memory or its time; other errors become dead letters
-    by themselves. The row keeps its former values. The shard reads the request at its next take-over, that is after the
-    worker is started again.
+    For a message that ends its worker each time it is read, because it takes too much memory or time. Other errors
+    become dead letters by themselves. The row keeps its former values. The shard reads the request when a worker takes
+    it over, that is after the worker is started again.
     """
     table_name = load_table(table).name
     with open_admin(kafka) as admin:

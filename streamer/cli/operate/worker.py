@@ -37,7 +37,8 @@ def command(
     web: str | None,
     instance: str | None,
 ) -> None:
-    """Keeps current and publishes the shards of a table that Kafka assigns to this worker, until it is stopped.
+    """Serves the shards of a table that Kafka assigns to this worker: keeps them current and publishes them, until it
+    is stopped.
 
     Workers beyond the number of shards are idle. A supervisor should start a worker again after any error. Exit codes:
     1 a law is violated or an unexpected error, 2 the configuration or a shard's state is wrong, 3 a server or another

@@ -44,10 +44,11 @@ from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, connect_now, require_durable
 from streamer.incremental.topics import CHANGES, published_kinds, topic_name
-from streamer.kafka.clients import open_consumer, reaching, require_answer
+from streamer.kafka.clients import client_settings, open_consumer, reaching, require_answer
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
+from streamer.kafka.topics import Admin, is_compacted
 from streamer.progress import OnProgress, unheard
 from streamer.table.arrays import Ints
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings

@@ -22,6 +22,7 @@ import pandas as pd
 from streamer.cli.batch import skip_refused
 from streamer.cli.main import INTERRUPTED
 from streamer.cli.stream.key_form_probe import key_form_seen
+from streamer.cli.support.next_call import KAFKA, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
@@ -409,6 +410,7 @@ def command(
     _print(sender.sent, as_json)
     if sender.sent.interrupted:
         ctx.exit(INTERRUPTED)
+    say_next(["status", "--table", table, KAFKA], ["subscribe", "--table", table, KAFKA])
 
 
 def _share_of(total: int | None, limit: int | None, on_progress: OnProgress) -> Callable[[int], None]:

@@ -9,6 +9,7 @@ import click
 import msgspec
 import pandas as pd
 
+from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import examples, json_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
@@ -16,10 +17,10 @@ from streamer.cli.support.tables import named, say, say_facts
 from streamer.compiling import warm_in_background
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.message_files import count_lines, read_messages
-from streamer.incremental.replay import NAME, ReplayReport, replay_files, replayed_files, secret_of_seed
+from streamer.incremental.replay import LIVE_FILE, NAME, ReplayReport, replay_files, replayed_files, secret_of_seed
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.table.files import read_rows
+from streamer.table.files import STDIN, read_rows
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
@@ -85,6 +86,9 @@ def command(
     counts = {name: fact for name, fact in report.as_dict().items() if name != "warnings"}
     facts = named(counts | {"unlisted": unlisted})
     say_facts(facts | ({} if out is None else {"written to": out}))
+    if out is not None and events != STDIN and (out / LIVE_FILE).exists():
+        first = [] if initial is None else ["--initial", initial]
+        say_next(["verify", "--table", table, str(out / LIVE_FILE), "--events", events, *first])
 
 
 class Initially:

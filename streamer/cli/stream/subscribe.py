@@ -430,7 +430,7 @@ _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 )
 @table_option
 @kafka_option
-@click.option("--once/--follow", default=True, help="Stop at the present end, or go on.  [default: once]")
+@click.option("--once/--follow", default=True, help="Stop at the end of the topic, or go on.  [default: once]")
 @_file("--csv", "FILE.csv", "Write the table to a CSV file.", *CSV)
 @formulas_option(KEEP, "the CSV file")
 @_file(
@@ -478,9 +478,9 @@ def command(
     published table does not say which rows of a QI group match. If the table is a lossy join (publish.live.form), FILE
     becomes FILE-qit and FILE-stt.
 
-    A CSV or Parquet file that has the columns of the published table, as an earlier run leaves it, is replaced, also if
-    `anonymize` wrote it; any other file, and FILE.jsonl, only with --force. In a database and in DIR/, what others made
-    stays.
+    A CSV or Parquet file that has the columns of the published table is replaced, whether an earlier run wrote it or
+    `anonymize`. Any other file, and FILE.jsonl, is replaced only with --force. In a database and in DIR/, what others
+    made stays.
 
     With --sealed the table is that of the sealed changelog, as of the last whole epoch of each shard: a row for every
     person who was ever published in a cohort that stands. `_rows` and `_left` say how many a cohort has and how many of

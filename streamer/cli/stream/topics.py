@@ -15,6 +15,7 @@ from time import monotonic, sleep
 import click
 import msgspec
 
+from streamer.cli.support.next_call import KAFKA, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.tables import plural, say
 from streamer.errors import ServerUnreachable, UsageError
@@ -124,6 +125,7 @@ def create(
     if topic_name(name, CHANGES) in adopted:
         _warn_of_dropped_messages(kafka, topic_name(name, CHANGES))
     _print(topics, found, {topic.name for topic in missing}, adopted, as_json)
+    say_next(["doctor", "--table", table, KAFKA])
 
 
 @command.command(
@@ -138,6 +140,7 @@ def create(
 def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
     """Checks that all topics exist, with the right settings and the same number of partitions; changes nothing."""
     _print(*checked(load_table(table), kafka, shards), set(), {}, as_json)
+    say_next(["doctor", "--table", table, KAFKA])
 
 
 def checked(table: Table, kafka: str, shards: int | None = None) -> tuple[Sequence[Topic], dict[str, FoundTopic]]:

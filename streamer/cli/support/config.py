@@ -76,7 +76,7 @@ def command(
     """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
 
     An option wins over a variable, a variable over the file. Variables can set `limits` and `rebuild` of table.yaml:
-    STREAMER_LIMITS_BATCH_MS_MAX=20. It connects to no server, and shows of a secret only that it is set.
+    STREAMER_LIMITS_BATCH_MS_MAX=20. It connects to no server. Of a secret it shows only that it is set.
     """
     repair = loading.load_table(table).repair
     servers_of(kafka)  # refuses an address that may hold a password

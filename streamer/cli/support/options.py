@@ -155,7 +155,8 @@ def formulas_option(default: str, of: str) -> Callable[[Any], Any]:
         type=click.Choice((ESCAPE, REFUSE, KEEP)),
         default=default,
         show_default=True,
-        help=f"Texts in {of} that a spreadsheet would run (=, +, -, @, tab first): put ' before, refuse or keep them.",
+        help=f"Texts in {of} that a spreadsheet would run (they begin with =, +, -, @ or tab): put ' before them, "
+        "refuse them, or keep them.",
     )
 
 
@@ -166,7 +167,7 @@ kafka_option = click.option(
     default=_bootstrap,
     show_default=f"bootstrap.servers of KAFKA_CONFIG, else {BOOTSTRAP_DEFAULT}",
     show_envvar=True,
-    help="Kafka's bootstrap servers. The file that KAFKA_CONFIG names (a client.properties) says how to log in.",
+    help="Kafka's bootstrap servers. To log in, name a client.properties file in KAFKA_CONFIG.",
 )
 
 redis_option = click.option(
@@ -205,7 +206,7 @@ web_option = click.option(
     metavar="HOST:PORT",
     envvar=WEB,
     show_envvar=True,
-    help="Serve the page, /metrics and /health here; a port alone: on 127.0.0.1 only. [default: nowhere]",
+    help="Serve the status page, /metrics and /health here; a port alone means 127.0.0.1. [default: nowhere]",
 )
 
 instance_option = click.option(
@@ -213,7 +214,7 @@ instance_option = click.option(
     metavar="NAME",
     envvar=INSTANCE,
     show_envvar=True,
-    help="Keep this worker's shards for it over a restart of up to a minute; every worker has a name of its own.",
+    help="Name of this worker and no other; if it restarts within a minute, it keeps its shards.",
 )
 
 ROWS_OR_URL = "ROWS|URL"
@@ -240,11 +241,11 @@ def reads_rows(parameter: str) -> Callable[[Any], Any]:
 
 
 encoding_option = click.option(
-    "--encoding", metavar="NAME", help="Of CSV that is not UTF-8, such as cp1252; UTF-16 is known by its mark."
+    "--encoding", metavar="NAME", help="Encoding of a CSV file that is not UTF-8, such as cp1252; UTF-16 is recognized."
 )
-sheet_option = click.option("--sheet", metavar="NAME", help="Of an Excel workbook that has several.")
+sheet_option = click.option("--sheet", metavar="NAME", help="Sheet to read, if an Excel workbook has several.")
 query_option = click.option(
-    "--query", metavar="SQL", help="What to read from a database, if the URL does not end with ?table=NAME."
+    "--query", metavar="SQL", help="Query to read from a database, if the URL does not end with ?table=NAME."
 )
 
 rows_argument = click.argument("data", metavar=ROWS_OR_URL)
@@ -272,13 +273,12 @@ refine_option = click.option(
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="For tests: draw everything from this seed. Without it, algorithms draw alike in every run, and QI groups that"
-    " publish the same values are numbered by the operating system's randomness. With it, anyone who knows the seed can"
-    " undo this numbering.",
+    help="For tests: the seed of all random numbers. Without it, the same rows give the same QI groups in every run,"
+    " and those that publish the same values are numbered at random. Whoever knows the seed can undo this numbering.",
 )
 
 merge_option = click.option(
     "--merge-equal-boxes",
     is_flag=True,
-    help="Merge QI groups that publish the same values: larger groups, which say less about whose value is whose.",
+    help="Merge QI groups that publish the same values; larger groups say less about whose value is whose.",
 )

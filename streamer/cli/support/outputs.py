@@ -23,7 +23,7 @@ from streamer.table.schema import Table
 
 CSV = (".csv", ".csv.gz", ".txt")
 
-force_option = click.option("--force", is_flag=True, help="Write over files that exist.")
+force_option = click.option("--force", is_flag=True, help="Overwrite files that exist.")
 
 
 class OutputPath(click.Path):

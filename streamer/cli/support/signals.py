@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from threading import Event, current_thread, main_thread
@@ -30,6 +29,8 @@ def interruptible(work: Callable[[], T]) -> T:
     The signal's exception is raised here at once, and cleans up. `work` is not told: it goes on until the process ends,
     which does not wait for it. So it must leave nothing half done wherever it is cut off, as if by SIGKILL.
     """
+    from concurrent.futures import ThreadPoolExecutor  # for which `--help` does not wait
+
     thread = ThreadPoolExecutor(1, thread_name_prefix="work")
     called = thread.submit(copy_context().run, work)
     try:

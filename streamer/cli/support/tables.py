@@ -14,11 +14,11 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-import msgspec
-from rich.console import Console
-from rich.table import Column, Table
 
 if TYPE_CHECKING:
+    import msgspec
+    from rich.table import Table
+
     from streamer.table.schema import Table as TableSchema
 
 PIPE_WIDTH = 160
@@ -36,7 +36,7 @@ def say(text: str, indent: int = 2, err: bool = False) -> None:
 
 def fitted(text: str, stream: TextIO, indent: int = 2) -> Iterable[str]:
     """The lines of a sentence on that stream; further ones are indented by `indent` more columns."""
-    return _broken(text, _columns(stream), indent) if stream.isatty() else [text]
+    return _broken(text, columns_of(stream), indent) if stream.isatty() else [text]
 
 
 def say_facts(facts: Mapping[str, object]) -> None:
@@ -68,11 +68,15 @@ def named(facts: Mapping[str, object]) -> dict[str, object]:
 
 def grid_of(*headings: str) -> Table:
     """A table with these columns."""
+    from rich.table import Column, Table  # 50 ms, for which `--help` does not wait
+
     return Table(*(Column(one, justify="right" if one.startswith(FIGURES) else "left") for one in headings))
 
 
 def print_table(table: Table) -> None:
     """Prints a table as wide as the terminal allows, or $COLUMNS."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() or _wanted_columns() else PIPE_WIDTH
     Console(width=width, markup=False, highlight=False).print(table)
 
@@ -113,7 +117,8 @@ def _broken(text: str, columns: int, indent: int) -> Iterator[str]:
         yield from wrap(line, columns, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
 
 
-def _columns(stream: TextIO) -> int:
+def columns_of(stream: TextIO) -> int:
+    """How wide a terminal is: $COLUMNS, or as it says itself."""
     return _wanted_columns() or os.get_terminal_size(stream.fileno()).columns or COLUMNS
 
 
@@ -125,6 +130,8 @@ def _wanted_columns() -> int:
 
 def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> dict[str, msgspec.Raw]:
     """A box as the changelog publishes it: `<column>_lo` and `_hi`, or the label of the node."""
+    import msgspec
+
     from streamer.table.published.rows import box_columns, json_texts
 
     box: dict[str, msgspec.Raw] = {}
@@ -135,6 +142,8 @@ def published_box(table: TableSchema, lo: Sequence[int], hi: Sequence[int]) -> d
 
 def shown_range(box: dict[str, Any], name: str) -> str:
     """One attribute of a published box, as a text for one column."""
+    import msgspec
+
     from streamer.table.published.rows import interval_columns  # imports numpy, for which `--help` does not wait
 
     if name in box:

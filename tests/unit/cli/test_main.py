@@ -192,7 +192,7 @@ def test_commands_below_a_command_are_listed_whole(command: str) -> None:
 
 def test_a_command_whose_libraries_are_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(COMMANDS, "status", Listed("no_such_library", "Not installed.", "stream"))
-    result = streamer("status", "--help")
+    result = streamer("status", "--table", "mine")
     assert result.exit_code == 2
     assert result.stderr == "streamer: no_such_library is not installed: `pip install 'streamer[stream]'` brings it\n"
 

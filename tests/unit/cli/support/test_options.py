@@ -166,5 +166,5 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
 
     with quick_streamer(tmp_path / "bin") as folder:
         assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
-        assert completed("streamer", "status", "--table", "") == {"patients", "pipeline"}
+        assert completed("streamer", "status", "--table", "") == {"eight", "patients", "pipeline"}
         assert "reload" in completed("streamer", "rel")

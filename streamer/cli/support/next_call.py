@@ -1,0 +1,58 @@
+"""The last lines of a command: the calls that may come next, ready to be copied.
+
+They are for a person who goes through the commands for the first time: written to stderr, only if stdout and stderr are
+both a terminal, never with --json, and not by a command that another one calls.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from textwrap import wrap
+
+import click
+from click.core import ParameterSource
+
+from streamer.cli.support.tables import columns_of
+
+AS_JSON = "streamer.as_json"
+"""The key in click's context that says whether --json was given."""
+
+WAYS = ("next: ", "  or: ")
+KAFKA, REDIS = "--kafka", "--redis"
+"""In the words of a call: the same server again, if this call named one; a URL with a password is not repeated."""
+
+CONTINUED = " \\"
+"""How a shell continues a call in the next line."""
+
+
+def say_next(*calls: list[str]) -> None:
+    """Prints one call or two, each as its words after `streamer`."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.parent is None or context.meta.get(AS_JSON):
+        return
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        for way, call in zip(WAYS, calls, strict=False):
+            words = chain.from_iterable(_as_given(context, word) for word in ["streamer", *call])
+            click.echo(f"{CONTINUED}\n".join(_broken(way, words)), err=True)
+
+
+def _broken(way: str, words: Iterable[str]) -> list[str]:
+    """The call in lines of the terminal's width; a quoted word stays whole."""
+    text = way + " ".join(shlex.quote(word).replace(" ", "\0") for word in words)
+    width = columns_of(sys.stderr) - len(CONTINUED)
+    lines = wrap(text, width, subsequent_indent=" " * len(way), break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _as_given(context: click.Context, word: str) -> Iterator[str]:
+    """The word, or what this call named as that server, if it did."""
+    if word not in (KAFKA, REDIS):
+        yield word
+        return
+    name = word.removeprefix("--")
+    if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        value = str(context.params[name])
+        yield from (word, "URL" if "@" in value else value)

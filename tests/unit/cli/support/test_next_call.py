@@ -1,0 +1,87 @@
+"""The calls that a command ends with: on a terminal only, whole, and ready to be copied."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+import pytest
+
+from docs.generate.commands import all_commands
+from streamer.cli.support.next_call import AS_JSON, CONTINUED, KAFKA, REDIS, WAYS, say_next
+from streamer.cli.support.options import kafka_option, redis_option
+from worlds.documents import check_whole
+from worlds.golden_files import FOLDER, cases_in, without_next
+from worlds.screens import COLUMNS, in_pipes, on_a_screen
+
+TERMINAL = {"TERM": "xterm-256color"}
+CALL = ["load", "my rows.csv", "--table", "mine", KAFKA, REDIS]
+
+
+@click.group()
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_context
+def group(ctx: click.Context, as_json: bool) -> None:
+    ctx.meta[AS_JSON] = as_json
+
+
+@group.command()
+@kafka_option
+@redis_option
+def first(kafka: str, redis: str) -> None:
+    click.echo("done")
+    say_next(CALL, ["worker", "--table", "mine", KAFKA])
+
+
+def test_a_person_at_a_terminal_is_told_what_comes_next() -> None:
+    shown = on_a_screen(group, ["first"], TERMINAL)
+    assert shown.lines == [
+        "done",
+        "next: streamer load 'my rows.csv' --table mine",
+        "  or: streamer worker --table mine",
+    ]
+
+
+@pytest.mark.parametrize("words", [["--json", "first"], ["first"]], ids=["as JSON", "in a pipe"])
+def test_a_program_is_not(words: list[str]) -> None:
+    if "--json" in words:
+        assert on_a_screen(group, words, TERMINAL).lines == ["done"]
+    assert in_pipes(group, words, {})[1:] == ("done\n", "")
+
+
+def test_a_command_that_another_one_calls_does_not_say_it() -> None:
+    assert on_a_screen(first, [], TERMINAL).lines == ["done"]
+
+
+def test_the_servers_that_were_named_are_named_again_but_no_password() -> None:
+    shown = on_a_screen(group, ["first", "--kafka", "k:1", "--redis", "redis://u:secret@r/0"], TERMINAL)
+    assert "--table mine --kafka k:1 --redis URL" in " ".join(shown.lines)
+    assert "secret" not in "".join(shown.lines)
+
+
+def test_a_long_call_is_one_that_a_shell_can_be_given() -> None:
+    long = ["check", *(f"--option-{number}" for number in range(20))]
+    ended = click.Command("ended", callback=lambda: say_next(long))
+    shown = on_a_screen(click.Group("all", {"ended": ended}), ["ended"], TERMINAL)
+    assert len(shown.lines) > 2
+    assert max(map(len, shown.lines)) <= COLUMNS
+    text = "\n".join(shown.lines).removeprefix(WAYS[0]).replace(f"{CONTINUED}\n", " ")
+    assert shlex.split(text) == ["streamer", *long]
+
+
+def test_every_next_call_of_the_golden_files_is_whole() -> None:
+    found = [
+        line
+        for path in FOLDER.glob("*.txt")
+        for text in cases_in(path).values()
+        for line in text.replace(f"{CONTINUED}\n", " ").splitlines()
+        if line.startswith(WAYS) and line.split()[1] == "streamer"
+    ]
+    for line in found:
+        check_whole(line.partition(": ")[2])
+    assert len(found) >= 12
+    assert {line.split()[2] for line in found} <= {name.split()[0] for name, _ in all_commands()}
+
+
+def test_what_a_pipe_gets_is_held_against_the_rest_of_the_screen() -> None:
+    assert without_next(["done", "next: streamer status"]) == ["done"]
