@@ -69,7 +69,8 @@ SHELLS = (
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/commit.py", "streamer/status/collect.py",
-    "streamer/incremental/message_files.py", "streamer/reader.py", "streamer/incremental/replay.py", "streamer/incremental/forecast.py",
+    "streamer/incremental/message_files.py", "streamer/reader.py",
+    "streamer/incremental/replay.py", "streamer/incremental/forecast.py",
     "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {
