@@ -163,8 +163,8 @@ class CountingOutlet(NoOutlet):
 # -- bytes in Redis: version 7 with jemalloc --------------------------------------------------------------------------
 #
 # A field of a hash is an entry of 24 bytes, a bucket of 8, and two strings with heads and a closing zero. A short
-# similarity list is a key with one listpack. What is allocated is rounded up to jemalloc's classes. Redis was seen to use
-# a tenth more than that: buckets are there twice while a hash grows, and its scripts keep what they handled last.
+# similarity list is a key with one listpack. What is allocated is rounded up to jemalloc's classes. Redis was seen to
+# use a tenth more: buckets are there twice while a hash grows, and its scripts keep what they handled last.
 
 ENTRY_BYTES, BUCKET_BYTES, LIST_BYTES, NEIGHBOUR_BYTES = 24, 8, 96, 24
 OVER = 1.1
@@ -217,6 +217,7 @@ class MadeChanges:
         self._keys = [form.written(encoder.source_key(row)) for row in self._rows]
         order = self._random.sample(range(len(frame)), len(frame))
         n = max(1, round(WAITING_SHARE * len(frame)))
+        self._most = min(2 * n, len(frame) - 1)  # how many may be away: the table keeps its size
         self._waiting, self.there = order[:n], order[n:]
         self.n_made = self.n_bytes = 0  # of all messages so far
 
@@ -230,7 +231,7 @@ class MadeChanges:
             (kind,) = self._random.choices(kinds, weights)
             if kind == INSERT and not self._waiting:
                 kind = DELETE
-            elif kind != INSERT and not self.there:
+            elif kind == DELETE and len(self._waiting) >= self._most:
                 kind = INSERT
             number, body = self._made(kind)
             yield kind, self._message(number, kind, body)

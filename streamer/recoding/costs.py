@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from math import log
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,8 @@ SAMPLES_APART = 4
 def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, bool]:
     """The loss (NCP) of these rows, which hold the model; and whether it is foreseen from samples.
 
-    Loss falls as a power of the rows: the exponent is that between two samples, the larger one of rows_max rows.
+    Loss falls as a power of the rows, or faster if more and more of them are alike: the exponent is that between two
+    samples, the larger one of rows_max rows.
     """
     n, k, order = len(microdata), microdata.table.k, np.random.default_rng(0).permutation(len(microdata))
     if n <= rows_max:
@@ -116,7 +118,7 @@ def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, bool]:
     of_few, of_many = (_cost_of_k(some, k, None)[0].get("ncp") or 0.0 for some in (few, many))
     if not of_few or not of_many:
         return of_many, True
-    return of_many * (of_many / of_few) ** (np.log(n / rows_max) / np.log(SAMPLES_APART)), True
+    return of_many * (of_many / of_few) ** (log(n / rows_max) / log(SAMPLES_APART)), True
 
 
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:

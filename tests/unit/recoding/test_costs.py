@@ -69,9 +69,8 @@ def test_as_many_shards_are_tried_as_their_rows_allow() -> None:
 
 
 def test_the_loss_of_a_shard_that_is_too_large_to_be_tried_is_foreseen_from_two_samples() -> None:
-    rng = np.random.default_rng(0)
-    table = replace(people(replace(AGE, grid=D(1)), replace(YEARS, domain=(D(0), D(999)), unit=D(200))), k=2)
-    data = data_of(table, np.stack([rng.integers(0, 23, 4_000), rng.integers(0, 1_000, 4_000)], axis=1))
+    wide = [replace(one, domain=(D(0), D(9_999)), grid=D(1), unit=D(2_000)) for one in (AGE, YEARS)]
+    data = data_of(people(*wide), np.random.default_rng(0).integers(0, 10_000, (4_000, 2)))
     whole = np.zeros(4_000, dtype=np.int64)
     found, true = (cost_of_shards(data, whole, 1, silent, rows_max) for rows_max in (1_000, 4_000))
     assert (found["foreseen"], true["foreseen"]) == (True, False)

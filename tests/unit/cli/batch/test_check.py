@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from streamer.incremental.events.key_form import shard_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS, ROOT
