@@ -81,8 +81,8 @@ def measured(name: str, repair: Repair, sizes: Sequence[int], samples: Sequence[
     if max(sizes) > max(samples):
         foreseen = Forecast(max(sizes), [tried(n) for n in samples])
         found[-1]["foreseen"] = {
-            "alone": round(foreseen.of_change(lambda one: one.alone.records_of_each(LIVE)), 2),
-            "together": round(foreseen.of_change(lambda one: one.together.records_of_each(LIVE)), 2),
+            "alone": round(foreseen.of_each(lambda one: one.alone, lambda tally: tally.records_of_each(LIVE)), 2),
+            "together": round(foreseen.of_each(lambda one: one.together, lambda tally: tally.records_of_each(LIVE)), 2),
         }
     return found
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain, islice
-from math import log2
+from math import inf, log2
 from time import thread_time
 
 import msgspec
@@ -448,6 +448,12 @@ class Forecast:
             doublings = log2(self.tried[1].rows / self.tried[0].rows)
             many += (many - one) / doublings * log2(self.rows / self.tried[1].rows)
         return max(0.0, many)
+
+    def of_each(self, tally: Callable[[Tried], Tally], figure: Callable[[Tally], float]) -> float:
+        """A figure of some changes. Together they cost no more than alone: small samples meet their own rows again."""
+        is_together = all(tally(one) is one.together for one in self.tried)
+        most = self.of_change(lambda one: figure(one.alone)) if is_together else inf
+        return min(most, self.of_change(lambda one: figure(tally(one))))
 
     def kept(self, figure: Callable[[Tried], float]) -> float:
         """A figure of all rows together."""

@@ -137,7 +137,7 @@ def forecast(
     with progress.stage("try") as on_progress:
         tried = _tried(table, rows, ceil(len(rows) / (shards or 1)), on_progress)
     of_one = Forecast(ceil(len(rows) / (shards or 1)), tried[str(table.repair)])
-    capacity = 1e6 / max(1.0, of_one.of_change(lambda one: one.together.microseconds))
+    capacity = 1e6 / max(1.0, of_one.of_each(WAYS[IN_BATCHES], lambda one: one.microseconds))
     needed = None if pace is None else ceil(pace * HEADROOM / capacity)
     chosen = shards or min(needed or 1, SHARDS_MAX, len(rows))
     size = ceil(len(rows) / chosen)
@@ -221,12 +221,12 @@ def _costs(table: Table, repair: str, shard: Forecast) -> dict[str, Any]:
 def _cost(table: Table, shard: Forecast, of: Callable[[Tried], Tally]) -> dict[str, Any]:
     kinds = published_kinds(table)
     return {
-        "records": shard.of_change(lambda one: sum(map(of(one).records_of_each, kinds))),
+        "records": shard.of_each(of, lambda one: sum(map(one.records_of_each, kinds))),
         "bytes": {
-            kind: shard.of_change(lambda one, kind=kind: of(one).bytes_of_each(kind))  # type: ignore[misc]
+            kind: shard.of_each(of, lambda one, kind=kind: one.bytes_of_each(kind))  # type: ignore[misc]
             for kind in (*kinds, POSITIONS)
         },
-        "microseconds": shard.of_change(lambda one: of(one).microseconds),
+        "microseconds": shard.of_each(of, lambda one: one.microseconds),
     }
 
 

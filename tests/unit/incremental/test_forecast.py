@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -138,7 +139,7 @@ def test_a_batch_of_records_has_the_bytes_that_a_client_of_kafka_writes(headers:
 def test_memory_counts_each_array_and_text_once() -> None:
     array, text = np.zeros(1_000), "x" * 500
     assert bytes_in_memory(array) == 8_000
-    held = [array, array[10:], memoryview(array), text, text]
+    held = [array, array[10:], array.data, text, text]
     assert bytes_in_memory(held) == 8_000 + getsizeof(held) + getsizeof(text)
 
 
@@ -155,6 +156,14 @@ def test_a_shard_is_foreseen_from_two_smaller_ones_by_doublings_and_by_rows() ->
     assert shard.of_change(lambda one: 5.0 if one is few else 6.0) == 7.0
     assert shard.kept(lambda one: one.redis_bytes) == 1_600_000
     assert shard.is_foreseen
+
+
+def test_changes_together_are_foreseen_to_cost_no_more_than_alone() -> None:
+    found, sizes = tried(), {1_000: 1, 4_000: 90_000}
+    few, many = (replace(found, rows=n, together=Tally(100, Counter({LIVE: live}))) for n, live in sizes.items())
+    shard = Forecast(10_000, [few, many])
+    alone = shard.of_each(lambda one: one.alone, lambda tally: tally.records_of_each(LIVE))
+    assert shard.of_each(lambda one: one.together, lambda tally: tally.records_of_each(LIVE)) == alone > 0
 
 
 def test_what_was_tried_is_not_foreseen() -> None:
