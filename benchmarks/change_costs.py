@@ -36,17 +36,23 @@ import adult
 import ready
 import shapes
 from streamer.grouping import first_groups
-from streamer.incremental.forecast import MIX, Forecast, Tally, Tried, try_changes
-from streamer.incremental.topics import LIVE
+from streamer.incremental.forecast import MIX, Forecast, Tally, Trial, Tried, try_changes
+from streamer.incremental.topics import LIVE, topic_name
+from streamer.kafka.outlet import KafkaOutlet
 from streamer.table.column_codes import from_code
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NO_REPAIR, REPAIR, Repair
 from streamer.table.yaml.shape import read_repair
+from worlds.forecasts import PublishedToo, bytes_on_disk
+from worlds.kafka_and_redis import fresh_name, make_topics
 
 TABLES = ("three numbers", shapes.ADULT, "sparse")
 ROWS, QUICK_ROWS = (10_000, 300_000), (200, 400)
 SAMPLES = (5_000, 20_000)
 """Those of `streamer forecast`."""
+
+COMPRESSIONS = ("producer", "gzip", "lz4", "zstd")
+"""Settings of the topic; `producer` leaves records as streamer sends them."""
 
 Result = dict[str, Any]
 
@@ -56,8 +62,12 @@ def main() -> None:
     options.add_argument("--table", nargs="+", default=list(TABLES), choices=shapes.SYNTHETIC.keys() | {shapes.ADULT})
     options.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
     options.add_argument("--repair", type=read_repair, nargs="+", default=[NO_REPAIR, REPAIR], metavar="WAY")
+    options.add_argument("--kafka", action="store_true", help="what a real Kafka has on its disk, and nothing else")
     chosen = options.parse_args()
     ready.compiled()
+    if chosen.kafka:
+        on_kafka(QUICK_ROWS[0] if chosen.quick else ROWS[0], quiet=chosen.json)
+        return
     sizes = QUICK_ROWS if chosen.quick else chosen.rows
     results = []
     for name, repair in product(chosen.table, chosen.repair):
@@ -129,6 +139,38 @@ def cost(tally: Tally) -> dict[str, float]:
         "bytes": round(tally.bytes_of_each(LIVE)),
         "microseconds": round(tally.microseconds),
     }
+
+
+def on_kafka(rows: int, quiet: bool) -> None:
+    """Bytes per change on `live`, by the topic's compression, one by one and in batches of TOGETHER."""
+    people = pool(shapes.ADULT, rows)
+    frame, found = frame_of(people), []
+    with ready.servers() as (servers, folder):
+        for compression in COMPRESSIONS:
+            table = replace(people.table, name=fresh_name(), repair=REPAIR)
+            config = {LIVE: {"compression.type": compression}}
+            make_topics(servers.kafka_bootstrap, table.name, 1, config=config)
+            outlet = PublishedToo(table, KafkaOutlet(servers.kafka_bootstrap, table.name, 0))
+            trial, topic = Trial(table, frame, first_groups, None, 1, outlet), topic_name(table.name, LIVE)
+            sizes = [bytes_on_disk(folder, topic)]
+            counted = [trial.together(rows // 2, Tally())]
+            sizes.append(bytes_on_disk(folder, topic))
+            alone = trial.one_by_one(rows // 20).values()
+            sizes.append(bytes_on_disk(folder, topic))
+            found.append(
+                {
+                    "compression": compression,
+                    "together": round((sizes[1] - sizes[0]) / counted[0].changes),
+                    "alone": round((sizes[2] - sizes[1]) / sum(tally.changes for tally in alone)),
+                    "counted_together": round(counted[0].bytes_of_each(LIVE)),
+                    "counted_alone": round(sum(one.bytes[LIVE] for one in alone) / sum(one.changes for one in alone)),
+                }
+            )
+    grid = RichTable(*found[0], title=f"MB on the disk of a Kafka per million changes of Adult ({rows:,} rows)")
+    for one in found:
+        grid.add_row(*map(str, one.values()))
+    Console(width=120, quiet=quiet).print(grid)
+    print(json.dumps({"benchmark": "change_costs", "kafka": found}))
 
 
 def show(results: Sequence[Result]) -> None:
