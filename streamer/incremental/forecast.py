@@ -59,8 +59,8 @@ WAITING_SHARE = 0.1
 TOGETHER = 500
 """Changes of a batch, if they come faster than they are committed."""
 
-SINGLE_CHANGES, CHANGES_TOGETHER = 3_000, 5_000
-"""How many changes are counted one by one, and how many in batches."""
+SINGLE_CHANGES, CHANGES_TOGETHER, CHANGES_OF_A_ROW = 3_000, 5_000, 20
+"""How many changes are counted one by one, and how many in batches; of a small table at most so many for each row."""
 
 EPOCHS = 4
 """At least so many epochs of a sealed changelog end within the changes that are tried."""
@@ -375,9 +375,10 @@ class Trial:
 
     def tried(self, on_progress: OnProgress = unheard) -> Tried:
         """Applies all changes, and looks at what is kept then."""
-        self.together(len(self._changes), Tally(), part_of(on_progress, 0.0, 0.4))
-        costs = self.one_by_one(SINGLE_CHANGES, part_of(on_progress, 0.4, 0.8))
-        together = self.together(CHANGES_TOGETHER, Tally(), part_of(on_progress, 0.8, 1.0))
+        n, most = len(self._changes), CHANGES_OF_A_ROW * len(self._changes)
+        self.together(n, Tally(), part_of(on_progress, 0.0, 0.4))
+        costs = self.one_by_one(min(SINGLE_CHANGES, most), part_of(on_progress, 0.4, 0.8))
+        together = self.together(min(CHANGES_TOGETHER, most), Tally(), part_of(on_progress, 0.8, 1.0))
         engine = self._machine.engine
         published = engine.n_rows - engine.n_pending
         began = thread_time()
@@ -460,14 +461,14 @@ class Forecast:
         return figure(self.tried[-1]) * self.rows / max(1, self.tried[-1].rows)
 
 
-def with_short_epochs(table: Table) -> Table:
+def with_short_epochs(table: Table, rows: int) -> Table:
     """The table with epochs of a sealed changelog that are short enough for several of them to end while it is tried.
 
     A person is published once, whenever the epoch ends: the length hardly changes what a change costs.
     """
     if table.sealed is None:
         return table
-    events, most = table.sealed.epoch.events, SINGLE_CHANGES // EPOCHS
+    events, most = table.sealed.epoch.events, min(SINGLE_CHANGES, CHANGES_OF_A_ROW * rows) // EPOCHS
     return replace(table, sealed=replace(table.sealed, epoch=EpochLength(events=min(events or most, most))))
 
 
@@ -480,4 +481,4 @@ def try_changes(
     on_progress: OnProgress = unheard,
 ) -> Tried:
     """Tries changes on a shard that has these rows, and lets them come and go. frame: rows that the table accepts."""
-    return Trial(with_short_epochs(table), frame, first_groups, form, seed).tried(on_progress)
+    return Trial(with_short_epochs(table, len(frame)), frame, first_groups, form, seed).tried(on_progress)

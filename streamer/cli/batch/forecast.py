@@ -271,8 +271,10 @@ def _print(report: dict[str, Any]) -> None:
     if report["foreseen"]:
         samples = " and ".join(f"{n:,}" for n in report["rows_tried"])
         say(f"foreseen for a shard of {size} from samples of {samples}")
-    of_kinds = " and ".join(f"{share} {NAMES[kind]}" for kind, share in report["mix"].items())
-    say(f"what a change publishes in the mean (of a hundred, {of_kinds}):")
+    of_kinds = ", ".join(f"{share} {NAMES[kind]}" for kind, share in report["mix"].items())
+    repair = next(way["repair"] for way in report["changes"] if way["chosen"])
+    say(f"records of a change in the mean, and MB per million changes (of a hundred: {of_kinds})")
+    say(f"local repair is {repair} in table.yaml")
     _print_changes(report)
     say_facts(_facts(report))
     _print_losses(report["losses"])
@@ -281,13 +283,13 @@ def _print(report: dict[str, Any]) -> None:
 
 def _print_changes(report: dict[str, Any]) -> None:
     topics = list(report["changes"][0][ALONE]["bytes"])
-    said = {**NAMES, ALONE: "all, one by one", IN_BATCHES: f"all, {report['together']} together"}
-    grid = grid_of("local repair", "changes", "records", *(f"MB per million on {topic}" for topic in topics))
+    said = {**NAMES, ALONE: "one by one", IN_BATCHES: f"{report['together']} together"}
+    grid = grid_of("repair", "changes", "records", *(f"MB on {topic}" for topic in topics))
     for way in report["changes"]:
         for name, text in said.items():
-            cost, repair = way[name], f"{way['repair']}{' (table.yaml)' * way['chosen']}"
+            cost = way[name]
             sizes = [f"{size:,.0f}" for size in cost["bytes"].values()]
-            grid.add_row(repair, text, f"{cost['records']:.2f}", *sizes)
+            grid.add_row(way["repair"], text, f"{cost['records']:.2f}", *sizes)
     print_table(grid)
 
 
@@ -295,23 +297,20 @@ def _facts(report: dict[str, Any]) -> dict[str, object]:
     """What stands below the changes."""
     redis, worker, pace = report["redis"], report["worker"], report["events_per_second"]
     first = ", ".join(f"{_megabytes(size)} on {kind}" for kind, size in report["first_bytes"].items())
-    times = ((one["repair"], one[ALONE]["microseconds"], one[IN_BATCHES]["microseconds"]) for one in report["changes"])
     facts: dict[str, object] = {
         "input": f"{report['input_bytes_of_a_change']:,.0f} MB per million changes, as `produce` writes them",
         "first table": first,
         "Redis": f"{_megabytes(redis['bytes'])}, {redis['bytes_of_a_row']:,.0f} bytes per row",
-        "worker": f"{_megabytes(worker['bytes_of_a_shard'])} for a shard, beside what the process takes",
-        "take-over": f"{report['takeover_seconds']:.2g} s of a processor for a shard, and the time to read from Redis",
-        "time": "; ".join(
-            f"local repair {repair}: {alone:,.0f} µs of a processor for a change by itself, {together:,.0f} for one of"
-            f" {report['together']}"
-            for repair, alone, together in times
-        ),
-        "a shard takes": f"{pace['of_a_shard']:,.0f} events per second here, without the answers of Redis and Kafka",
+        "worker": f"{_megabytes(worker['bytes_of_a_shard'])} for a shard, beside the process",
+        "take-over": f"{report['takeover_seconds']:.2f} s of a processor, and the time to read from Redis",
     }
+    for one in report["changes"]:
+        alone, together = (one[name]["microseconds"] for name in (ALONE, IN_BATCHES))
+        said = f"{alone:,.0f} µs of a processor by itself, {together:,.0f} µs in a batch"
+        facts[f"a change, repair {one['repair']}"] = said
+    facts["a shard takes"] = f"{pace['of_a_shard']:,.0f} events/s here, without waiting for servers"
     if pace["shards"] is not None:
-        of = f"{pace['wanted']:,g} events per second, each with half of what it takes and a processor of its own"
-        facts["shards needed"] = f"{pace['shards']:,} for {of}"
+        facts["shards needed"] = f"{pace['shards']:,} for {pace['wanted']:,g} events/s, to be half busy"
     return facts
 
 
