@@ -248,10 +248,7 @@ def _kept(table: Table, shard: Forecast, shards: int) -> dict[str, Any]:
 def _warnings(table: Table, shard: Forecast) -> Iterator[str]:
     last = shard.tried[-1]
     if not last.published:
-        yield (
-            f"a shard of {plural(last.rows, 'row')} does not hold the model: nothing would be published, and changes"
-            " cost nothing of what follows"
-        )
+        yield f"{plural(last.rows, 'row')} of a shard do not hold the model: nothing would be published"
     elif table.sealed is not None and not last.together.records[SEALED]:
         yield "no cohort was formed of the changes that were tried"
     if last.refused:

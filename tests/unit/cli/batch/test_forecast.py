@@ -100,7 +100,7 @@ def test_rows_that_are_refused_are_left_out_and_counted_by_reason(tmp_path: Path
 
 def test_a_table_of_fewer_rows_than_k_is_warned_of(tmp_path: Path) -> None:
     report = foretold(written(tmp_path, 2))
-    assert any("does not hold the model: nothing would be published" in warning for warning in report["warnings"])
+    assert any("do not hold the model: nothing would be published" in warning for warning in report["warnings"])
 
 
 @pytest.mark.parametrize("rows", [0, 1])
