@@ -56,6 +56,7 @@ SECTIONS = {
         "topics": Listed("streamer.cli.stream.topics", "Creates or checks the topics of a table.", "stream"),
         "connect": Listed("streamer.cli.stream.connect", "Prints settings of sources, sinks, readers.", "stream"),
         "doctor": Listed("streamer.cli.operate.doctor", "Tries all that a worker needs.", "stream"),
+        "forecast": Listed("streamer.cli.batch.forecast", "Says what a live table of ROWS.csv costs."),
         "load": Listed("streamer.cli.stream.load", "Loads a file into an empty table.", "stream"),
         "warm": Listed("streamer.cli.batch.warm", "Compiles in advance, once per machine."),
     },

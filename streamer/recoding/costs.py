@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from math import log
 from typing import Any
 
 import numpy as np
@@ -70,29 +71,54 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
 
-def cost_of_shards(microdata: Microdata, shard: Ints, shards: int, on_progress: OnProgress) -> dict[str, Any]:
+def cost_of_shards(
+    microdata: Microdata, shard: Ints, shards: int, on_progress: OnProgress, rows_max: int
+) -> dict[str, Any]:
     """What it costs to anonymize each shard by itself; plain values. shard: int64 (n,), 0..shards-1, of each row.
 
-    `ncp` is over the rows of the shards that hold the model by themselves, None if there is none; the rows of the
-    others would wait. `ncp_of_one` is that of all rows in one shard, None if not even these hold it.
+    `ncp` is over the rows of the `tried` shards that hold the model by themselves, None if there is none; the rows of
+    the others would wait. Shards are tried in their order until they have rows_max rows; a larger one is tried by two
+    samples of its rows, and its loss is `foreseen`.
     """
-    k, sizes = microdata.table.k, np.bincount(shard, minlength=shards)
-    loss, waiting = 0.0, list[int]()
+    sizes, model = np.bincount(shard, minlength=shards), model_of(microdata.table)
+    tried, loss, waiting, foreseen = list[int](), 0.0, list[int](), False
     for number, members in enumerate(np.split(np.argsort(shard, kind="stable"), np.cumsum(sizes)[:-1])):
-        own = _cost_of_k(microdata.rows(members), k, None)[0].get("ncp")
-        if own is None:
+        part = microdata.rows(members)
+        if not model.holds(part.subjects(model.subjects)):
             waiting.append(len(members))
-        else:
-            loss += own * len(members)
-        on_progress((number + 1) / (shards + 1))
-    published = len(microdata) - sum(waiting)
+        elif not tried or sum(tried) + len(members) <= rows_max:
+            own, is_foreseen = _loss_foreseen(part, rows_max)
+            loss, foreseen = loss + own * len(members), foreseen or is_foreseen
+            tried.append(len(members))
+        on_progress((number + 1) / shards)
     return {
         "shards": shards,
         "rows": {"min": int(sizes.min()), "max": int(sizes.max())},
-        "ncp": loss / published if published else None,
-        "ncp_of_one": _cost_of_k(microdata, k, None)[0].get("ncp"),
+        "ncp": loss / sum(tried) if tried else None,
+        "foreseen": foreseen,
+        "tried": len(tried),
         "waiting": {"shards": len(waiting), "rows": sum(waiting)},
     }
+
+
+SAMPLES_APART = 4
+"""By how much the smaller sample has fewer rows than the larger one."""
+
+
+def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, bool]:
+    """The loss (NCP) of these rows, which hold the model; and whether it is foreseen from samples.
+
+    Loss falls as a power of the rows, or faster if more and more of them are alike: the exponent is that between two
+    samples, the larger one of rows_max rows.
+    """
+    n, k, order = len(microdata), microdata.table.k, np.random.default_rng(0).permutation(len(microdata))
+    if n <= rows_max:
+        return _cost_of_k(microdata, k, None)[0]["ncp"] or 0.0, False
+    few, many = (microdata.rows(order[:size]) for size in (rows_max // SAMPLES_APART, rows_max))
+    of_few, of_many = (_cost_of_k(some, k, None)[0].get("ncp") or 0.0 for some in (few, many))
+    if not of_few or not of_many:
+        return of_many, True
+    return of_many * (of_many / of_few) ** (log(n / rows_max) / log(SAMPLES_APART)), True
 
 
 def other_grids(attribute: Attribute) -> list[Decimal] | list[Span]:

@@ -123,6 +123,19 @@ def test_drift_tells_loss_over_a_fresh_run_and_records_of_every_table_and_stream
 
 @pytest.mark.night
 @pytest.mark.usefixtures("adult")
+@pytest.mark.timeout(SECONDS_MAX + 60)
+def test_change_costs_tells_records_and_bytes_of_every_table_with_local_repair_and_without() -> None:
+    found = figures("change_costs")["results"]
+    assert [one["table"] for one in found[::4]] == ["three numbers", "adult", "sparse"]
+    assert {(one["rows"], one["repair"]) for one in found} == {
+        (n, way) for n in (200, 400) for way in ("off", str(REPAIR))
+    }
+    assert all(one["alone"]["bytes"] > 100 * one["alone"]["records"] > 0 for one in found)
+    assert all(("foreseen" in one) == (one["rows"] == 400) for one in found)
+
+
+@pytest.mark.night
+@pytest.mark.usefixtures("adult")
 def test_regions_tells_what_a_rebuild_gains_and_publishes_again() -> None:
     one, several = figures("regions")["results"]
     assert one["regions"] == 1 < several["regions"]

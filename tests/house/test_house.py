@@ -44,7 +44,7 @@ INCREMENTAL = (
         f"streamer.incremental.{room}"
         for room in (
             "topics", "remedies", "connect", "release", "events", "formats", "core", "engine", "sealed", "estimate",
-            "checks", "store", "shard", "message_files", "verification", "replay",
+            "checks", "store", "shard", "message_files", "verification", "replay", "forecast",
         )
     ),
     "streamer.kafka", "streamer.status", "streamer.reader",
@@ -69,7 +69,8 @@ SHELLS = (
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/commit.py", "streamer/status/collect.py",
-    "streamer/incremental/message_files.py", "streamer/reader.py", "streamer/incremental/replay.py",
+    "streamer/incremental/message_files.py", "streamer/reader.py",
+    "streamer/incremental/replay.py", "streamer/incremental/forecast.py",
     "streamer/recoding/frame.py", "streamer/recoding/report/",
 )  # fmt: skip
 IMPURE_MODULES = {

@@ -50,6 +50,7 @@ WRONG = {
     "end-snapshot": (*TABLE, "--shard", "-1"),
     "erase": TABLE,
     "explain": TABLE,
+    "forecast": (*TABLE, ROWS, "--shards", "0"),
     "groups": (*TABLE, "--limit", "0"),
     "index": TABLE,
     "init": ("one-row.csv",),
@@ -75,6 +76,13 @@ TIME_OF_REPLAY = (r"^( +seconds  ).*", r"\1<seconds>")
 SECONDS_OF_COMPARE = (r"^([a-z-]+) +[0-9.e-]+ ", r"\1 <seconds> ")
 DETAILS = (r'"(evaluated|seconds|milliseconds)": [0-9.e-]+', r'"\1": "<figure>"')
 STAGES = (r'"(read|encode|anonymize|measure|trade-offs|write)": [0-9.e-]+', r'"\1": "<seconds>"')
+MEASURED = (
+    (r"^( *a change, repair [0-9a-z%]+  ).*", r"\1<µs>"),
+    (r"^( +worker  )[0-9.,]+ MB", r"\1<size>"),
+    (r"^( +a shard takes  )[0-9,]+", r"\1<figure>"),
+    (r'"(microseconds|bytes_of_a_shard|of_a_shard)": [0-9.e+-]+', r'"\1": "<figure>"'),
+    (r'("bytes_of_a_shard": .*,\n *"bytes_of_a_row"): [0-9.e-]+', r'\1: "<figure>"'),
+)
 FOLDER = (r'"folder": ".*"', '"folder": "<folder>"')
 
 MESSY = """\
@@ -148,6 +156,7 @@ def _of_files() -> Iterator[Case]:
     yield Case("connect sink", "a sink's configuration", TABLE, verbatim=True)
     yield Case("connect source", "a source's configuration", TABLE, verbatim=True)
     yield Case("connect view", "a view", TABLE, verbatim=True)
+    yield Case("forecast", "what a live table costs", (*TABLE, ROWS, "--events-per-second", "9"), rules=MEASURED)
     yield Case("init", "a first table.yaml", (ROWS, "-o", "drafted"), before=forget_outputs)
     yield Case("replay", "a changelog is written", replayed, rules=(TIME_OF_REPLAY,), before=forget_outputs)
     yield Case("verify", "every law holds", (*TABLE, "replayed/live.jsonl"))

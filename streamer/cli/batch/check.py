@@ -20,16 +20,14 @@ from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
 from streamer.errors import EXIT_LAW, ConfigError, UsageError, needs_extra
 from streamer.incremental.connect.sql_tables import sql_warnings
-from streamer.incremental.events.key_form import default_form, shard_of
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
 from streamer.privacy.models import counted, model_of, subject_names, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
-from streamer.recoding.costs import SUPPRESSION, cost_of_shards, costs
+from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
 from streamer.recoding.metrics.risk import rows_of_one
 from streamer.table import data_warnings
-from streamer.table.arrays import Ints
 from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
 from streamer.table.encode import EncodedColumns, Encoder
 from streamer.table.files import atomic_writer
@@ -44,18 +42,16 @@ from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
 ROWS_TRIED_MAX = 100_000
 """Costs are computed from the first accepted rows, at most so many."""
-SHARDS_TRIED_MAX = 1024
 
 # -- a data file ------------------------------------------------------------------------------------------------------
 
 
 def try_data(
-    table: Table, source: RowSource, left_out: Path | None, shards: int | None, no_costs: bool, progress: Stages
+    table: Table, source: RowSource, left_out: Path | None, no_costs: bool, progress: Stages
 ) -> dict[str, Any]:
     """What would happen to the rows of a source: counts, shares and column names.
 
-    left_out: where to list the refused rows. shards: also deal the rows to so many. no_costs: do not try other k
-    and grids.
+    left_out: where to list the refused rows. no_costs: do not try other k and grids.
     """
     with progress.stage("read"):
         frame = source.rows()
@@ -76,10 +72,6 @@ def try_data(
     if n and not no_costs:
         with progress.stage("try") as on_progress:
             tried = costs(used, on_progress)
-    dealt = None
-    if n and shards is not None:
-        with progress.stage("shards") as on_progress:
-            dealt = cost_of_shards(whole, _shards_of(table, accepted, shards), shards, on_progress)
     unlisted = data_warnings.unknown_category_rows(table, left)
     return {
         "rows": len(frame),
@@ -99,7 +91,6 @@ def try_data(
         ],
         "values_of_one": _values_of_one(whole),
         "costs": tried,
-        "shards": dealt,
     }
 
 
@@ -108,13 +99,6 @@ def _values_of_one(microdata: Microdata) -> list[dict[str, Any]]:
     n = len(microdata)
     counted_rows = ((column.name, rows_of_one(microdata, i)) for i, column in enumerate(microdata.table.kept))
     return [{"column": name, "rows": rows, "share": rows / n} for name, rows in counted_rows if rows]
-
-
-def _shards_of(table: Table, rows: EncodedColumns, shards: int) -> Ints:
-    """The shard of each row, int64 (n,), if producers write message keys as the default form does."""
-    form = default_form(table.source_key or ("row",))
-    keys = (form.written(source_key) for source_key in rows.source_keys.by_row())
-    return np.array([shard_of(message_key or b"", shards) for message_key in keys], dtype=np.int64)
 
 
 def _key_missing(table: Table, frame: pd.DataFrame) -> Iterator[str]:
@@ -186,20 +170,6 @@ def _print_data(data: dict[str, Any]) -> None:
         say(VALUES_OF_ONE_HELP)
     if data["costs"] is not None:
         _print_costs(data["costs"], data["accepted"])
-    if data["shards"] is not None:
-        _print_shards(data["shards"])
-
-
-def _print_shards(dealt: dict[str, Any]) -> None:
-    sizes, loss, loss_of_one, waiting = dealt["rows"], dealt["ncp"], dealt["ncp_of_one"], dealt["waiting"]
-    each = f"{sizes['min']:,} to {plural(sizes['max'], 'row')}"
-    if loss is not None:
-        times = f", {loss / loss_of_one:.2f} times as much" if loss_of_one else ""
-        say(f"{dealt['shards']} shards of {each}: NCP {figure(loss)}; one shard: {figure(loss_of_one)}{times}")
-    if waiting["shards"]:
-        of = f"{waiting['shards']} of {dealt['shards']} shards do not hold the model by themselves"
-        say(f"warning: {of}: nothing of their {plural(waiting['rows'], 'row')} would be published")
-    say("choose shards by events per second, never by rows: a shard widens its boxes, as it has fewer people")
 
 
 def _print_costs(tried: dict[str, Any], accepted: int) -> None:
@@ -264,11 +234,6 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
     metavar="URL|FILE",
     help="Kafka Connect's address, or a connector's configuration as JSON: reports what would be lost or misread.",
 )
-@click.option(
-    "--shards",
-    type=click.IntRange(min=2, max=SHARDS_TRIED_MAX),
-    help="With --data: also say what so many shards would cost.",
-)
 @click.option("--no-costs", is_flag=True, help="With --data: do not try other k and grids.")
 @skip_refused_option
 @force_option
@@ -280,7 +245,6 @@ def command(
     table: str,
     data: RowSource | None,
     connector: str | None,
-    shards: int | None,
     no_costs: bool,
     left_out: Path | None,
     force: bool,
@@ -291,7 +255,7 @@ def command(
 
     With --data it also counts the rows of a file that would be refused, by reason and column, without their values;
     --skip-refused lists them. It then tries what other k and other grids would cost, which may take minutes for a large
-    file; --no-costs leaves this out. --shards says what a live table loses if its rows are dealt to so many shards.
+    file; --no-costs leaves this out; `streamer forecast` says what a live table costs.
     The first time on a machine it compiles some code. If the file has no key column, rows are told apart by their
     numbers, as in `anonymize`.
     With --connector it names every setting of a source or sink that would lose or misread something of this table, with
@@ -302,8 +266,6 @@ def command(
         raise UsageError("--skip-refused lists rows of a data file: give one by --data")
     if no_costs and data is None:
         raise UsageError("--no-costs leaves out what is tried with a data file: give one by --data")
-    if shards is not None and data is None:
-        raise UsageError("--shards deals the rows of a data file: give one by --data")
     if left_out is not None and data is not None:
         require_writable([left_out], force, [*files_of(table), *data.files])
     schema = load_table(table, needs_key=False)
@@ -314,7 +276,7 @@ def command(
         report["connectors"] = check_connectors(schema, connector)
     if data is not None:
         with stages(as_json) as progress:
-            report["data"] = try_data(schema, data, left_out, shards, no_costs, progress)
+            report["data"] = try_data(schema, data, left_out, no_costs, progress)
     ok = not any(one["findings"] for one in report.get("connectors", ()))
     if as_json:
         click.echo(_to_json({"ok": ok, **report}))

@@ -55,10 +55,26 @@ def test_shards_cost_the_loss_of_each_by_its_rows_and_those_that_are_too_small_w
     shard = np.array([0] * 20 + [1] * 36 + [3], dtype=np.int64)
     parts = [data.rows(np.flatnonzero(shard == number)) for number in (0, 1)]
     losses = [ncp(part, run(ALGORITHMS[DEFAULT_ALGORITHM], part, k_anonymity(2))) or 0.0 for part in parts]
-    found = cost_of_shards(data, shard, 4, silent)
+    found = cost_of_shards(data, shard, 4, silent, rows_max=100)
     assert found["rows"] == {"min": 0, "max": 36}
     assert found["waiting"] == {"shards": 2, "rows": 1}
     assert found["ncp"] == pytest.approx((20 * losses[0] + 36 * losses[1]) / 56)
+    assert (found["tried"], found["foreseen"]) == (2, False)
+
+
+def test_as_many_shards_are_tried_as_their_rows_allow() -> None:
+    data, shard = some_people(60), np.arange(60) % 3
+    found = cost_of_shards(data, shard, 3, silent, rows_max=45)
+    assert (found["tried"], found["foreseen"], found["rows"]) == (2, False, {"min": 20, "max": 20})
+
+
+def test_the_loss_of_a_shard_that_is_too_large_to_be_tried_is_foreseen_from_two_samples() -> None:
+    wide = [replace(one, domain=(D(0), D(9_999)), grid=D(1), unit=D(2_000)) for one in (AGE, YEARS)]
+    data = data_of(people(*wide), np.random.default_rng(0).integers(0, 10_000, (4_000, 2)))
+    whole = np.zeros(4_000, dtype=np.int64)
+    found, true = (cost_of_shards(data, whole, 1, silent, rows_max) for rows_max in (1_000, 4_000))
+    assert (found["foreseen"], true["foreseen"]) == (True, False)
+    assert found["ncp"] == pytest.approx(true["ncp"], rel=0.15)
 
 
 def test_each_k_also_has_the_cost_of_leaving_out_one_row_in_twenty() -> None:

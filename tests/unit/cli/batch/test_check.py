@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from streamer.incremental.events.key_form import shard_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS, ROOT
@@ -412,32 +410,6 @@ def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: 
     monkeypatch.setattr("streamer.cli.batch.check.ROWS_TRIED_MAX", 30)
     assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
     assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
-
-
-def test_shards_cost_what_a_run_over_the_rows_of_each_costs() -> None:
-    data = ("--table", PATIENTS, "--data", PATIENTS / "rows.csv", "--no-costs")
-    dealt = checked(*data, "--shards", "2")["data"]["shards"]
-    sizes = Counter(shard_of(str(number).encode(), 2) for number in range(1, 41)).values()
-    assert dealt["rows"] == {"min": min(sizes), "max": max(sizes)}
-    assert dealt["waiting"] == {"shards": 0, "rows": 0}
-    assert dealt["ncp"] > dealt["ncp_of_one"] > 0
-    assert f"2 shards of {min(sizes)} to {max(sizes)} rows: NCP" in check(*data, "--shards", "2").stdout
-    assert checked(*data)["data"]["shards"] is None
-
-
-def test_shards_that_are_too_small_are_warned_of_with_their_rows() -> None:
-    data = ("--table", PATIENTS, "--data", PATIENTS / "rows.csv", "--no-costs")
-    dealt = checked(*data, "--shards", "1000")["data"]["shards"]
-    assert (dealt["ncp"], dealt["waiting"]) == (None, {"shards": 1000, "rows": 40})
-    said = check(*data, "--shards", "1000").stdout
-    assert (
-        "1000 of 1000 shards do not hold the model by themselves: nothing of their 40 rows would be published" in said
-    )
-
-
-def test_shards_need_a_data_file_to_deal() -> None:
-    refused = check("--table", PATIENTS, "--shards", "2")
-    assert (refused.exit_code, "give one by --data" in refused.output) == (2, True)
 
 
 def test_costs_can_be_left_out() -> None:

@@ -1,0 +1,173 @@
+"""What changes cost: as much as a replay of the same changes publishes, whatever the table publishes and asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from sys import getsizeof
+
+import numpy as np
+import pandas as pd
+import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from streamer.grouping import cohort_formation, first_groups
+from streamer.incremental import forecast
+from streamer.incremental.forecast import (
+    BATCH_HEAD_BYTES,
+    DELETE,
+    INSERT,
+    MARKER_BYTES,
+    MODIFY,
+    CountingOutlet,
+    Forecast,
+    MadeChanges,
+    Tally,
+    Trial,
+    Tried,
+    bytes_in_memory,
+    record_bytes,
+    try_changes,
+)
+from streamer.incremental.replay import Replay, secret_of_seed
+from streamer.incremental.topics import DEAD_LETTERS, LIVE, POSITIONS, QIT, SEALED, STT
+from streamer.table.schema import AVRO, CONNECT_JSON, JSON, LOSSY_JOIN, Diversity, EpochLength, SealedRules, Table
+from streamer.table.yaml.loading import load_table
+from worlds.checkout import PATIENTS
+from worlds.forecasts import many_patients
+
+TABLE = load_table(PATIENTS)
+ROWS, SEED = 120, 3
+
+
+@pytest.fixture(autouse=True)
+def _few_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "SINGLE_CHANGES", 60)
+    monkeypatch.setattr(forecast, "CHANGES_TOGETHER", 100)
+    monkeypatch.setattr(forecast, "TOGETHER", 50)
+
+
+def tried(table: Table = TABLE, rows: pd.DataFrame | None = None) -> Tried:
+    form = cohort_formation(table) if table.sealed is not None else None
+    return try_changes(table, many_patients(ROWS) if rows is None else rows, first_groups, form, SEED)
+
+
+def test_changes_are_counted_as_a_replay_of_them_publishes_them() -> None:
+    rows = many_patients(ROWS)
+    changes = MadeChanges(TABLE, rows, SEED)
+    there, outlet = rows.iloc[changes.there], CountingOutlet(TABLE)
+    replay = Replay(TABLE, outlet, 1, secret_of_seed(SEED))
+    replay.load_initial(lambda: there, lambda table, encoded, _: first_groups(table, encoded, SEED))
+    outlet.tally = Tally()
+    assert sum(replay.run(message for _, message in islice(changes, 200))) == 200
+    trial = Trial(TABLE, rows, first_groups, None, SEED)
+    counted = Tally()
+    for one in trial.one_by_one(200).values():
+        counted.add(one)
+    assert counted.records[LIVE] > 200
+    assert counted.records == outlet.tally.records
+    assert counted.bytes[LIVE] == outlet.tally.bytes[LIVE]
+
+
+def test_insertions_deletions_and_modifications_are_counted_apart_and_none_is_refused() -> None:
+    found = tried()
+    assert sum(one.changes for one in found.costs.values()) == found.alone.changes == 60
+    assert all(found.costs[kind].records_of_each(LIVE) > 1 for kind in (INSERT, DELETE, MODIFY))
+    assert (found.refused, found.alone.records[DEAD_LETTERS]) == (0, 0)
+    assert found.rows + found.waiting == ROWS
+    assert found.alone.records[POSITIONS] == 60 > found.together.records[POSITIONS] == 2
+    assert found.together.records_of_each(LIVE) < found.alone.records_of_each(LIVE)
+
+
+def test_the_same_rows_and_seed_give_the_same_figures() -> None:
+    one, other = tried(), tried()
+    assert (one.costs[INSERT].bytes, one.redis_bytes, one.ncp) == (
+        other.costs[INSERT].bytes,
+        other.redis_bytes,
+        other.ncp,
+    )
+
+
+def test_of_fewer_rows_than_k_nothing_is_published() -> None:
+    found = tried(replace(TABLE, k=50), many_patients(20))
+    assert (found.published, found.ncp, found.alone.records[LIVE]) == (0, None, 0)
+    assert found.redis_bytes > 0
+
+
+def test_rows_of_individuals_come_and_go_with_them() -> None:
+    rows = many_patients(ROWS).assign(person=[str(number // 2) for number in range(ROWS)])
+    found = tried(replace(TABLE, individual="person"), rows)
+    assert (found.refused, found.alone.records_of_each(LIVE) > 1) == (0, True)
+
+
+def test_a_lossy_join_publishes_into_two_topics() -> None:
+    found = tried(replace(TABLE, form=LOSSY_JOIN, diversity=Diversity(l=2)))
+    assert min(found.alone.records[QIT], found.alone.records[STT]) > 0 == found.alone.records[LIVE]
+
+
+@pytest.mark.parametrize("epoch", [EpochLength(seconds=600), EpochLength(events=5)])
+@pytest.mark.parametrize("live", [True, False])
+def test_a_sealed_changelog_is_counted_beside_live_or_without_it(epoch: EpochLength, live: bool) -> None:
+    found = tried(replace(TABLE, sealed=SealedRules(epoch), live=live))
+    assert found.together.records[SEALED] > 0
+    assert bool(found.together.records[LIVE]) == live
+    assert found.redis_bytes > tried().redis_bytes
+
+
+def test_a_format_with_schemas_has_the_records_of_plain_json_and_more_bytes_and_avro_fewer() -> None:
+    avro, plain, with_schemas = (tried(replace(TABLE, format=name)).alone for name in (AVRO, JSON, CONNECT_JSON))
+    assert avro.records[LIVE] == plain.records[LIVE] == with_schemas.records[LIVE]
+    assert 2 * avro.bytes[LIVE] < 2 * plain.bytes[LIVE] < with_schemas.bytes[LIVE]
+
+
+# -- bytes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("headers", [[], [("release", b"7"), ("part", b"1/300"), ("through", b"90071")]])
+def test_a_batch_of_records_has_the_bytes_that_a_client_of_kafka_writes(headers: Sequence[tuple[str, bytes]]) -> None:
+    records = [(b"k" * (i % 90), None if i % 7 == 0 else b"v" * (37 * i % 900)) for i in range(300)]
+    builder = DefaultRecordBatchBuilder(2, 0, True, 1, 1, 0, 1_000_000)
+    for i, (key, value) in enumerate(records):
+        builder.append(i, 1_000, key, value, list(headers))
+    sizes = [record_bytes(i, key, value, headers) for i, (key, value) in enumerate(records)]
+    assert sum(sizes) + BATCH_HEAD_BYTES == len(builder.build())
+    assert MARKER_BYTES > BATCH_HEAD_BYTES
+
+
+def test_memory_counts_each_array_and_text_once() -> None:
+    array, text = np.zeros(1_000), "x" * 500
+    assert bytes_in_memory(array) == 8_000
+    held = [array, array[10:], array.data, text, text]
+    assert bytes_in_memory(held) == 8_000 + getsizeof(held) + getsizeof(text)
+
+
+def test_a_worker_takes_more_for_more_rows() -> None:
+    assert tried(rows=many_patients(3_000)).worker_bytes > tried().worker_bytes > 100 * ROWS
+
+
+# -- what is foreseen -------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_is_foreseen_from_two_smaller_ones_by_doublings_and_by_rows() -> None:
+    few, many = (replace(tried(), rows=rows, redis_bytes=100 * rows) for rows in (1_000, 4_000))
+    shard = Forecast(16_000, [few, many])
+    assert shard.of_change(lambda one: 5.0 if one is few else 6.0) == 7.0
+    assert shard.kept(lambda one: one.redis_bytes) == 1_600_000
+    assert shard.is_foreseen
+
+
+def test_changes_together_are_foreseen_to_cost_no_more_than_alone() -> None:
+    found, sizes = tried(), {1_000: 1, 4_000: 90_000}
+    few, many = (replace(found, rows=n, together=Tally(100, Counter({LIVE: live}))) for n, live in sizes.items())
+    shard = Forecast(10_000, [few, many])
+    alone = shard.of_each(lambda one: one.alone, lambda tally: tally.records_of_each(LIVE))
+    assert shard.of_each(lambda one: one.together, lambda tally: tally.records_of_each(LIVE)) == alone > 0
+
+
+def test_what_was_tried_is_not_foreseen() -> None:
+    found = tried()
+    shard = Forecast(ROWS, [found])
+    assert not shard.is_foreseen
+    assert shard.of_change(lambda one: one.alone.records_of_each(LIVE)) == found.alone.records_of_each(LIVE)
