@@ -2,6 +2,9 @@
 
 read -> plan -> route -> anonymize -> mend, twice -> number -> write -> verify -> the folder gets its name
 
+A full-domain algorithm plans levels instead of fragments, from the counts of the distinct vectors of cells. Then rows
+are routed to the files that their QI groups are in, and nothing is left to mend.
+
 No process holds more than a fragment's rows, and this one none at all: it holds the counts that the plan is made from,
 and the boxes of the QI groups while they are numbered. What is published depends on the rows and the seed alone, not on
 the number of processes, on files or on their order.
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import os
+import pickle
 import secrets
 import shutil
 from collections import Counter
@@ -29,17 +33,18 @@ from streamer.engines.pool import CallPool, ProcessPool, SparkPool, private_fold
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
+from streamer.recoding.algorithms.vectors import Pairs, VectorCounts
 from streamer.recoding.fragments import steps
-from streamer.recoding.fragments.layout import FilePart, PieceGroups, check_written, numbers, parts_of
+from streamer.recoding.fragments.layout import FilePart, PieceGroups, check_written, files_of, numbers, parts_of
 from streamer.recoding.fragments.mending import ROUNDS
-from streamer.recoding.fragments.plan import Bins, Counted, FragmentPlan, Planner, bins_of, holding, united
+from streamer.recoding.fragments.plan import Bins, FragmentPlan, Planner, bins_of, holding, united
 from streamer.recoding.fragments.rows import KEY, arrow_rows, counted_texts
-from streamer.recoding.fragments.steps import Piece, Recipe
+from streamer.recoding.fragments.steps import AlikeGroups, Piece, Recipe
 from streamer.recoding.frame import SEED_BITS
-from streamer.recoding.metrics.measures import Measures, measure
+from streamer.recoding.metrics.measures import Measures, measure, with_suppressed
 from streamer.recoding.metrics.measures import united as united_measures
 from streamer.recoding.publication import FIRST_NUMBER, published_arrow
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Counted, Ints
 from streamer.table.arrow_table import require
 from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
 from streamer.table.encode import Encoder
@@ -96,7 +101,8 @@ class TableWritten(NamedTuple):
     refused: list[RefusedRow]
     unlisted: dict[str, int]  # by column, rows with unknown categories
     look_alikes: int  # individuals that look like another one of the same part of the source
-    fragments: int
+    details: dict[str, int | float]  # fragments; counts of a search
+    levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
     columns: list[str]
     measures: Measures
@@ -415,12 +421,88 @@ def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
     check_written(recipe.table, recipe.model, require("pyarrow.parquet", "parquet").read_table(path), part)
 
 
+# -- what a process does for a full-domain algorithm ------------------------------------------------------------------
+
+SUPPRESSED_LEAF = 0
+
+
+def _count(recipe: Recipe, piece: Batches, texts: Mapping[int, list[bytes]], path: Path) -> None:
+    """Counts the distinct vectors of a piece."""
+    counts = steps.vectors_of_rows(recipe, piece.read(), texts)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    arrays = {f"{i}-{name}": column for i, pairs in enumerate(counts.subjects) for name, column in
+              pairs._asdict().items()}  # fmt: skip
+    draft = _draft_beside(path)
+    with open(draft, "wb") as file:
+        np.savez(file, cells=counts.cells.astype(np.int32), rows=counts.rows, **arrays)
+    os.replace(draft, path)
+
+
+def _counted(path: Path) -> VectorCounts:
+    with np.load(path) as found:
+        subjects = range((len(found.files) - 2) // len(Pairs._fields))
+        pairs = tuple(Pairs(*(found[f"{i}-{name}"] for name in Pairs._fields)) for i in subjects)
+        return VectorCounts(found["cells"].astype(np.int64), found["rows"], pairs)
+
+
+def _search(recipe: Recipe, paths: Sequence[Path], path: Path) -> None:
+    """The best levels, by the counts of all pieces; the answer goes to a file that later steps read."""
+    found = steps.alike_groups(recipe, steps.united_vectors(recipe, map(_counted, paths)))
+    draft = _draft_beside(path)
+    draft.write_bytes(pickle.dumps(found, protocol=pickle.HIGHEST_PROTOCOL))
+    os.replace(draft, path)
+
+
+def _found(path: Path) -> AlikeGroups:
+    return pickle.loads(path.read_bytes())  # type: ignore[no-any-return]
+
+
+def _route_alike(recipe: Recipe, piece: Batches, found: Path, begins: Ints, path: Path) -> dict[int, int]:
+    """Sends rows to the fragment of their QI group, the first of which are `begins`; leaf 0: the suppressed rows."""
+    rows = piece.read()
+    number = steps.groups_of_rows(recipe, rows, _found(found))
+    return _write_by(
+        path, steps.with_groups(rows.drop_columns([ROW]), number), np.searchsorted(begins, number, side="right")
+    )
+
+
+def _recode_alike(recipe: Recipe, sources: Sequence[Batches], found: Path, first: int, end: int, path: Path) -> None:
+    """Recodes the rows of the QI groups first to end - 1."""
+    some = PieceGroups(*(column[first:end] for column in _found(found).groups))
+    _write_piece(path, steps.recoded_alike(recipe, _read_all(sources), some, first))
+
+
+def _list_suppressed(sources: Sequence[Batches], path: Path) -> None:
+    """The part of the index that names the suppressed rows, which have no QI group."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    keys = sorted(key.decode() for source in sources for key in source.read()[KEY].to_pylist())
+    draft = _draft_beside(path)
+    with open(draft, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows((key, "") for key in keys)
+    os.replace(draft, path)
+
+
 # -- the whole --------------------------------------------------------------------------------------------------------
 
 
 def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
     """Counts by attribute, of all parts of a table."""
     return [united(column) for column in zip(*parts, strict=True)]
+
+
+def _texts_of(encoded: Sequence[Encoded]) -> dict[int, list[bytes]]:
+    """All texts of the kept columns that the model counts."""
+    return {i: sorted(set().union(*(one.texts.get(i, set()) for one in encoded))) for i in encoded[0].texts}
+
+
+class _Made(NamedTuple):
+    """Pieces that hold all QI groups, and how they came to be."""
+
+    pieces: list[Path]
+    details: dict[str, int | float]
+    levels: tuple[int, ...] | None = None
+    suppressed: int = 0
+    listed: Path | None = None  # the part of the index that names the suppressed rows
 
 
 class _Steps:
@@ -434,6 +516,23 @@ class _Steps:
         encoded, dropped = self._encoded()
         pieces = [Batches(self._made("pieces", i), None, dropped) for i in range(len(encoded))]
         rows = sum(one.rows for one in encoded) - len(dropped)
+        if algorithm_named(self._recipe.algorithm).full_domain:
+            made = self._recoded_alike(pieces, encoded)
+        else:
+            made = self._in_fragments(pieces, encoded, rows)
+        measures, files = self._published(made)
+        refused = sorted(row for one in encoded for row in one.refused)
+        unlisted = Counter[str]()
+        for one in encoded:
+            unlisted.update(one.unlisted)
+        refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
+        schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
+        alike = sum(one.look_alikes for one in encoded)
+        return TableWritten(rows + len(refused), sorted(refused), dict(unlisted), alike, made.details, made.levels,
+                    [self._job.out / name for name in files], schema.names, measures)  # fmt: skip
+
+    def _in_fragments(self, pieces: list[Batches], encoded: list[Encoded], rows: int) -> _Made:
+        """QI groups that are made fragment by fragment, and mended where these meet."""
         with self._stage("plan") as on_progress:
             plan, dealt_to = self._plan(pieces, encoded, rows, on_progress)
         with self._stage("route") as on_progress:
@@ -451,16 +550,38 @@ class _Steps:
         for turn in range(1, turns + 1):
             with self._stage(f"mend {turn}") as on_progress:
                 plan, made, centers = self._mended(turn, plan, made, centers, on_progress)
-        measures, files = self._published(made)
-        refused = sorted(row for one in encoded for row in one.refused)
-        unlisted = Counter[str]()
-        for one in encoded:
-            unlisted.update(one.unlisted)
-        refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
-        schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
-        alike = sum(one.look_alikes for one in encoded)
-        return TableWritten(rows + len(refused), sorted(refused), dict(unlisted), alike, len(fragments),
-                    [self._job.out / name for name in files], schema.names, measures)  # fmt: skip
+        return _Made(made, {"fragments": len(fragments)})
+
+    def _recoded_alike(self, pieces: list[Batches], encoded: list[Encoded]) -> _Made:
+        """QI groups of one level for every attribute, of all rows."""
+        recipe, found_in = self._recipe, self._folder / "counts" / "found"
+        with self._stage("plan") as on_progress:
+            counts = [self._made("counts", i) for i in range(len(pieces))]
+            calls: list[tuple[Any, ...]] = [
+                (recipe, piece, _texts_of(encoded), path) for piece, path in zip(pieces, counts, strict=True)
+            ]
+            self._pool.map("count", _count, calls, part_of(on_progress, 0, 0.5))
+            self._pool.map("search", _search, [(recipe, counts, found_in)])
+        found = _found(found_in)
+        begins = files_of(found.groups.rows, recipe.fragment_rows)
+        with self._stage("route") as on_progress:
+            calls = [(recipe, piece, found_in, begins, self._made("leaves", i)) for i, piece in enumerate(pieces)]
+            routed = self._pool.map("route", _route_alike, calls, on_progress)
+            self._let_go("pieces")
+        with self._stage("anonymize") as on_progress:
+            made = [self._made("fragments", i) for i in range(len(begins))]
+            ends = [*begins[1:].tolist(), len(found.groups.rows)]
+            calls = [
+                (recipe, self._rows_of([i + 1], routed), found_in, int(begins[i]), ends[i], path)
+                for i, path in enumerate(made)
+            ]
+            self._pool.map("fragments", _recode_alike, calls, on_progress)
+            listed = self._folder / "index" / "suppressed.csv" if self._job.index else None
+            if listed is not None:
+                call = (self._rows_of([SUPPRESSED_LEAF], routed), listed)
+                self._pool.map("suppressed", _list_suppressed, [call])
+            self._let_go("leaves")
+        return _Made(made, dict(found.details), found.node, found.suppressed, listed)
 
     def _made(self, kind: str, number: int) -> Path:
         return self._folder / kind / f"{number:06}.arrow"
@@ -514,7 +635,7 @@ class _Steps:
         """The fragments, and of those that are dealt where the rows of each piece go."""
         recipe, plan, heavy, turn = self._recipe, FragmentPlan(), [0], 0
         dealt_to: dict[int, list[Ints]] = {}
-        texts = {i: sorted(set().union(*(one.texts.get(i, set()) for one in encoded))) for i in encoded[0].texts}
+        texts = _texts_of(encoded)
         planner = Planner(recipe.table.space, recipe.model, recipe.fragment_rows)
         while heavy and rows > recipe.fragment_rows:
             calls: list[tuple[Any, ...]] = [(recipe, piece, plan, heavy) for piece in pieces]
@@ -590,20 +711,21 @@ class _Steps:
         self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
         return regions, mended, centers
 
-    def _published(self, made: list[Path]) -> tuple[Measures, list[str]]:
+    def _published(self, made: _Made) -> tuple[Measures, list[str]]:
         """Writes, verifies and names what is published."""
         recipe, job = self._recipe, self._job
         with self._stage("write") as on_progress:
-            groups = [_groups(path) for path in made]
+            groups = [_groups(path) for path in made.pieces]
             number = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
             parts = parts_of(groups, number, recipe.fragment_rows)
             names = [f"part-{i:05}.parquet" for i in range(len(parts))]
             index = [self._folder / "index" / f"{i:06}.csv" if job.index else None for i in range(len(parts))]
             calls: list[tuple[Any, ...]] = [
-                (recipe, part, made, self._draft / name, of_index)
+                (recipe, part, made.pieces, self._draft / name, of_index)
                 for part, name, of_index in zip(parts, names, index, strict=True)
             ]
-            measures = united_measures(self._pool.map("write", _publish, calls, on_progress))
+            published = united_measures(self._pool.map("write", _publish, calls, on_progress))
+            measures = with_suppressed(published, made.suppressed, recipe.table.space.d)
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
@@ -613,7 +735,7 @@ class _Steps:
                 with atomic_writer(job.index, text=True) as file:
                     for_owner_alone(file)
                     file.write("key,qi_group\r\n")
-                    for path in filter(None, index):
+                    for path in filter(None, (*index, made.listed)):
                         file.write(path.read_bytes().decode())  # line ends stay as they are
                     _appear(self._draft, job.out)
         return measures, names

@@ -260,7 +260,7 @@ def _by_fragments(
 ) -> dict[str, Any]:
     """Anonymizes a table of any size, fragment by fragment."""
     out, left_out = asked.out, asked.left_out
-    _require_fragments(asked, chosen)
+    _require_fragments(asked)
     others = [*filter(None, (asked.index, left_out))]
     require_writable([out, *others], asked.force, [*files_of(asked.table), *asked.data.files], as_json)
     data, encoding = asked.data.file("--fragment-rows"), asked.data.encoding
@@ -296,8 +296,8 @@ def _by_fragments(
     warnings = warning_of_individuals(done.look_alikes, schema.individual)
     warnings += unknown_category_warnings(schema, done.unlisted, done.rows, "rows")
     return described(chosen, options, schema, model, ROWS, done.measures) | {
-        "levels": None,
-        "details": {"fragments": done.fragments},
+        "levels": done.levels and dict(zip((a.name for a in schema.attributes), done.levels, strict=True)),
+        "details": done.details,
         "unlisted": done.unlisted,
         "warnings": warnings,
         "left_out": left_out and skip_refused.facts_of(done.refused, done.rows, left_out),
@@ -307,14 +307,12 @@ def _by_fragments(
     }
 
 
-def _require_fragments(asked: GivenOptions, chosen: Algorithm) -> None:
+def _require_fragments(asked: GivenOptions) -> None:
     """Raises UsageError for what only one run can do."""
     if not is_folder(asked.out):
         raise UsageError(f"--out {asked.out}: --fragment-rows writes a folder of Parquet files: name a folder")
     if asked.form == LOSSY_JOIN or asked.report is not None:
         raise UsageError("--fragment-rows: --report and --form lossy-join are for a table in one run: leave them out")
-    if chosen.full_domain:
-        raise UsageError(f"{chosen.name} recodes all rows alike, so fragments cannot be anonymized by themselves")
 
 
 def is_folder(out: Path) -> bool:

@@ -20,7 +20,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from streamer.engines import local
 from streamer.engines.local import CHUNK_ROWS
+from streamer.engines.pool import ProcessPool
+from streamer.recoding.fragments import steps
 from worlds.calls import answer, streamer
 
 TABLE = """
@@ -200,6 +203,56 @@ def test_equal_boxes_become_one_group_if_asked(world: Path, tmp_path: Path) -> N
     assert boxes.nunique() == frame["qi_group"].nunique()
 
 
+# -- all rows recoded alike -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "suppression", "workers", "shape"),
+    [("ola", 0.0, 2, "CSV"), ("ola", 0.15, 1, "other files in another order"), ("degree-first", 0.15, 2, "CSV")],
+)
+def test_a_table_that_is_recoded_alike_is_published_as_by_one_run(
+    world: Path, tmp_path: Path, algorithm: str, suppression: float, workers: int, shape: str
+) -> None:
+    plain, folder = tmp_path / "plain.parquet", tmp_path / "out"
+    how = ["--algorithm", algorithm, "--suppression", suppression, "--seed", 2]
+    one = answer("anonymize", "--table", world, world / "rows", "-o", plain, *how, "--index", tmp_path / "one.csv")
+    rows = SHAPES[shape](tmp_path)[0]
+    index = tmp_path / "many.csv"
+    many = answer(*asked(world, rows, folder, *how, "--workers", workers, "--index", index))
+    for name in ("levels", "details", "options", "warnings"):
+        assert many[name] == one[name], name
+    assert many["measures"] == pytest.approx(one["measures"])
+    assert (many["measures"]["suppressed"] > 0) == (suppression > 0)
+    files = sorted(folder.iterdir())
+    assert len(files) > 1
+    whole = pd.concat(map(pd.read_parquet, files), ignore_index=True)
+    pd.testing.assert_frame_equal(whole, pd.read_parquet(plain))
+    of_one, of_many = (pd.read_csv(path, dtype=str).sort_values("key").to_numpy().tolist() for path in
+                       (tmp_path / "one.csv", index))  # fmt: skip
+    assert str(of_many) == str(of_one)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_more_different_rows_than_a_process_holds_are_refused_with_a_remedy(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "COUNTS_MIN", 2_500)
+    monkeypatch.setattr(local, "ProcessPool", CallsHere)
+    result = streamer(*asked(world, world / "rows", tmp_path / "out", "--algorithm", "ola"))
+    assert result.exit_code == 2
+    assert re.search(
+        r"ola counts different rows .* or more, .* holds 2,500; ask for more --fragment-rows", result.stderr
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+class CallsHere(ProcessPool):
+    """Makes the calls in this process, which knows what a test has changed."""
+
+    def map(self, stage: str, call: Callable[..., Any], calls: Any, on_progress: Any = None) -> list[Any]:
+        return [call(*arguments) for arguments in calls]
+
+
 # -- refused ----------------------------------------------------------------------------------------------------------
 
 
@@ -230,7 +283,7 @@ def test_refused_rows_are_left_out_and_listed_over_all_files(world: Path, tmp_pa
         (["-o", "file.parquet"], "name a folder"),
         (["--report", "r.html"], "are for a table in one run"),
         (["--form", "lossy-join"], "are for a table in one run"),
-        (["--algorithm", "ola"], "recodes all rows alike"),
+        (["--algorithm", "ola", "--k", "7000"], "cannot hold on this data.*individuals are fewer than 7000"),
         (["--suppression", "0.1"], "a share of suppressed rows is for ola, degree-first"),
         (["--k", "7000"], "6000 rows are fewer than k = 7000|fewer than"),
         (["--fragment-rows", "10"], "x>=1000"),
