@@ -31,7 +31,7 @@ from streamer.progress import OnProgress, unheard
 
 T = TypeVar("T")
 
-OURS = re.compile(r"lock|job|\.?chance|results|source|pieces|counts|leaves|fragments|(routed|regions)-\d|index")
+OURS = re.compile(r"lock|job|\.?chance|results|source|pieces|counts|alike|leaves|fragments|(routed|regions)-\d|index")
 """What a private folder may hold: anything else is somebody's, and is not removed."""
 
 WATCHED_S = 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import json
 import os
 import re
@@ -233,6 +234,44 @@ def test_a_table_that_is_recoded_alike_is_published_as_by_one_run(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+# -- the report ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_report_of_a_table_in_fragments_is_that_of_one_run(world: Path, tmp_path: Path) -> None:
+    how = ["--algorithm", "ola", "--suppression", 0.15, "--seed", 2, "--skip-refused", tmp_path / "refused.csv"]
+    frame = stays()
+    frame["city"] = [*frame["city"][:5_000], "nowhere", *frame["city"][5_001:]]
+    rows = saved(frame, tmp_path / "rows", 4)
+    pages = [tmp_path / "one.html", tmp_path / "many.html"]
+    one = answer("anonymize", "--table", world, rows, "-o", tmp_path / "a.parquet", *how, "--report", pages[0])
+    many = answer(*asked(world, rows, tmp_path / "b", *how, "--report", pages[1], "--force"))
+    digests = [facts["report"].pop("sha256") for facts in (one, many)]
+    assert many["report"]["columns"] == one["report"]["columns"]
+    for name, value in one["report"].items():
+        assert comparable(many["report"][name]) == comparable(value), name
+    assert [digests[1][name] for name in ("input", "settings")] == [digests[0][name] for name in ("input", "settings")]
+    assert sorted(digests[1]["output"]) == sorted(path.name for path in (tmp_path / "b").iterdir())
+    said = [re.sub(r"[0-9a-f]{64}|20\d\d-\S+ \S+ UTC", "", page.read_text()) for page in pages]
+    differ = [line for line in difflib.ndiff(*(text.splitlines() for text in said)) if line[0] in "+-"]
+    assert all("part-000" in line or "a.parquet" in line or "columns of b" in line or "<code>" in line for line in
+               differ), differ  # fmt: skip
+
+
+def comparable(value: Any) -> Any:
+    """With floats as they are printed: sums of sums are rounded elsewhere."""
+    return json.loads(json.dumps(value), parse_float=lambda text: f"{float(text):.12g}")
+
+
+def test_a_report_of_fragments_says_of_the_input_what_one_run_says(world: Path, tmp_path: Path) -> None:
+    how = ["--seed", 2, "--report", tmp_path / "page.html", "--force"]
+    one = answer("anonymize", "--table", world, world / "rows", "-o", tmp_path / "a.parquet", *how)["report"]
+    many = answer(*asked(world, world / "rows", tmp_path / "b", *how))["report"]
+    for name in ("before", "values_of_one", "together_of_one", "as_they_are", "declared", "by_individual"):
+        assert comparable(many[name]) == comparable(one[name]), name
+    assert many["inference"][0]["usual"] == one["inference"][0]["usual"]
+    assert many["after"]["smallest"] >= 4
+
+
 def test_more_different_rows_than_a_process_holds_are_refused_with_a_remedy(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,8 +319,8 @@ def test_refused_rows_are_left_out_and_listed_over_all_files(world: Path, tmp_pa
     ("more", "words"),
     [
         (["-o", "file.parquet"], "name a folder"),
-        (["--report", "r.html"], "are for a table in one run"),
-        (["--form", "lossy-join"], "are for a table in one run"),
+        (["--form", "lossy-join"], "is for a table in one run"),
+        (["--report", "none/r.html"], "none/r.html: cannot be written"),
         (["--algorithm", "ola", "--k", "7000"], "cannot hold on this data.*6000 rows are fewer than k = 7000"),
         (["--suppression", "0.1"], "a share of suppressed rows is for ola, degree-first"),
         (["--k", "7000"], "6000 rows are fewer than k = 7000|fewer than"),
