@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
-from streamer.engines.pool import CallPool, ProcessPool, SparkPool, private_folder
+from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, written
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -119,12 +119,16 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     """
     require("pyarrow.parquet", "parquet")
     _require_out(job)
-    with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
-        chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
-        recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-        pool: CallPool = ProcessPool(job.spill, job.workers) if job.spark is None else SparkPool(job.spill, job.spark)
-        with pool:
-            return _Steps(job, recipe, pool, draft, stage).done()
+    try:
+        with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
+            chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
+            recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
+            of_spark = job.spark is not None
+            pool: CallPool = SparkPool(job.spill, job.spark) if of_spark else ProcessPool(job.spill, job.workers)
+            with pool:
+                return _Steps(job, recipe, pool, draft, stage).done()
+    except OSError as error:
+        raise not_written(job.spill, error) from None
 
 
 def _identity(job: FragmentJob) -> bytes:
@@ -408,22 +412,30 @@ def _publish(
     microdata, recoding = steps.recoded(recipe, part, found)
     published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
     draft = _draft_beside(path)
-    require("pyarrow.parquet", "parquet").write_table(published, draft)
+    try:
+        require("pyarrow.parquet", "parquet").write_table(published, draft)
+    except OSError as error:
+        raise not_written(path.parent, error, ", or name another OUT") from None
     os.replace(draft, path)
     if index is not None:
-        index.parent.mkdir(mode=0o700, exist_ok=True)
         keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
         names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
-        draft = _draft_beside(index)
-        with open(draft, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(sorted(zip(keys, map(names.__getitem__, recoding.qi_group), strict=True)))
-        os.replace(draft, index)
+        _write_index(index, zip(keys, map(names.__getitem__, recoding.qi_group), strict=True))
     figures = None
     if alike_in:
         who = _who(recipe, require("pyarrow", "parquet").concat_tables([piece.rows for piece in found]))
         alike.leave_published(microdata, who, alike_in)
         figures = published_part(microdata, recoding)
     return measure(microdata, recoding, recipe.model), figures
+
+
+def _write_index(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Writes a part of the index: keys and QI groups, sorted."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = _draft_beside(path)
+    with open(draft, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(sorted(pairs))
+    os.replace(draft, path)
 
 
 def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
@@ -456,10 +468,7 @@ def _counted(path: Path) -> VectorCounts:
 
 def _search(recipe: Recipe, paths: Sequence[Path], path: Path) -> None:
     """The best levels, by the counts of all pieces; the answer goes to a file that later steps read."""
-    found = steps.alike_groups(recipe, steps.united_vectors(recipe, map(_counted, paths)))
-    draft = _draft_beside(path)
-    draft.write_bytes(pickle.dumps(found, protocol=pickle.HIGHEST_PROTOCOL))
-    os.replace(draft, path)
+    written(path, steps.alike_groups(recipe, steps.united_vectors(recipe, map(_counted, paths))))
 
 
 def _found(path: Path) -> AlikeGroups:
@@ -483,12 +492,7 @@ def _recode_alike(recipe: Recipe, sources: Sequence[Batches], found: Path, first
 
 def _list_suppressed(sources: Sequence[Batches], path: Path) -> None:
     """The part of the index that names the suppressed rows, which have no QI group."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    keys = sorted(key.decode() for source in sources for key in source.read()[KEY].to_pylist())
-    draft = _draft_beside(path)
-    with open(draft, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows((key, "") for key in keys)
-    os.replace(draft, path)
+    _write_index(path, ((key.decode(), "") for source in sources for key in source.read()[KEY].to_pylist()))
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
@@ -754,10 +758,10 @@ class _Steps:
                 (recipe, part, made.pieces, self._draft / name, of_index, self._alike_in(i))
                 for i, (part, name, of_index) in enumerate(zip(parts, names, index, strict=True))
             ]
-            written = self._pool.map("write", _publish, calls, on_progress)
-            published = united_measures([of_part for of_part, _ in written])
+            done = self._pool.map("write", _publish, calls, on_progress)
+            published = united_measures([of_part for of_part, _ in done])
             measures = with_suppressed(published, made.suppressed, recipe.table.space.d)
-            figures = [of_part for _, of_part in written if of_part is not None]
+            figures = [of_part for _, of_part in done if of_part is not None]
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)

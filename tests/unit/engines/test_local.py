@@ -234,7 +234,7 @@ def test_a_table_that_is_recoded_alike_is_published_as_by_one_run(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
-# -- the report ---------------------------------------------------------------------------------------------------------
+# -- the report -------------------------------------------------------------------------------------------------------
 
 
 def test_the_report_of_a_table_in_fragments_is_that_of_one_run(world: Path, tmp_path: Path) -> None:
