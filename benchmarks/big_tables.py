@@ -6,6 +6,11 @@ size  seconds, rows per second and peak memory (of the largest process) at sever
       where the table is small enough, and beside pandas reading the folder
 loss  NCP over that of one run, and the smallest group, for few large fragments and for many small ones; of a model with
       l = 3; and of k individuals, each with 1.25 rows, with l = 3
+alike `ola`, which recodes all rows alike, with up to 2 % of the rows left out: seconds and peak memory in fragments and
+      in one run, and whether both publish the same rows
+spark seconds of the same rows by processes and by Spark (`local[2]`, of one machine), at two sizes: what Spark costs at
+      any size, and what it costs a row; and whether the files are equal to the byte. Needs Java, and pyspark, which may
+      be in a folder that PYTHONPATH names
 
     python benchmarks/big_tables.py [--only size loss] [--rows 1000000 5000000 10000000] [--quick] [--json]
 """
@@ -13,6 +18,7 @@ loss  NCP over that of one run, and the smallest group, for few large fragments 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -65,7 +71,7 @@ CASES = (
 
 def main() -> None:
     options = ready.options(__doc__, "20,000 rows in fragments of 4,000")
-    options.add_argument("--only", nargs="+", choices=("size", "loss"), default=("size", "loss"))
+    options.add_argument("--only", nargs="+", choices=("size", "loss", "alike", "spark"), default=("size", "loss"))
     options.add_argument("--rows", nargs="+", type=int, default=SIZES, help="sizes to measure")
     chosen = options.parse_args()
     cases, sizes, fragment_rows = CASES, chosen.rows, FRAGMENT_ROWS
@@ -79,6 +85,10 @@ def main() -> None:
             found["loss"] = [loss(case, folder) for case in cases]
         if "size" in chosen.only:
             found["size"] = [line for rows in sizes for line in size(rows, fragment_rows, folder)]
+        if "alike" in chosen.only:
+            found["alike"] = recoded_alike(sizes[0], fragment_rows, folder)
+        if "spark" in chosen.only:
+            found["spark"] = [by_spark(rows, rows // 4, folder) for rows in (sizes[0] // 10, sizes[0])]
     if not chosen.json:
         for title, lines in found.items():
             show(title, lines)
@@ -186,6 +196,44 @@ def size(rows: int, fragment_rows: int, folder: Path) -> list[Line]:
         found.append({"rows": rows, "way": way, "seconds": round(seconds, 1), "rows per second": round(rows / seconds),
                       "peak MB": peak})  # fmt: skip
     return found
+
+
+def recoded_alike(rows: int, fragment_rows: int, folder: Path) -> list[Line]:
+    """One level for every attribute, in fragments and in one run."""
+    table, source = saved(Case(f"{rows:,} rows", rows, fragment_rows), folder)
+    how, one, many = ("--algorithm", "ola", "--suppression", 0.02), folder / "one.parquet", folder / "many"
+    found: list[Line] = []
+    for way, words in (
+        ("fragments", command(table, source, many, "--fragment-rows", fragment_rows, *how)),
+        ("one run", command(table, source, one, *how)),
+    ):
+        facts, seconds, peak = called(words)
+        measures = dict(facts["measures"])  # type: ignore[call-overload]
+        found.append({"rows": rows, "way": way, "seconds": round(seconds, 1), "peak MB": peak,
+                      "NCP": round(measures["ncp"], 6), "left out": measures["suppressed"]})  # fmt: skip
+    whole = pd.concat([pd.read_parquet(path) for path in sorted(many.iterdir())], ignore_index=True)
+    same = whole.equals(pd.read_parquet(one))
+    return [line | {"the same rows": same} for line in found]
+
+
+def by_spark(rows: int, fragment_rows: int, folder: Path) -> Line:
+    """The same fragments by processes and by Spark."""
+    table, source = saved(Case(f"{rows:,} rows", rows, fragment_rows), folder)
+    outs = [folder / "by-processes", folder / "by-spark"]
+    words = [command(table, source, out, "--fragment-rows", fragment_rows) for out in outs]
+    called(words[0])  # compiles what is not compiled yet
+    _, of_processes, _ = called(words[0])
+    os.environ["PYSPARK_SUBMIT_ARGS"] = "--master local[2] --conf spark.ui.enabled=false pyspark-shell"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    _, of_spark, _ = called([*words[1], "--engine", "spark"])
+    files = [{path.name: path.read_bytes() for path in out.iterdir()} for out in outs]
+    return {
+        "rows": rows,
+        "seconds of processes": round(of_processes, 1),
+        "seconds of Spark": round(of_spark, 1),
+        "beyond processes": round(of_spark - of_processes, 1),
+        "the same bytes": files[0] == files[1],
+    }
 
 
 def show(title: str, lines: Sequence[Line]) -> None:

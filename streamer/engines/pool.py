@@ -227,13 +227,13 @@ def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -
     except StreamerError:
         raise
     except OSError as error:
-        raise notwritten(path.parent.parent, error) from None
+        raise not_written(path.parent.parent, error) from None
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise NotFinished(f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}") from None
 
 
-def notwritten(
+def not_written(
     path: Path, error: OSError, otherwise: str = ", or name a folder on another disk by --spill"
 ) -> ConfigError:
     """What is said of a folder that cannot be written; otherwise: what helps a full disk, other than room."""
