@@ -76,7 +76,7 @@ def groups_of(out: Path) -> pd.DataFrame:
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
-SHAPES = {
+SHAPES: dict[str, dict[str, object]] = {
     "all rows alike but for their values": {"age": 40, "town": "canary-town-a"},
     "one category for all, and nine rows in ten of one age": {
         "town": "canary-town-a",
