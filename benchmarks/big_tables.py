@@ -12,6 +12,10 @@ spark seconds of the same rows by processes and by Spark (`local[2]`, of one mac
       any size, and what it costs a row; and whether the files are equal to the byte. Needs Java, and pyspark, which may
       be in a folder that PYTHONPATH names
 
+other mosaicrown/mondrian (github.com), on Spark, beside the same rows in fragments here: NCP of the boxes around its
+      groups, which are the rows that it publishes alike, groups of fewer than k rows, and seconds. --mondrian names its
+      folder `distributed`, --mondrian-packages one with the packages of its requirements.txt and pyspark 3.5
+
     python benchmarks/big_tables.py [--only size loss] [--rows 1000000 5000000 10000000] [--quick] [--json]
 """
 
@@ -38,6 +42,8 @@ from rich.table import Table as RichTable
 
 import ready
 from benchmarks import adult
+from streamer.recoding.algorithms.contract import local_recoding
+from streamer.recoding.metrics.utility import ncp
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.microdata import Microdata
 
@@ -71,7 +77,11 @@ CASES = (
 
 def main() -> None:
     options = ready.options(__doc__, "20,000 rows in fragments of 4,000")
-    options.add_argument("--only", nargs="+", choices=("size", "loss", "alike", "spark"), default=("size", "loss"))
+    options.add_argument(
+        "--only", nargs="+", choices=("size", "loss", "alike", "spark", "other"), default=("size", "loss")
+    )
+    options.add_argument("--mondrian", type=Path, metavar="FOLDER", help="for `other`")
+    options.add_argument("--mondrian-packages", type=Path, metavar="FOLDER", help="for `other`")
     options.add_argument("--rows", nargs="+", type=int, default=SIZES, help="sizes to measure")
     chosen = options.parse_args()
     cases, sizes, fragment_rows = CASES, chosen.rows, FRAGMENT_ROWS
@@ -89,6 +99,8 @@ def main() -> None:
             found["alike"] = recoded_alike(sizes[0], fragment_rows, folder)
         if "spark" in chosen.only:
             found["spark"] = [by_spark(rows, rows // 4, folder) for rows in (sizes[0] // 10, sizes[0])]
+        if "other" in chosen.only:
+            found["other"] = beside_mondrian(sizes[0], folder, chosen.mondrian, chosen.mondrian_packages)
     if not chosen.json:
         for title, lines in found.items():
             show(title, lines)
@@ -234,6 +246,48 @@ def by_spark(rows: int, fragment_rows: int, folder: Path) -> Line:
         "beyond processes": round(of_spark - of_processes, 1),
         "the same bytes": files[0] == files[1],
     }
+
+
+def beside_mondrian(rows: int, folder: Path, mondrian: Path, packages: Path) -> list[Line]:
+    """Another program for Spark and this one on the same rows, in four fragments each."""
+    case = Case(f"{rows:,} rows", rows, rows // 4)
+    table, source = saved(case, folder)
+    those = people(case)
+    facts, seconds, _ = called(command(table, source, folder / "many", "--fragment-rows", rows // 4))
+    measures = dict(facts["measures"])  # type: ignore[call-overload]
+    here = {"program": "streamer", "groups": measures["groups"], "NCP": round(measures["ncp"], 6),
+            "groups below k": 0, "smallest": measures["k"], "seconds": round(seconds)}  # fmt: skip
+    began = monotonic()
+    published = published_by_mondrian(case, those, source, folder, mondrian, packages)
+    recoding = local_recoding(those, np.unique(published, return_inverse=True)[1].astype(np.int64))
+    sizes = recoding.sizes
+    there = {"program": "mosaicrown/mondrian", "groups": len(sizes), "NCP": round(ncp(those, recoding) or 0, 6),
+             "groups below k": int((sizes < those.table.k).sum()), "smallest": int(sizes.min()),
+             "seconds": round(monotonic() - began)}  # fmt: skip
+    return [here, there]
+
+
+def published_by_mondrian(
+    case: Case, those: Microdata, source: Path, folder: Path, mondrian: Path, packages: Path
+) -> np.ndarray:
+    """What it publishes of the quasi-identifiers of each row, as one text."""
+    names, out, rows = [attribute.name for attribute in those.table.attributes], folder / "other.csv", folder / "in.csv"
+    pd.concat(map(pd.read_parquet, sorted(source.iterdir()))).drop(columns="who").to_csv(rows, index=False)
+    (folder / "job.json").write_text(json.dumps({
+        "input": rows.as_uri(), "output": out.as_uri(), "quasiid_columns": names, "K": those.table.k,
+        "sensitive_columns": [those.table.kept[0].name], "column_score": "entropy", "fragmentation": "quantile",
+    }))  # fmt: skip
+    paths = [packages, mondrian / "mondrian", mondrian]
+    submits = "--master local[2] --conf spark.ui.enabled=false pyspark-shell"
+    variables = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYSPARK_SUBMIT_ARGS": submits,
+                 "PYSPARK_PYTHON": sys._base_executable}  # fmt: skip
+    words = [sys._base_executable, mondrian / "anonymize.py", folder / "job.json", "4", "0", "0"]
+    subprocess.run(words, check=True, env={**os.environ, **variables}, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)  # fmt: skip
+    found = pd.concat(pd.read_csv(path, dtype=str) for path in sorted(out.glob("*.csv"))).astype({"id": int})
+    if sorted(found["id"]) != list(range(case.rows)):
+        raise SystemExit("mosaicrown/mondrian has not published every row once")
+    return found.sort_values("id")[names].agg("|".join, axis=1).to_numpy()
 
 
 def show(title: str, lines: Sequence[Line]) -> None:
