@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,7 +77,7 @@ def groups_of(out: Path) -> pd.DataFrame:
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
-SHAPES: dict[str, dict[str, object]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     "all rows alike but for their values": {"age": 40, "town": "canary-town-a"},
     "one category for all, and nine rows in ten of one age": {
         "town": "canary-town-a",
