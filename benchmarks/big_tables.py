@@ -6,6 +6,16 @@ size  seconds, rows per second and peak memory (of the largest process) at sever
       where the table is small enough, and beside pandas reading the folder
 loss  NCP over that of one run, and the smallest group, for few large fragments and for many small ones; of a model with
       l = 3; and of k individuals, each with 1.25 rows, with l = 3
+alike `ola`, which recodes all rows alike, with up to 2 % of the rows left out: seconds and peak memory in fragments and
+      in one run, and whether both publish the same rows
+spark seconds of the same rows by processes and by Spark (`local[2]`, of one machine), at two sizes: what Spark costs at
+      any size, and what it costs a row; and whether the files are equal to the byte. Needs Java, and pyspark, which may
+      be in a folder that PYTHONPATH names
+
+other mosaicrown/mondrian (github.com), on Spark, beside the same rows in fragments here: NCP, groups of fewer than k
+      rows, and seconds. It publishes sets of categories, which count as wide as they are; a group is the rows that it
+      publishes alike. --mondrian names its folder `distributed`, --mondrian-packages one with the packages of its
+      requirements.txt and pyspark 3.5
 
     python benchmarks/big_tables.py [--only size loss] [--rows 1000000 5000000 10000000] [--quick] [--json]
 """
@@ -13,6 +23,7 @@ loss  NCP over that of one run, and the smallest group, for few large fragments 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -65,7 +76,11 @@ CASES = (
 
 def main() -> None:
     options = ready.options(__doc__, "20,000 rows in fragments of 4,000")
-    options.add_argument("--only", nargs="+", choices=("size", "loss"), default=("size", "loss"))
+    options.add_argument(
+        "--only", nargs="+", choices=("size", "loss", "alike", "spark", "other"), default=("size", "loss")
+    )
+    options.add_argument("--mondrian", type=Path, metavar="FOLDER", help="for `other`")
+    options.add_argument("--mondrian-packages", type=Path, metavar="FOLDER", help="for `other`")
     options.add_argument("--rows", nargs="+", type=int, default=SIZES, help="sizes to measure")
     chosen = options.parse_args()
     cases, sizes, fragment_rows = CASES, chosen.rows, FRAGMENT_ROWS
@@ -79,6 +94,12 @@ def main() -> None:
             found["loss"] = [loss(case, folder) for case in cases]
         if "size" in chosen.only:
             found["size"] = [line for rows in sizes for line in size(rows, fragment_rows, folder)]
+        if "alike" in chosen.only:
+            found["alike"] = recoded_alike(sizes[0], fragment_rows, folder)
+        if "spark" in chosen.only:
+            found["spark"] = [by_spark(rows, rows // 4, folder) for rows in (sizes[0] // 10, sizes[0])]
+        if "other" in chosen.only:
+            found["other"] = beside_mondrian(sizes[0], folder, chosen.mondrian, chosen.mondrian_packages)
     if not chosen.json:
         for title, lines in found.items():
             show(title, lines)
@@ -186,6 +207,105 @@ def size(rows: int, fragment_rows: int, folder: Path) -> list[Line]:
         found.append({"rows": rows, "way": way, "seconds": round(seconds, 1), "rows per second": round(rows / seconds),
                       "peak MB": peak})  # fmt: skip
     return found
+
+
+def recoded_alike(rows: int, fragment_rows: int, folder: Path) -> list[Line]:
+    """One level for every attribute, in fragments and in one run."""
+    table, source = saved(Case(f"{rows:,} rows", rows, fragment_rows), folder)
+    how, one, many = ("--algorithm", "ola", "--suppression", 0.02), folder / "one.parquet", folder / "many"
+    found: list[Line] = []
+    for way, words in (
+        ("fragments", command(table, source, many, "--fragment-rows", fragment_rows, *how)),
+        ("one run", command(table, source, one, *how)),
+    ):
+        facts, seconds, peak = called(words)
+        measures = dict(facts["measures"])  # type: ignore[call-overload]
+        found.append({"rows": rows, "way": way, "seconds": round(seconds, 1), "peak MB": peak,
+                      "NCP": round(measures["ncp"], 6), "left out": measures["suppressed"]})  # fmt: skip
+    whole = pd.concat([pd.read_parquet(path) for path in sorted(many.iterdir())], ignore_index=True)
+    same = whole.equals(pd.read_parquet(one))
+    return [line | {"the same rows": same} for line in found]
+
+
+def by_spark(rows: int, fragment_rows: int, folder: Path) -> Line:
+    """The same fragments by processes and by Spark."""
+    table, source = saved(Case(f"{rows:,} rows", rows, fragment_rows), folder)
+    outs = [folder / "by-processes", folder / "by-spark"]
+    words = [command(table, source, out, "--fragment-rows", fragment_rows) for out in outs]
+    called(words[0])  # compiles what is not compiled yet
+    _, of_processes, _ = called(words[0])
+    os.environ["PYSPARK_SUBMIT_ARGS"] = "--master local[2] --conf spark.ui.enabled=false pyspark-shell"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    _, of_spark, _ = called([*words[1], "--engine", "spark"])
+    files = [{path.name: path.read_bytes() for path in out.iterdir()} for out in outs]
+    return {
+        "rows": rows,
+        "seconds of processes": round(of_processes, 1),
+        "seconds of Spark": round(of_spark, 1),
+        "beyond processes": round(of_spark - of_processes, 1),
+        "the same bytes": files[0] == files[1],
+    }
+
+
+def beside_mondrian(rows: int, folder: Path, mondrian: Path, packages: Path) -> list[Line]:
+    """Another program for Spark and this one on the same rows, in four fragments each."""
+    case = Case(f"{rows:,} rows", rows, rows // 4)
+    table, source = saved(case, folder)
+    those = people(case)
+    facts, seconds, _ = called(command(table, source, folder / "many", "--fragment-rows", rows // 4))
+    measures = dict(facts["measures"])  # type: ignore[call-overload]
+    here = {"program": "streamer", "groups": measures["groups"], "NCP": round(measures["ncp"], 6),
+            "groups below k": 0, "smallest": measures["k"], "seconds": round(seconds)}  # fmt: skip
+    began = monotonic()
+    published = published_by_mondrian(case, those, source, folder, mondrian, packages)
+    group = np.unique(published, return_inverse=True)[1].astype(np.int64)
+    rows_of = np.bincount(group)
+    there = {
+        "program": "mosaicrown/mondrian",
+        "groups": len(rows_of),
+        "NCP": round(ncp_of_sets(those, group), 6),
+        "groups below k": int((rows_of < those.table.k).sum()),
+        "smallest": int(rows_of.min()),
+        "seconds": round(monotonic() - began),
+    }
+    return [here, there]
+
+
+def ncp_of_sets(those: Microdata, group: np.ndarray) -> float:
+    """NCP if a group publishes the range of its numbers, and of its categories those that it has, and no others."""
+    lost = []
+    for attribute, codes in zip(those.table.attributes, those.codes.T, strict=True):
+        by_group = pd.Series(codes).groupby(group)
+        if isinstance(attribute, CategoricalAttribute):
+            different = by_group.nunique().to_numpy()
+            width = np.where(different == 1, 0, different / attribute.hierarchy.n_leaves)
+        else:
+            width = (by_group.max() - by_group.min()).to_numpy() / float(attribute.domain[1] - attribute.domain[0])
+        lost.append(width[group].mean())
+    return float(np.mean(lost))
+
+
+def published_by_mondrian(
+    case: Case, those: Microdata, source: Path, folder: Path, mondrian: Path, packages: Path
+) -> np.ndarray:
+    """What it publishes of the quasi-identifiers of each row, as one text."""
+    names, out, rows = [attribute.name for attribute in those.table.attributes], folder / "other.csv", folder / "in.csv"
+    pd.concat(map(pd.read_parquet, sorted(source.iterdir()))).drop(columns="who").to_csv(rows, index=False)
+    (folder / "job.json").write_text(json.dumps({
+        "input": rows.as_uri(), "output": out.as_uri(), "quasiid_columns": names, "K": those.table.k,
+        "sensitive_columns": [those.table.kept[0].name], "column_score": "entropy", "fragmentation": "quantile",
+    }))  # fmt: skip
+    paths = [packages, mondrian / "mondrian", mondrian]
+    submits = "--master local[2] --conf spark.ui.enabled=false pyspark-shell"
+    variables = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PYSPARK_SUBMIT_ARGS": submits,
+                 "PYSPARK_PYTHON": sys._base_executable}  # fmt: skip
+    words = [sys._base_executable, mondrian / "anonymize.py", folder / "job.json", "4", "0", "0"]
+    subprocess.run(words, check=True, env={**os.environ, **variables}, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)  # fmt: skip
+    found = pd.concat(pd.read_csv(path, dtype=str) for path in sorted(out.glob("*.csv"))).astype({"id": int})
+    if sorted(found["id"]) != list(range(case.rows)):
+        raise SystemExit("mosaicrown/mondrian has not published every row once")
+    return found.sort_values("id")[names].agg("|".join, axis=1).to_numpy()
 
 
 def show(title: str, lines: Sequence[Line]) -> None:

@@ -51,6 +51,7 @@ def anonymize(
     fragment_rows: int = FRAGMENT_ROWS,
     algorithm: str = DEFAULT_ALGORITHM,
     k: int | None = None,
+    suppression: float = 0.0,
     merge_equal_boxes: bool = False,
     seed: int | None = None,
     spill: str | Path | None = None,
@@ -73,7 +74,7 @@ def anonymize(
         columns = [column.name for column in (*schema.attributes, *schema.kept)]
         named = [*schema.source_key, *filter(None, (schema.individual,)), *columns]
         frame.select(*(f"`{name}`" for name in named)).write.parquet(f"file://{(source / 'rows').resolve()}")
-        options = checked_options(0.0, 0, merge_equal_boxes, seed)
+        options = checked_options(suppression, 0, merge_equal_boxes, seed)
         recipe = Recipe(schema, model_of(schema), algorithm, options, fragment_rows)
         spark, where = frame.sparkSession, None if index is None else Path(index)
         job = FragmentJob(source / "rows", place, recipe, seed, b"spark", private, 1, where, spark=spark)

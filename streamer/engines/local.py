@@ -2,6 +2,9 @@
 
 read -> plan -> route -> anonymize -> mend, twice -> number -> write -> verify -> the folder gets its name
 
+A full-domain algorithm plans levels instead of fragments, from the counts of the distinct vectors of cells. Then rows
+are routed to the files that their QI groups are in, and nothing is left to mend.
+
 No process holds more than a fragment's rows, and this one none at all: it holds the counts that the plan is made from,
 and the boxes of the QI groups while they are numbered. What is published depends on the rows and the seed alone, not on
 the number of processes, on files or on their order.
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import os
+import pickle
 import secrets
 import shutil
 from collections import Counter
@@ -25,21 +29,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from streamer.engines.pool import CallPool, ProcessPool, SparkPool, private_folder
+from streamer.engines import alike
+from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, written
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
+from streamer.recoding.algorithms.vectors import Pairs, VectorCounts
 from streamer.recoding.fragments import steps
-from streamer.recoding.fragments.layout import FilePart, PieceGroups, check_written, numbers, parts_of
+from streamer.recoding.fragments.layout import FilePart, PieceGroups, check_written, files_of, numbers, parts_of
 from streamer.recoding.fragments.mending import ROUNDS
-from streamer.recoding.fragments.plan import Bins, Counted, FragmentPlan, Planner, bins_of, holding, united
-from streamer.recoding.fragments.rows import KEY, arrow_rows, counted_texts
-from streamer.recoding.fragments.steps import Piece, Recipe
+from streamer.recoding.fragments.plan import Bins, FragmentPlan, Planner, bins_of, holding, united
+from streamer.recoding.fragments.rows import KEY, arrow_rows, counted_texts, individual_codes, microdata_of_rows
+from streamer.recoding.fragments.steps import AlikeGroups, Piece, Recipe
 from streamer.recoding.frame import SEED_BITS
-from streamer.recoding.metrics.measures import Measures, measure
+from streamer.recoding.metrics.measures import Measures, measure, with_suppressed
 from streamer.recoding.metrics.measures import united as united_measures
 from streamer.recoding.publication import FIRST_NUMBER, published_arrow
-from streamer.table.arrays import Ints
+from streamer.recoding.report.findings import (
+    PublishedPart,
+    published_part,
+)
+from streamer.recoding.report.tradeoffs import sample_numbers
+from streamer.table.arrays import Counted, Ints
 from streamer.table.arrow_table import require
 from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
 from streamer.table.encode import Encoder
@@ -53,16 +64,11 @@ from streamer.table.files import (
     parquet_parts,
     read_part,
 )
+from streamer.table.microdata import Microdata
 from streamer.table.published.rows import qi_group_name
 
 CHUNK_ROWS = 250_000
 """Rows that are read, encoded and routed at the same time."""
-
-KEYS_COMPARED_AT_ONCE = 5_000_000
-"""Source keys that are compared at the same time."""
-
-HASH_KEYS = ("0123456789abcdef", "fedcba9876543210")
-"""Two hashes of 63 bits each tell source keys apart."""
 
 ROW = "row"
 """The column of the numbers of the source's rows, the first of which is 1."""
@@ -87,6 +93,7 @@ class FragmentJob:
     force: bool = False
     spark: Any = None  # a SparkSession, whose executors do the work instead of processes of this machine
     encoding: str | None = None  # of CSV
+    report: bool = False  # whether the figures of a report are wanted
 
 
 class TableWritten(NamedTuple):
@@ -96,10 +103,12 @@ class TableWritten(NamedTuple):
     refused: list[RefusedRow]
     unlisted: dict[str, int]  # by column, rows with unknown categories
     look_alikes: int  # individuals that look like another one of the same part of the source
-    fragments: int
+    details: dict[str, int | float]  # fragments; counts of a search
+    levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
     columns: list[str]
     measures: Measures
+    report: alike.ReportFigures | None
 
 
 def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
@@ -110,12 +119,16 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
     """
     require("pyarrow.parquet", "parquet")
     _require_out(job)
-    with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
-        chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
-        recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
-        pool: CallPool = ProcessPool(job.spill, job.workers) if job.spark is None else SparkPool(job.spill, job.spark)
-        with pool:
-            return _Steps(job, recipe, pool, draft, stage).done()
+    try:
+        with private_folder(job.spill, _identity(job)) as begun, _draft_of(job, begun) as draft:
+            chance = _kept_chance(job.spill / "chance") if job.seed is None else job.seed
+            recipe = replace(job.recipe, options=replace(job.recipe.options, chance=chance))
+            of_spark = job.spark is not None
+            pool: CallPool = SparkPool(job.spill, job.spark) if of_spark else ProcessPool(job.spill, job.workers)
+            with pool:
+                return _Steps(job, recipe, pool, draft, stage).done()
+    except OSError as error:
+        raise not_written(job.spill, error) from None
 
 
 def _identity(job: FragmentJob) -> bytes:
@@ -285,13 +298,19 @@ class Encoded(NamedTuple):
 
 
 def _encode(
-    recipe: Recipe, part: RowPart | Path, first_row: int, path: Path, with_keys: bool, skip_refused: bool
+    recipe: Recipe,
+    part: RowPart | Path,
+    first_row: int,
+    path: Path,
+    with_keys: bool,
+    skip_refused: bool,
+    before: Path | None,
 ) -> Encoded:
-    """Encodes a part of the source, and keeps the hashes of its keys."""
+    """Encodes a part of the source, and keeps the hashes of its keys; before: where to keep those of exact values."""
     table, encoder = recipe.table, Encoder(recipe.table)
     arrow = require("pyarrow", "parquet")
     found, unlisted, texts = Encoded(0, [], {}, 0, {}), Counter[str](), dict[int, set[bytes]]()
-    tables, hashes, alike = [], [], 0
+    tables, hashes, exact, n_alike = [], [], [], 0
     for first, frame in read_part(part, CHUNK_ROWS) if isinstance(part, RowPart) else [(first_row, _spooled(part))]:
         numbers = np.arange(first, first + len(frame))
         if skip_refused:
@@ -302,39 +321,32 @@ def _encode(
         encoded = encoder.columns(frame, first)
         unlisted.update(unknown_category_rows(table, frame))
         if encoded.individuals is not None:
-            alike += look_alikes(encoded.individuals.different)
+            n_alike += look_alikes(encoded.individuals.different)
         rows = arrow_rows(table, encoded, with_keys).append_column(ROW, arrow.array(numbers))
         for i, some in counted_texts(recipe.model, rows).items():
             texts.setdefault(i, set()).update(some)
         if table.source_key:
-            keys = np.array(encoded.source_keys.by_row(), dtype=object)
-            both = [pd.util.hash_array(keys, hash_key=one, categorize=False) >> 1 for one in HASH_KEYS]
-            hashes.append(np.stack([*both, numbers.astype(np.uint64)], axis=1))
+            keys = alike.hashes_of_texts(np.array(encoded.source_keys.by_row(), dtype=object))
+            hashes.append(np.column_stack([keys, numbers]))
+        if before is not None:
+            exact.append(np.column_stack([alike.hashes_of_numbers(encoded.codes), numbers, *_who(recipe, rows)]))
         tables.append(rows)
     _write(path, tables)
     if hashes:
-        every = np.concatenate(hashes)
-        draft = _draft_beside(path.with_suffix(".keys.npy"))
-        np.save(draft, every[np.argsort(every[:, 0], kind="stable")])
-        os.replace(draft, path.with_suffix(".keys.npy"))
-    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), alike, texts)
+        alike.leave(path.with_suffix(".keys.npy"), np.concatenate(hashes))
+    if before is not None:
+        alike.leave(before, np.concatenate(exact))
+    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), n_alike, texts)
+
+
+def _who(recipe: Recipe, rows: Any) -> list[Ints]:
+    """The codes of the individuals, as a column, if there are any."""
+    return [] if recipe.table.individual is None else [individual_codes(rows)]
 
 
 def _spooled(path: Path) -> pd.DataFrame:
     rows = Batches(path).read()
     return rows.to_pandas(types_mapper=pd.ArrowDtype)  # type: ignore[no-any-return]
-
-
-def _repeated(paths: Sequence[Path], low: int, high: int) -> Ints:
-    """The source rows with a key that an earlier row has; the first half of the key's hash is from low up to high."""
-    parts = []
-    for path in paths:
-        known = np.load(path, mmap_mode="r")
-        parts.append(known[slice(*np.searchsorted(known[:, 0], np.array([low, high], dtype=np.uint64)))])
-    keys = np.concatenate(parts)
-    keys = keys[np.lexsort(keys.T[::-1])]
-    same = (keys[1:, 0] == keys[:-1, 0]) & (keys[1:, 1] == keys[:-1, 1])
-    return np.sort(keys[1:][same][:, 2].astype(np.int64))
 
 
 def _cells(recipe: Recipe, piece: Batches, plan: FragmentPlan, leaves: list[int]) -> dict[int, list[Counted]]:
@@ -386,8 +398,10 @@ def _mend(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -
     return steps.cells_of_centers(piece.groups)
 
 
-def _publish(recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path, index: Path | None) -> Measures:
-    """Writes a published file, and the part of the index that belongs to it."""
+def _publish(
+    recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path, index: Path | None, alike_in: list[Path]
+) -> tuple[Measures, PublishedPart | None]:
+    """Writes a published file, and the part of the index that belongs to it; alike_in: as in `leave_published`."""
     found = []
     for of in part.slices:
         groups = _groups(pieces[of.region])
@@ -398,29 +412,115 @@ def _publish(recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path,
     microdata, recoding = steps.recoded(recipe, part, found)
     published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
     draft = _draft_beside(path)
-    require("pyarrow.parquet", "parquet").write_table(published, draft)
+    try:
+        require("pyarrow.parquet", "parquet").write_table(published, draft)
+    except OSError as error:
+        raise not_written(path.parent, error, ", or name another OUT") from None
     os.replace(draft, path)
     if index is not None:
-        index.parent.mkdir(mode=0o700, exist_ok=True)
         keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
         names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
-        draft = _draft_beside(index)
-        with open(draft, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(sorted(zip(keys, map(names.__getitem__, recoding.qi_group), strict=True)))
-        os.replace(draft, index)
-    return measure(microdata, recoding, recipe.model)
+        _write_index(index, zip(keys, map(names.__getitem__, recoding.qi_group), strict=True))
+    figures = None
+    if alike_in:
+        who = _who(recipe, require("pyarrow", "parquet").concat_tables([piece.rows for piece in found]))
+        alike.leave_published(microdata, who, alike_in)
+        figures = published_part(microdata, recoding)
+    return measure(microdata, recoding, recipe.model), figures
+
+
+def _write_index(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Writes a part of the index: keys and QI groups, sorted."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = _draft_beside(path)
+    with open(draft, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(sorted(pairs))
+    os.replace(draft, path)
 
 
 def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
     check_written(recipe.table, recipe.model, require("pyarrow.parquet", "parquet").read_table(path), part)
 
 
+# -- what a process does for a full-domain algorithm ------------------------------------------------------------------
+
+SUPPRESSED_LEAF = 0
+
+
+def _count(recipe: Recipe, piece: Batches, texts: Mapping[int, list[bytes]], path: Path) -> None:
+    """Counts the distinct vectors of a piece."""
+    counts = steps.vectors_of_rows(recipe, piece.read(), texts)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    arrays = {f"{i}-{name}": column for i, pairs in enumerate(counts.subjects) for name, column in
+              pairs._asdict().items()}  # fmt: skip
+    draft = _draft_beside(path)
+    with open(draft, "wb") as file:
+        np.savez(file, cells=counts.cells.astype(np.int32), rows=counts.rows, **arrays)
+    os.replace(draft, path)
+
+
+def _counted(path: Path) -> VectorCounts:
+    with np.load(path) as found:
+        subjects = range((len(found.files) - 2) // len(Pairs._fields))
+        pairs = tuple(Pairs(*(found[f"{i}-{name}"] for name in Pairs._fields)) for i in subjects)
+        return VectorCounts(found["cells"].astype(np.int64), found["rows"], pairs)
+
+
+def _search(recipe: Recipe, paths: Sequence[Path], path: Path) -> None:
+    """The best levels, by the counts of all pieces; the answer goes to a file that later steps read."""
+    written(path, steps.alike_groups(recipe, steps.united_vectors(recipe, map(_counted, paths))))
+
+
+def _found(path: Path) -> AlikeGroups:
+    return pickle.loads(path.read_bytes())  # type: ignore[no-any-return]
+
+
+def _route_alike(recipe: Recipe, piece: Batches, found: Path, begins: Ints, path: Path) -> dict[int, int]:
+    """Sends rows to the fragment of their QI group, the first of which are `begins`; leaf 0: the suppressed rows."""
+    rows = piece.read()
+    number = steps.groups_of_rows(recipe, rows, _found(found))
+    return _write_by(
+        path, steps.with_groups(rows.drop_columns([ROW]), number), np.searchsorted(begins, number, side="right")
+    )
+
+
+def _recode_alike(recipe: Recipe, sources: Sequence[Batches], found: Path, first: int, end: int, path: Path) -> None:
+    """Recodes the rows of the QI groups first to end - 1."""
+    some = PieceGroups(*(column[first:end] for column in _found(found).groups))
+    _write_piece(path, steps.recoded_alike(recipe, _read_all(sources), some, first))
+
+
+def _list_suppressed(sources: Sequence[Batches], path: Path) -> None:
+    """The part of the index that names the suppressed rows, which have no QI group."""
+    _write_index(path, ((key.decode(), "") for source in sources for key in source.read()[KEY].to_pylist()))
+
+
 # -- the whole --------------------------------------------------------------------------------------------------------
+
+
+def _taken(path: Path, numbers: Ints) -> Any:
+    """Some rows of a piece."""
+    return Batches(path).read().take(numbers)
 
 
 def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
     """Counts by attribute, of all parts of a table."""
     return [united(column) for column in zip(*parts, strict=True)]
+
+
+def _texts_of(encoded: Sequence[Encoded]) -> dict[int, list[bytes]]:
+    """All texts of the kept columns that the model counts."""
+    return {i: sorted(set().union(*(one.texts.get(i, set()) for one in encoded))) for i in encoded[0].texts}
+
+
+class _Made(NamedTuple):
+    """Pieces that hold all QI groups, and how they came to be."""
+
+    pieces: list[Path]
+    details: dict[str, int | float]
+    levels: tuple[int, ...] | None = None
+    suppressed: int = 0
+    listed: Path | None = None  # the part of the index that names the suppressed rows
 
 
 class _Steps:
@@ -433,7 +533,38 @@ class _Steps:
     def done(self) -> TableWritten:
         encoded, dropped = self._encoded()
         pieces = [Batches(self._made("pieces", i), None, dropped) for i in range(len(encoded))]
-        rows = sum(one.rows for one in encoded) - len(dropped)
+        rows, sample = sum(one.rows for one in encoded) - len(dropped), self._sampled(encoded)
+        if algorithm_named(self._recipe.algorithm).full_domain:
+            made = self._recoded_alike(pieces, encoded)
+        else:
+            made = self._in_fragments(pieces, encoded, rows)
+        measures, files, parts = self._published(made)
+        figures = None
+        if sample is not None:
+            with self._stage("count"):
+                figures = alike.figures_of(self._pool, self._folder / "alike", sample, parts, dropped, made.suppressed)
+        refused = sorted(row for one in encoded for row in one.refused)
+        unlisted = Counter[str]()
+        for one in encoded:
+            unlisted.update(one.unlisted)
+        refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
+        schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
+        look_alikes = sum(one.look_alikes for one in encoded)
+        return TableWritten(
+            rows + len(refused),
+            sorted(refused),
+            dict(unlisted),
+            look_alikes,
+            made.details,
+            made.levels,
+            [self._job.out / name for name in files],
+            schema.names,
+            measures,
+            figures,
+        )
+
+    def _in_fragments(self, pieces: list[Batches], encoded: list[Encoded], rows: int) -> _Made:
+        """QI groups that are made fragment by fragment, and mended where these meet."""
         with self._stage("plan") as on_progress:
             plan, dealt_to = self._plan(pieces, encoded, rows, on_progress)
         with self._stage("route") as on_progress:
@@ -451,16 +582,38 @@ class _Steps:
         for turn in range(1, turns + 1):
             with self._stage(f"mend {turn}") as on_progress:
                 plan, made, centers = self._mended(turn, plan, made, centers, on_progress)
-        measures, files = self._published(made)
-        refused = sorted(row for one in encoded for row in one.refused)
-        unlisted = Counter[str]()
-        for one in encoded:
-            unlisted.update(one.unlisted)
-        refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
-        schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
-        alike = sum(one.look_alikes for one in encoded)
-        return TableWritten(rows + len(refused), sorted(refused), dict(unlisted), alike, len(fragments),
-                    [self._job.out / name for name in files], schema.names, measures)  # fmt: skip
+        return _Made(made, {"fragments": len(fragments)})
+
+    def _recoded_alike(self, pieces: list[Batches], encoded: list[Encoded]) -> _Made:
+        """QI groups of one level for every attribute, of all rows."""
+        recipe, found_in = self._recipe, self._folder / "counts" / "found"
+        with self._stage("plan") as on_progress:
+            counts = [self._made("counts", i) for i in range(len(pieces))]
+            calls: list[tuple[Any, ...]] = [
+                (recipe, piece, _texts_of(encoded), path) for piece, path in zip(pieces, counts, strict=True)
+            ]
+            self._pool.map("count", _count, calls, part_of(on_progress, 0, 0.5))
+            self._pool.map("search", _search, [(recipe, counts, found_in)])
+        found = _found(found_in)
+        begins = files_of(found.groups.rows, recipe.fragment_rows)
+        with self._stage("route") as on_progress:
+            calls = [(recipe, piece, found_in, begins, self._made("leaves", i)) for i, piece in enumerate(pieces)]
+            routed = self._pool.map("route", _route_alike, calls, on_progress)
+            self._let_go("pieces")
+        with self._stage("anonymize") as on_progress:
+            made = [self._made("fragments", i) for i in range(len(begins))]
+            ends = [*begins[1:].tolist(), len(found.groups.rows)]
+            calls = [
+                (recipe, self._rows_of([i + 1], routed), found_in, int(begins[i]), ends[i], path)
+                for i, path in enumerate(made)
+            ]
+            self._pool.map("fragments", _recode_alike, calls, on_progress)
+            listed = self._folder / "index" / "suppressed.csv" if self._job.index else None
+            if listed is not None:
+                call = (self._rows_of([SUPPRESSED_LEAF], routed), listed)
+                self._pool.map("suppressed", _list_suppressed, [call])
+            self._let_go("leaves")
+        return _Made(made, dict(found.details), found.node, found.suppressed, listed)
 
     def _made(self, kind: str, number: int) -> Path:
         return self._folder / kind / f"{number:06}.arrow"
@@ -474,8 +627,12 @@ class _Steps:
         job, skip = self._job, self._job.skip_refused
         with self._stage("read") as on_progress:
             parts = self._parts()
+
+            def before(part: int) -> Path | None:
+                return alike.path_of(self._folder / "alike", alike.BEFORE, part) if job.report else None
+
             calls = [
-                (self._recipe, part, first, self._made("pieces", i), job.index is not None, skip)
+                (self._recipe, part, first, self._made("pieces", i), job.index is not None, skip, before(i))
                 for i, (part, first) in enumerate(parts)
             ]
             encoded = self._pool.map("read", _encode, calls, part_of(on_progress, 0, 0.9))
@@ -486,10 +643,8 @@ class _Steps:
                 raise ConfigError(f"no row is left: all {refused:,} are refused" if refused else "the data has no rows")
             if self._recipe.table.source_key:
                 paths = [self._made("pieces", i).with_suffix(".keys.npy") for i in range(len(calls))]
-                some = -(-rows // KEYS_COMPARED_AT_ONCE)
-                ends = [(i << 63) // some for i in range(some + 1)]
-                ranges = [(paths, low, high) for low, high in pairwise(ends)]
-                found = self._pool.map("keys", _repeated, ranges, part_of(on_progress, 0.9, 1))
+                ranges = [(paths, low, high) for low, high in alike.ranges(rows)]
+                found = self._pool.map("keys", alike.repeated, ranges, part_of(on_progress, 0.9, 1))
                 dropped = np.sort(np.concatenate(found))
             if len(dropped) and not skip:
                 key = ", ".join(self._recipe.table.source_key)
@@ -514,7 +669,7 @@ class _Steps:
         """The fragments, and of those that are dealt where the rows of each piece go."""
         recipe, plan, heavy, turn = self._recipe, FragmentPlan(), [0], 0
         dealt_to: dict[int, list[Ints]] = {}
-        texts = {i: sorted(set().union(*(one.texts.get(i, set()) for one in encoded))) for i in encoded[0].texts}
+        texts = _texts_of(encoded)
         planner = Planner(recipe.table.space, recipe.model, recipe.fragment_rows)
         while heavy and rows > recipe.fragment_rows:
             calls: list[tuple[Any, ...]] = [(recipe, piece, plan, heavy) for piece in pieces]
@@ -590,20 +745,23 @@ class _Steps:
         self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
         return regions, mended, centers
 
-    def _published(self, made: list[Path]) -> tuple[Measures, list[str]]:
+    def _published(self, made: _Made) -> tuple[Measures, list[str], list[PublishedPart]]:
         """Writes, verifies and names what is published."""
         recipe, job = self._recipe, self._job
         with self._stage("write") as on_progress:
-            groups = [_groups(path) for path in made]
+            groups = [_groups(path) for path in made.pieces]
             number = numbers(groups, recipe.options.chance, recipe.options.merge_equal_boxes)
             parts = parts_of(groups, number, recipe.fragment_rows)
             names = [f"part-{i:05}.parquet" for i in range(len(parts))]
             index = [self._folder / "index" / f"{i:06}.csv" if job.index else None for i in range(len(parts))]
             calls: list[tuple[Any, ...]] = [
-                (recipe, part, made, self._draft / name, of_index)
-                for part, name, of_index in zip(parts, names, index, strict=True)
+                (recipe, part, made.pieces, self._draft / name, of_index, self._alike_in(i))
+                for i, (part, name, of_index) in enumerate(zip(parts, names, index, strict=True))
             ]
-            measures = united_measures(self._pool.map("write", _publish, calls, on_progress))
+            done = self._pool.map("write", _publish, calls, on_progress)
+            published = united_measures([of_part for of_part, _ in done])
+            measures = with_suppressed(published, made.suppressed, recipe.table.space.d)
+            figures = [of_part for _, of_part in done if of_part is not None]
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
@@ -613,7 +771,30 @@ class _Steps:
                 with atomic_writer(job.index, text=True) as file:
                     for_owner_alone(file)
                     file.write("key,qi_group\r\n")
-                    for path in filter(None, index):
+                    for path in filter(None, (*index, made.listed)):
                         file.write(path.read_bytes().decode())  # line ends stay as they are
                     _appear(self._draft, job.out)
-        return measures, names
+        return measures, names, figures
+
+    # -- what a report counts ------------------------------------------------------------------------------------------
+
+    def _alike_in(self, part: int) -> list[Path]:
+        """Where a published part leaves what its rows may be alike in; nowhere if there is no report."""
+        if not self._job.report:
+            return []
+        names = (*range(len(self._recipe.table.kept)), alike.TOGETHER)
+        return [alike.path_of(self._folder / "alike", name, part) for name in names]
+
+    def _sampled(self, encoded: Sequence[Encoded]) -> Microdata | None:
+        """The rows that one run would try other models on."""
+        if not self._job.report:
+            return None
+        with self._stage("sample"):
+            ends = np.cumsum([0, *(one.rows for one in encoded)])
+            drawn = sample_numbers(int(ends[-1]))
+            calls = [
+                (self._made("pieces", i), drawn[np.searchsorted(drawn, low) : np.searchsorted(drawn, high)] - low)
+                for i, (low, high) in enumerate(pairwise(ends.tolist()))
+            ]
+            rows = self._pool.map("sample", _taken, calls)
+        return microdata_of_rows(self._recipe.table, require("pyarrow", "parquet").concat_tables(rows))

@@ -34,7 +34,9 @@ T = TypeVar("T")
 LOCAL, SPARK = "local", "spark"
 """What does the work."""
 
-OURS = re.compile(r"lock|job|\.?chance|results|source|pieces|leaves|fragments|prepared|(routed|regions)-\d|index")
+OURS = re.compile(
+    r"lock|job|\.?chance|results|source|pieces|counts|alike|leaves|fragments|prepared|(routed|regions)-\d|index"
+)
 """What a private folder may hold: anything else is somebody's, and is not removed."""
 
 WATCHED_S = 1.0
@@ -173,7 +175,7 @@ class SparkPool:
         missing = self._kept.missing(stage, len(calls))
         for number in missing:
             path = self._kept.path(stage, number)
-            _written(path.with_suffix(".call"), (call, calls[number], path))
+            written(path.with_suffix(".call"), (call, calls[number], path))
         asked = [str(self._kept.path(stage, number).with_suffix(".call")) for number in missing]
 
         def work(batches: Iterator[Any]) -> Iterator[Any]:
@@ -220,24 +222,32 @@ def called_from_file(path: Path) -> None:
     try:
         _call(call, arguments, result)
     except StreamerError as error:
-        _written(result.with_suffix(".error"), error)
+        written(result.with_suffix(".error"), error)
 
 
 def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -> None:
     """Calls, and keeps the result."""
     try:
-        _written(path, call(*arguments))
+        written(path, call(*arguments))
     except StreamerError:
         raise
     except OSError as error:
-        full = "; make room, or name a folder on another disk by --spill" if error.errno == errno.ENOSPC else ""
-        raise ConfigError(f"{path.parent.parent}: cannot be written: {error.strerror}{full}") from None
+        raise not_written(path.parent.parent, error) from None
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise NotFinished(f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}") from None
 
 
-def _written(path: Path, value: object) -> None:
+def not_written(
+    path: Path, error: OSError, otherwise: str = ", or name a folder on another disk by --spill"
+) -> ConfigError:
+    """What is said of a folder that cannot be written; otherwise: what helps a full disk, other than room."""
+    full = f"; make room{otherwise}" if error.errno == errno.ENOSPC else ""
+    why = os.strerror(error.errno) if error.errno else "an error of the disk"
+    return ConfigError(f"{path}: cannot be written: {why}{full}")
+
+
+def written(path: Path, value: object) -> None:
     """Writes a value whole or not at all; two that write the same at the same time do no harm."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     draft.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))

@@ -144,13 +144,17 @@ class Model:
 
     def shortfall(self, subjects: Ints, names: Mapping[Subject, str]) -> str:
         """The first constraint that the rows subjects (m, s) as one QI group break, in words; "" if all hold."""
-        n = len(subjects)
-        if n < self.rows:
-            return f"{counted(n, 'rows')} fewer than k = {self.rows}"
-        for column, subject in enumerate(self.subjects):
-            count = np.bincount(subjects[:, column])
+        counts = [np.bincount(column) for column in subjects.T]
+        for subject, count in zip(self.subjects, counts, strict=True):
             if not subject.null_counts:
                 count[NULL] = 0
+        return self.shortfall_of_counts(len(subjects), counts, names)
+
+    def shortfall_of_counts(self, n: int, counts: Sequence[Ints], names: Mapping[Subject, str]) -> str:
+        """The same of n rows; counts: of each subject, how many rows each of its codes has that counts."""
+        if n < self.rows:
+            return f"{counted(n, 'rows')} fewer than k = {self.rows}"
+        for subject, count in zip(self.subjects, counts, strict=True):
             n_distinct, top = int((count > 0).sum()), int(count.max(initial=0))
             if n_distinct < self.distinct.get(subject, 0):
                 return f"{counted(n_distinct, names[subject], 'distinct ')} fewer than {self.distinct[subject]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,3 +46,21 @@ def numbers_of(columns: Iterable[Ints], n: int) -> Ints:
 def _without_gaps(column: Ints) -> tuple[Ints, int]:
     distinct, numbers = np.unique(column, return_inverse=True)
     return numbers.astype(np.int64), len(distinct)
+
+
+class Counted(NamedTuple):
+    """How many rows have which numbers."""
+
+    numbers: Ints  # (m, c), each row once, in order
+    rows: Ints  # (m,)
+
+
+def counted(numbers: Ints, rows: Ints | None = None) -> Counted:
+    """Equal rows of numbers (n, c) together; rows: how many each stands for, one if None.
+
+    >>> counted(np.array([[1], [0], [1]]))
+    Counted(numbers=array([[0],
+           [1]]), rows=array([1, 2]))
+    """
+    _, first, which = np.unique(row_numbers(numbers), return_index=True, return_inverse=True)
+    return Counted(numbers[first], np.bincount(which, rows, len(first)).astype(np.int64))

@@ -16,7 +16,14 @@ import click
 import msgspec
 
 from streamer.cli.batch import skip_refused
-from streamer.cli.batch.reports import anonymize_report, curves_of, findings_of, require_report, sources_of
+from streamer.cli.batch.reports import (
+    anonymize_report,
+    curves_of,
+    findings_of,
+    require_report,
+    sources_of,
+    with_digests,
+)
 from streamer.cli.support import options as shared
 from streamer.cli.support.next_call import say_next
 from streamer.cli.support.outputs import (
@@ -32,7 +39,7 @@ from streamer.cli.support.outputs import (
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
-from streamer.engines.local import FragmentJob, anonymize_files
+from streamer.engines.local import FragmentJob, TableWritten, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
 from streamer.privacy.models import Model, model_of, words
@@ -42,6 +49,7 @@ from streamer.recoding.fragments.steps import Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
+from streamer.recoding.report.findings import drawn_of
 from streamer.spark import session
 from streamer.table.data_warnings import (
     look_alikes,
@@ -59,6 +67,7 @@ from streamer.table.files import (
     atomic_writers,
     column_names,
     is_stream,
+    sha256_by_name,
     table_files,
     write_index,
 )
@@ -220,7 +229,7 @@ def _whole(
         with progress.stage("read"):
             frame = asked.data.rows()
             schema = without_absent_key(schema, frame.columns)
-            sources = {} if report is None else sources_of(asked.table, asked.data, frame)
+            sources = {} if report is None else sources_of(asked.table, asked.data, frame.columns)
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
@@ -251,7 +260,8 @@ def _whole(
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
-                files[report].write(anonymize_report(facts, microdata, recoding, asked.table, asked.data.name, curves))
+                drawn = drawn_of(microdata, recoding)
+                files[report].write(anonymize_report(facts, schema, drawn, asked.table, asked.data.name, curves))
             if left_out is not None:
                 skip_refused.write_list(refused, files[left_out])
     return facts | {"files": [str(path) for path in paths]}
@@ -261,9 +271,9 @@ def _by_fragments(
     asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
 ) -> dict[str, Any]:
     """Anonymizes a table of any size, fragment by fragment."""
-    out, left_out = asked.out, asked.left_out
-    _require_fragments(asked, chosen)
-    others = [*filter(None, (asked.index, left_out))]
+    out, left_out, report = asked.out, asked.left_out, asked.report
+    _require_fragments(asked)
+    others = [*filter(None, (asked.index, report, left_out))]
     require_writable([out, *others], asked.force, [*files_of(asked.table), *asked.data.files], as_json)
     data, encoding = asked.data.file("--fragment-rows"), asked.data.encoding
     if str(data) != STDIN:
@@ -275,7 +285,11 @@ def _by_fragments(
     same = replace(asked, workers=0, engine=LOCAL, force=False, spill=None)  # what may differ when a killed job goes on
     identity = b"".join(path.read_bytes() for path in files_of(asked.table)) + repr((schema.k, same)).encode()
     spill = asked.spill or out.with_name(f".{out.name}.spill")
-    with atomic_writers([] if left_out is None else [left_out], text=True) as opened:
+    if report is not None:
+        require_report()
+    texts = [path for path in (left_out, report) if path is not None]
+    with atomic_writers(texts, text=True) as opened:
+        files: dict[Path, IO[str]] = dict(zip(texts, opened, strict=True))
         skips = left_out is not None
         spark = session() if asked.engine == SPARK else None
         job = FragmentJob(
@@ -291,32 +305,45 @@ def _by_fragments(
             asked.force,
             spark,
             encoding,
+            report is not None,
         )
         done = anonymize_files(job, progress.stage)
-        for file in opened:
-            skip_refused.write_list(done.refused, file)
+        facts = _facts_of_fragments(asked, schema, chosen, options, done)
+        if left_out is not None:
+            skip_refused.write_list(done.refused, files[left_out])
+        if report is not None and done.report is not None:
+            sources = sources_of(asked.table, asked.data, column_names(data, encoding))
+            found = done.report.findings(sources["columns"])
+            facts["report"] = with_digests(found, sources, sha256_by_name(out))
+            curves = curves_of(done.report.sample, chosen, options, progress)
+            page = anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
+            files[report].write(page)
+    return facts | {"files": [str(path) for path in (out, *others)]}
+
+
+def _facts_of_fragments(
+    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, done: TableWritten
+) -> dict[str, Any]:
+    model, left_out = model_of(schema), asked.left_out
     warnings = warning_of_individuals(done.look_alikes, schema.individual)
     warnings += unknown_category_warnings(schema, done.unlisted, done.rows, "rows")
     return described(chosen, options, schema, model, ROWS, done.measures) | {
-        "levels": None,
-        "details": {"fragments": done.fragments},
+        "levels": done.levels and dict(zip((a.name for a in schema.attributes), done.levels, strict=True)),
+        "details": done.details,
         "unlisted": done.unlisted,
         "warnings": warnings,
         "left_out": left_out and skip_refused.facts_of(done.refused, done.rows, left_out),
-        "published": {out.name: done.columns},
+        "published": {asked.out.name: done.columns},
         "report": None,
-        "files": [str(path) for path in (out, *others)],
     }
 
 
-def _require_fragments(asked: GivenOptions, chosen: Algorithm) -> None:
+def _require_fragments(asked: GivenOptions) -> None:
     """Raises UsageError for what only one run can do."""
     if not is_folder(asked.out):
         raise UsageError(f"--out {asked.out}: --fragment-rows writes a folder of Parquet files: name a folder")
-    if asked.form == LOSSY_JOIN or asked.report is not None:
-        raise UsageError("--fragment-rows: --report and --form lossy-join are for a table in one run: leave them out")
-    if chosen.full_domain:
-        raise UsageError(f"{chosen.name} recodes all rows alike, so fragments cannot be anonymized by themselves")
+    if asked.form == LOSSY_JOIN:
+        raise UsageError("--fragment-rows: --form lossy-join is for a table in one run: leave it out")
 
 
 def is_folder(out: Path) -> bool:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from streamer.cli.support.progress import Stages
 from streamer.cli.support.signals import interruptible
 from streamer.errors import needs_extra
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
+from streamer.recoding.report.findings import Drawn, findings
 from streamer.table.files import STDIN, sha256_by_name, sha256_written
 from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import file_of, files_of
 
@@ -31,39 +31,35 @@ def require_report() -> None:
         import jinja2  # noqa: F401
 
 
-def sources_of(table: str, data: RowSource, frame: pd.DataFrame) -> dict[str, Any]:
+def sources_of(table: str, data: RowSource, columns: Iterable[object]) -> dict[str, Any]:
     """What the report of a run says of its input: SHA-256 of all files that it comes from, and the columns."""
     files, folder = files_of(table), file_of(table).parent
     names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)
     settings = {name: one for name, path in zip(names, files, strict=True) for one in sha256_by_name(path).values()}
     read = {name: one for path in data.files if str(path) != STDIN for name, one in sha256_by_name(path).items()}
-    return {"columns": list(map(str, frame.columns)), "input": read, "settings": settings}
+    return {"columns": list(map(str, columns)), "input": read, "settings": settings}
 
 
 def findings_of(
     microdata: Microdata, recoding: Recoding, form: str, sources: Mapping[str, Any], written: Mapping[Path, Any]
 ) -> dict[str, Any]:
     """The figures of the report of one run; written: the opened files of the anonymous table, which are complete."""
-    from streamer.recoding.report.findings import findings
-
     output = {path.name: sha256_written(file) for path, file in written.items()}
-    return findings(microdata, recoding, form, sources["columns"]) | {
-        "sha256": {"input": sources["input"], "output": output, "settings": sources["settings"]}
-    }
+    return with_digests(findings(microdata, recoding, form, sources["columns"]), sources, output)
+
+
+def with_digests(found: dict[str, Any], sources: Mapping[str, Any], output: Mapping[str, str]) -> dict[str, Any]:
+    """The figures with the SHA-256 of all files."""
+    return found | {"sha256": {"input": sources["input"], "output": output, "settings": sources["settings"]}}
 
 
 def anonymize_report(
-    facts: Mapping[str, Any],
-    microdata: Microdata,
-    recoding: Recoding,
-    table: str,
-    data: str,
-    curves: Sequence[Curve],
+    facts: Mapping[str, Any], schema: Table, drawn: Drawn, table: str, data: str, curves: Sequence[Curve]
 ) -> str:
     """The page of one run; table: its file; data: the name of the rows."""
     from streamer.recoding.report.page import anonymize_page
 
-    return anonymize_page(facts, microdata, recoding, _provenance(table, data), curves)
+    return anonymize_page(facts, schema, drawn, _provenance(table, data), curves)
 
 
 def compare_report(report: Mapping[str, Any], table: str, data: str, curves: Sequence[Curve]) -> str:

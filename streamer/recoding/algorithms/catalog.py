@@ -27,6 +27,7 @@ from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
 from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.algorithms.top_down import TOP_DOWN
+from streamer.recoding.algorithms.vectors import VectorCounts
 from streamer.table.arrays import Ints, row_numbers
 from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
@@ -99,19 +100,45 @@ def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Optio
         recoding = merged_by_box(recoding)
     recoding = numbered(recoding, chance)
     check(seen.microdata, model, recoding)
-    if recoding.n_suppressed > options.suppressed_max(len(microdata)):
-        suppressed = counted(recoding.n_suppressed, "rows")
-        raise LawViolated(f"{algorithm.name}: {suppressed} suppressed, more than was allowed")
+    _require_allowed(algorithm, options, recoding.n_suppressed, len(microdata))
     qi_group = np.empty(len(microdata), dtype=np.int64)
     qi_group[seen.rows] = recoding.qi_group
     return replace(recoding, qi_group=qi_group)
+
+
+def run_on_vectors(
+    algorithm: Algorithm, table: Table, counts: VectorCounts, model: Model, options: Options
+) -> Recoding:
+    """What full-domain recoding does to a table that is known by its counts: the QI group of each vector, by number.
+
+    Whoever recodes rows by it checks them. Raises as `run` does.
+    """
+    if algorithm.of_vectors is None:
+        raise UsageError(f"{algorithm.name} does not recode all rows alike")
+    if said := objections(algorithm, table, model, options):
+        raise UsageError(f"{algorithm.name} cannot do this: {said[0]}")
+    rows = int(counts.rows.sum())
+    _require_none(model.shortfall_of_counts(rows, counts.codes(), subject_names(table, model)))
+    recoding = numbered(algorithm.of_vectors(table, counts, model, options), np.random.default_rng(options.chance))
+    suppressed = int(counts.rows[recoding.qi_group == SUPPRESSED].sum())
+    _require_allowed(algorithm, options, suppressed, rows)
+    return recoding
+
+
+def _require_allowed(algorithm: Algorithm, options: Options, suppressed: int, rows: int) -> None:
+    if suppressed > options.suppressed_max(rows):
+        said = counted(suppressed, "rows")
+        raise LawViolated(f"{algorithm.name}: {said} suppressed, more than was allowed")
 
 
 def require_possible(microdata: Microdata, model: Model) -> None:
     """Raises ConfigError, with the reason, if not even the whole table as one QI group holds the model."""
     if not len(microdata):
         raise ConfigError("the data has no rows")
-    reason = model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model))
+    _require_none(model.shortfall(microdata.subjects(model.subjects), subject_names(microdata.table, model)))
+
+
+def _require_none(reason: str) -> None:
     if reason:
         raise ConfigError(
             f"the privacy model cannot hold on this data, even as one single QI group: {reason}; "

@@ -31,6 +31,7 @@ from streamer.errors import LawViolated
 from streamer.numba_support.jit import compiled
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, unheard
+from streamer.recoding.algorithms.vectors import VectorCounts
 from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
@@ -164,4 +165,10 @@ class Algorithm:
     objections: Callable[[Table, Model, Options], Sequence[str]] = no_objections
     suppresses: bool = False
     refines: bool = False
-    full_domain: bool = False  # recodes all rows alike, so a part of the table cannot stand for the whole
+    of_vectors: Callable[[Table, VectorCounts, Model, Options], Recoding] | None = None
+    """The same for a table that is known by its counts, if all rows are recoded alike; QI groups are of vectors."""
+
+    @property
+    def full_domain(self) -> bool:
+        """Whether all rows are recoded alike: then a part of the table cannot stand for the whole."""
+        return self.of_vectors is not None

@@ -17,11 +17,12 @@ the same table; they differ in the nodes they test.
 *children* are one level away in one attribute. The ancestors of a good node are good, the descendants of a bad one bad,
 so every test classifies a box of nodes. The *minimal* nodes are good nodes without a good child.
 
-**A test.** Rows that agree in all cells agree at every node, so nodes are tested on distinct rows with their counts.
-If a node left few QI groups, the nodes above it are tested on one row of each of them (the roll-up of LeFevre et al.
-2005). Such rows are kept for at most ROLL_UP_MAX times the table and NODES_KEPT_MAX nodes. A recoded row is one number
+**A test.** Rows that agree in all cells agree at every node, so nodes are tested on distinct vectors of cells with
+their counts (`vectors`). A search sees nothing else, so a table in fragments is searched like one in memory. If a node
+left few QI groups, the nodes above it are tested on one vector of each of them (the roll-up of LeFevre et al. 2005).
+Such vectors are kept for at most ROLL_UP_MAX times the table's and NODES_KEPT_MAX nodes. A recoded vector is one number
 in mixed radix; if 62 bits are too few for it, the attributes so far are renumbered by the combinations that occur, so
-that nothing overflows. A lattice asks for tens of thousands of tests, so each is one call of compiled code.
+that nothing overflows. A lattice asks for tens of thousands of tests, so each is a few calls of compiled code.
 
 **OLA** is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited in
 lexicographic order. Below a good node the search goes on at once in what lies between it and the bottom, above a bad
@@ -34,7 +35,8 @@ which the paper says nothing: most ancestors x descendants in the whole lattice,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from math import lcm, prod
@@ -45,10 +47,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.numba_support.jit import compiled, inlined
-from streamer.privacy.compiled import Rules, Scratch, holds_together, rules_of, scratch_for
+from streamer.privacy.compiled import Rules, rules_of
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
-from streamer.table.arrays import NUMBERS_MAX, Ints
+from streamer.recoding.algorithms.vectors import Pairs, VectorCounts, vector_counts
+from streamer.table.arrays import NUMBERS_MAX, Bools, Ints
 from streamer.table.hierarchy import Levels, value_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
@@ -169,7 +172,7 @@ class _Recodings(NamedTuple):
     value: Ints
     start: Ints  # (d, levels)
     n_values: Ints  # (d, levels)
-    cells: Ints  # (d, m) the cell numbers of the distinct rows
+    cells: Ints  # (d, m) the cell numbers of the vectors
     numbers_max: int
 
 
@@ -178,50 +181,67 @@ class _KeptNodes(NamedTuple):
 
     nodes: Ints  # (NODES_KEPT_MAX, d)
     begins: Ints
-    first: Ints  # a distinct row
+    first: Ints  # a vector
     weight: Ints  # of how many rows
     n: Ints  # (1,) how many nodes
 
 
 class FullDomain:
-    """A table and a model, tested node by node; numbers_max: numbers of recoded rows stay below it."""
+    """A table, as its vectors, and a model, tested node by node; numbers_max: numbers of recoded rows stay below it."""
 
-    def __init__(self, microdata: Microdata, model: Model, numbers_max: int = NUMBERS_MAX) -> None:
-        self._cells, self._model = microdata.cells, model
-        self._levels: Sequence[Levels] = [attribute.levels for attribute in microdata.table.attributes]
-        self.n_levels: Node = tuple(levels.n_levels for levels in self._levels)
-        everyone = np.arange(len(microdata), dtype=np.int64)
-        bottom = np.zeros(len(self.n_levels), dtype=np.int64)
-        of_all = _recodings(self._levels, self._cells, numbers_max)
-        self._distinct, n_distinct = _grouped(of_all, bottom, everyone)
-        weight, first = _tally(self._distinct, n_distinct, np.ones_like(everyone))
-        self._recodings = of_all._replace(cells=np.take(of_all.cells, first, axis=1))
-        self._kept = _kept(bottom, weight)
-        self._rules = rules_of(model, microdata.subjects(model.subjects))
-        self._scratch = scratch_for(self._rules)
+    def __init__(self, table: Table, counts: VectorCounts, model: Model, numbers_max: int = NUMBERS_MAX) -> None:
+        self._counts, self._rows_min = counts, model.rows_min
+        levels: Sequence[Levels] = [attribute.levels for attribute in table.attributes]
+        self.n_levels: Node = tuple(each.n_levels for each in levels)
+        self._recodings = _recodings(levels, counts.cells, numbers_max)
+        self._kept = _kept(len(levels), counts.rows)
+        self._rules = rules_of(model, np.zeros((0, len(model.subjects)), dtype=np.int64))
+        self._pairs = [_dense_codes(pairs) for pairs in counts.subjects]
 
     def n_suppressed(self, node: Node, allowed: int) -> int:
         """Rows in QI groups that do not hold at the node; if these are more than `allowed`, any number above it."""
-        small = _n_small(self._recodings, self._kept, np.array(node, dtype=np.int64), self._model.rows_min)
-        if small > allowed or not self._model.subjects:
+        small = _n_small(self._recodings, self._kept, np.array(node, dtype=np.int64), self._rows_min)
+        if small > allowed or not self._pairs:
             return int(small)
-        return _suppressed(self._rules, self._scratch, *self.qi_groups(node), allowed)
+        return self._fails(*self.qi_groups(node), allowed)[1]
 
     def qi_groups(self, node: Node) -> tuple[Ints, int]:
-        """The QI group of every row at the node, int64 (n,), and how many there are."""
-        everyone = np.arange(self._recodings.cells.shape[1])
-        group, n_groups = _grouped(self._recodings, np.array(node, dtype=np.int64), everyone)
-        return group[self._distinct], n_groups
+        """The QI group of every vector at the node, int64 (m,), and how many there are."""
+        everything = np.arange(len(self._counts.rows))
+        return _grouped(self._recodings, np.array(node, dtype=np.int64), everything)
 
-    def boxes(self, node: Node, rows: Ints) -> tuple[Ints, Ints]:
-        """What the node publishes for the rows with these numbers, int64 (m,); two int64 (m, d), cells."""
-        cells = self._cells[rows].T
-        ends = [levels.recode(level, column) for levels, level, column in zip(self._levels, node, cells, strict=True)]
-        return np.stack([lo for lo, _ in ends], axis=1), np.stack([hi for _, hi in ends], axis=1)
+    def fails(self, group: Ints, n_groups: int) -> Bools:
+        """Which QI groups do not hold; bool (n_groups,)."""
+        return self._fails(group, n_groups, int(self._counts.rows.sum()))[0]
+
+    def _fails(self, group: Ints, n_groups: int, allowed: int) -> tuple[Bools, int]:
+        """Which QI groups do not hold and how many rows they have, as far as these are at most `allowed`."""
+        sizes = _tally(group, n_groups, self._counts.rows)[0]
+        fails = sizes < self._rules.rows
+        out = int(sizes[fails].sum())
+        for i, pairs in enumerate(self._pairs):
+            if out > allowed:
+                break
+            out = int(_counted_out(self._rules, i, pairs, group, sizes, fails, out, allowed))
+        return fails, out
+
+
+def boxes_at(table: Table, node: Node, cells: Ints) -> tuple[Ints, Ints]:
+    """What the node publishes for vectors of cells, int64 (n, d); two int64 (n, d)."""
+    ends = [
+        attribute.levels.recode(level, column)
+        for attribute, level, column in zip(table.attributes, node, cells.T, strict=True)
+    ]
+    return np.stack([lo for lo, _ in ends], axis=1), np.stack([hi for _, hi in ends], axis=1)
+
+
+def _dense_codes(pairs: Pairs) -> Pairs:
+    """The same with codes from 0 without gaps."""
+    return pairs._replace(code=np.unique(pairs.code, return_inverse=True)[1].astype(np.int64))
 
 
 def _recodings(levels: Sequence[Levels], cells: Ints, numbers_max: int) -> _Recodings:
-    """The recodings of all rows; cells int64 (n, d)."""
+    """The recodings of all vectors; cells int64 (m, d)."""
     values, at = [], 0
     start, n_values = np.zeros((2, len(levels), max(each.n_levels for each in levels)), dtype=np.int64)
     numbers = np.empty(cells.T.shape, dtype=np.int64)
@@ -235,14 +255,14 @@ def _recodings(levels: Sequence[Levels], cells: Ints, numbers_max: int) -> _Reco
     return _Recodings(np.concatenate(values), start, n_values, numbers, numbers_max)
 
 
-def _kept(bottom: Ints, weight: Ints) -> _KeptNodes:
-    """The distinct rows, which stand for all at the bottom, and room for more."""
+def _kept(n_attributes: int, weight: Ints) -> _KeptNodes:
+    """The vectors, which stand for all rows at the bottom, and room for more."""
     n_distinct = len(weight)
     first, weights = np.zeros((2, (1 + ROLL_UP_MAX) * n_distinct), dtype=np.int64)
     first[:n_distinct], weights[:n_distinct] = np.arange(n_distinct), weight
-    nodes = np.zeros((NODES_KEPT_MAX, len(bottom)), dtype=np.int64)
+    nodes = np.zeros((NODES_KEPT_MAX, n_attributes), dtype=np.int64)
     begins = np.zeros(NODES_KEPT_MAX + 1, dtype=np.int64)
-    nodes[0], begins[1] = bottom, n_distinct
+    begins[1] = n_distinct
     return _KeptNodes(nodes, begins, first, weights, np.ones(1, dtype=np.int64))
 
 
@@ -279,7 +299,7 @@ def _fewest_below(kept: _KeptNodes, node: Ints) -> int:
 
 @compiled
 def _grouped(recodings: _Recodings, node: Ints, rows: Ints) -> tuple[Ints, int]:
-    """The group of each of some distinct rows (m,) at the node, numbered by first row, int64 (m,); and how many."""
+    """The group of each of some vectors (m,) at the node, numbered by its first one, int64 (m,); and how many."""
     group, n_groups = np.zeros(len(rows), dtype=np.int64), 1
     for j in range(len(node)):
         count, start = recodings.n_values[j, node[j]], recodings.start[j, node[j]]
@@ -322,7 +342,7 @@ def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
 
 @compiled
 def _tally(group: Ints, n_groups: int, weight: Ints) -> tuple[Ints, Ints]:
-    """Total weight and first row of every group; two int64 (n_groups,)."""
+    """Total weight and first vector of every group; two int64 (n_groups,)."""
     total = np.zeros(n_groups, dtype=np.int64)
     first = np.empty(n_groups, dtype=np.int64)
     for i in range(group.shape[0] - 1, -1, -1):
@@ -332,21 +352,42 @@ def _tally(group: Ints, n_groups: int, weight: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _suppressed(rules: Rules, scratch: Scratch, group: Ints, n_groups: int, allowed: int) -> int:
-    """Rows in groups that do not hold; stops once they are more than allowed."""
+def _counted_out(
+    rules: Rules, i: int, pairs: Pairs, group: Ints, sizes: Ints, fails: Bools, out: int, allowed: int
+) -> int:
+    """Marks the QI groups that subject i makes fail; rows of all that fail, counted until they are more than allowed.
+
+    out: rows of those that are marked already; group: int64 (m,), of each vector.
+    """
+    n_groups, n_pairs = sizes.shape[0], pairs.vector.shape[0]
     ends = np.zeros(n_groups + 1, dtype=np.int64)
-    for g in group:
-        ends[g + 1] += 1
+    for vector in pairs.vector:
+        ends[group[vector] + 1] += 1
     ends = np.cumsum(ends)
-    members = np.empty(group.shape[0], dtype=np.int64)
+    members = np.empty(n_pairs, dtype=np.int64)
     at = ends[:-1].copy()
-    for i in range(group.shape[0]):
-        members[at[group[i]]] = i
-        at[group[i]] += 1
-    out = 0
+    for e in range(n_pairs):
+        g = group[pairs.vector[e]]
+        members[at[g]] = e
+        at[g] += 1
+    n_codes = 0
+    for code in pairs.code:
+        n_codes = max(n_codes, code + 1)
+    counts = np.zeros(n_codes, dtype=np.int64)
     for g in range(n_groups):
-        if not holds_together(rules, scratch, members[ends[g] : ends[g + 1]]):
-            out += ends[g + 1] - ends[g]
+        if fails[g]:
+            continue
+        distinct, top = 0, 0
+        for e in members[ends[g] : ends[g + 1]]:
+            before = counts[pairs.code[e]]
+            counts[pairs.code[e]] = before + pairs.rows[e]
+            distinct += before == 0
+            top = max(top, before + pairs.rows[e])
+        for e in members[ends[g] : ends[g + 1]]:
+            counts[pairs.code[e]] = 0
+        if distinct < rules.distinct[i] or top * rules.denominator[i] > sizes[g] * rules.numerator[i]:
+            fails[g] = True
+            out += sizes[g]
             if out > allowed:
                 break
     return out
@@ -561,14 +602,27 @@ def objections(table: Table, model: Model, options: Options) -> Sequence[str]:
 
 def _run(search: Callable[[Lattice], None], microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Full-domain recoding whose lattice is classified by `search`."""
-    allowed = options.suppressed_max(len(microdata))
-    recoded = FullDomain(microdata, model)
+    counts, vector = vector_counts(microdata, model)
+    found = _of_vectors(search, microdata.table, counts, model, options)
+    return replace(found, qi_group=found.qi_group[vector])
+
+
+def _of_vectors(
+    search: Callable[[Lattice], None], table: Table, counts: VectorCounts, model: Model, options: Options
+) -> Recoding:
+    """The same of a table that is known by its counts: the QI group of each vector."""
+    allowed = options.suppressed_max(int(counts.rows.sum()))
+    recoded = FullDomain(table, counts, model)
     lattice = Lattice(recoded.n_levels, lambda node: recoded.n_suppressed(node, allowed) <= allowed)
     search(lattice)
     minimal = lattice.minimal()
-    best = _best(recoded, minimal, allowed)
+    node = _best(recoded, minimal, allowed)
+    group, n_groups = recoded.qi_groups(node)
+    holds = ~recoded.fails(group, n_groups)
+    number = np.where(holds, np.cumsum(holds) - 1, SUPPRESSED)
+    first = np.unique(group, return_index=True)[1]
     details = {"nodes": lattice.n_nodes, "nodes_tested": lattice.tested, "k_minimal": len(minimal)}
-    return _recoding(microdata, model, recoded, best, details)
+    return Recoding(number[group], *boxes_at(table, node, counts.cells[first[holds]]), node, details)
 
 
 def _best(recoded: FullDomain, minimal: Sequence[Node], allowed: int) -> Node:
@@ -580,21 +634,10 @@ def _best(recoded: FullDomain, minimal: Sequence[Node], allowed: int) -> Node:
     return tied[0] if len(tied) == 1 else min(tied, key=lambda node: recoded.n_suppressed(node, allowed))
 
 
-def _recoding(
-    microdata: Microdata, model: Model, recoded: FullDomain, node: Node, details: Mapping[str, int]
-) -> Recoding:
-    """What the node publishes; the rows of QI groups that do not hold are suppressed."""
-    qi_group, n_groups = recoded.qi_groups(node)
-    holds = model.holds_by_group(qi_group, n_groups, microdata.subjects(model.subjects))
-    number = np.where(holds, np.cumsum(holds) - 1, SUPPRESSED)
-    first = np.unique(qi_group, return_index=True)[1]
-    lo, hi = recoded.boxes(node, first[holds])
-    return Recoding(number[qi_group], lo, hi, node, details)
-
-
 def _algorithm(name: str, order: str, source: str, search: Callable[[Lattice], None]) -> Algorithm:
     what = f"one level per attribute, the best of all; {order}"
-    return Algorithm(name, what, source, partial(_run, search), objections, suppresses=True, full_domain=True)
+    of_vectors = partial(_of_vectors, search)
+    return Algorithm(name, what, source, partial(_run, search), objections, suppresses=True, of_vectors=of_vectors)
 
 
 OLA = _algorithm("ola", "binary search in the lattice", "El Emam et al. 2009", ola_search)

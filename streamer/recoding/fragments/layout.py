@@ -74,13 +74,18 @@ def numbers(regions: Sequence[PieceGroups], chance: int, merge_equal_boxes: bool
     return np.split(number, np.cumsum([len(groups.rows) for groups in regions])[:-1])
 
 
+def files_of(rows: Ints, rows_per_file: int) -> Ints:
+    """The first QI group of each file, ascending; rows: of the QI groups in order (g,)."""
+    file = (np.cumsum(rows) - rows).astype(np.int64) // rows_per_file
+    return np.flatnonzero(np.diff(file, prepend=-1))
+
+
 def parts_of(regions: Sequence[PieceGroups], number: Sequence[Ints], rows_per_file: int) -> list[FilePart]:
     """The published files in order; number: as `numbers` gives them."""
     n_numbers = max(int(of[-1]) for of in number) + 1
     every = np.concatenate([groups.rows for groups in regions])
     rows = np.bincount(np.concatenate(number), every, n_numbers)
-    file = (np.cumsum(rows) - rows).astype(np.int64) // rows_per_file
-    begins = np.flatnonzero(np.diff(file, prepend=-1))
+    begins = files_of(rows, rows_per_file)
     found = []
     for first, end in zip(begins.tolist(), [*begins[1:].tolist(), n_numbers], strict=True):
         ranges = [(i, *np.searchsorted(of, (first, end)).tolist()) for i, of in enumerate(number)]

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.privacy.models import Model
-from streamer.table.arrays import Bools, Floats, Ints, row_numbers
+from streamer.table.arrays import Bools, Counted, Floats, Ints, counted
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, multiset_ranks
 from streamer.table.space import Space
 
@@ -35,24 +35,6 @@ LEAF, DEALT = -1, -2
 
 SHARES_MIN = (0.25, 0.1, 0.0)
 """How small a part may be, of the rows of both: as few as needed."""
-
-
-class Counted(NamedTuple):
-    """How many rows have which numbers."""
-
-    numbers: Ints  # (m, c), each row once, in order
-    rows: Ints  # (m,)
-
-
-def counted(numbers: Ints, rows: Ints | None = None) -> Counted:
-    """Equal rows of numbers (n, c) together; rows: how many each stands for, one if None.
-
-    >>> counted(np.array([[1], [0], [1]]))
-    Counted(numbers=array([[0],
-           [1]]), rows=array([1, 2]))
-    """
-    _, first, which = np.unique(row_numbers(numbers), return_index=True, return_inverse=True)
-    return Counted(numbers[first], np.bincount(which, rows, len(first)).astype(np.int64))
 
 
 def united(parts: Sequence[Counted]) -> Counted:

@@ -12,23 +12,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamer.errors import ConfigError
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.catalog import algorithm_named, run
-from streamer.recoding.algorithms.contract import Options, Recoding
+from streamer.recoding.algorithms.catalog import algorithm_named, run, run_on_vectors
+from streamer.recoding.algorithms.contract import SUPPRESSED, Options, Recoding, check
+from streamer.recoding.algorithms.lattice import Node, boxes_at
+from streamer.recoding.algorithms.vectors import VectorCounts, united, vector_counts
 from streamer.recoding.fragments.layout import FilePart, PieceGroups
 from streamer.recoding.fragments.mending import centers, mended
 from streamer.recoding.fragments.plan import (
     DEALT,
     Bins,
-    Counted,
     FragmentPlan,
     binned,
-    counted,
     counted_values,
     dealt,
 )
-from streamer.recoding.fragments.rows import Texts, cells_of_rows, microdata_of_rows
-from streamer.table.arrays import Ints, numbers_of
+from streamer.recoding.fragments.rows import Texts, cells_of_rows, individual_codes, microdata_of_rows
+from streamer.table.arrays import Counted, Ints, counted, numbers_of, row_numbers
 from streamer.table.arrow_table import require
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
@@ -157,6 +158,88 @@ def regions_of(groups: PieceGroups, plan: FragmentPlan, source: int) -> Ints:
     region = plan.route(centers(groups.lo, groups.hi).astype(np.int64))
     region = np.where(plan.attribute[region] == DEALT, plan.lower[region] + source, region)
     return np.repeat(region, groups.rows)
+
+
+# -- one level for every attribute ------------------------------------------------------------------------------------
+
+COUNTS_PER_ROW, COUNTS_MIN = 2, 500_000
+"""Vectors, and pairs of a vector and whom it has, that a search may hold: by row of a fragment; at least."""
+
+
+class AlikeGroups(NamedTuple):
+    """What full-domain recoding does to a table: its QI groups in order, and how many rows are in none."""
+
+    groups: PieceGroups
+    node: Node
+    details: Mapping[str, int | float]
+    suppressed: int
+
+
+def vectors_of_rows(recipe: Recipe, rows: Any, texts: Texts) -> VectorCounts:
+    """The counts of a part of a table; texts: of all parts."""
+    microdata = microdata_of_rows(recipe.table, rows, texts)
+    who = None if recipe.table.individual is None else individual_codes(rows)
+    return vector_counts(microdata, recipe.model, who)[0]
+
+
+def united_vectors(recipe: Recipe, parts: Iterable[VectorCounts]) -> VectorCounts:
+    """The counts of all parts, which come one by one; those of about one size are united first.
+
+    Raises ConfigError if they are more than the memory of a fragment holds.
+    """
+    waiting: list[VectorCounts] = []
+    for part in parts:
+        waiting.append(part)
+        while len(waiting) > 1 and waiting[-2].size <= 2 * waiting[-1].size:
+            waiting[-2:] = [_small_enough(recipe, united(waiting[-2:], recipe.model))]
+    return _small_enough(recipe, united(waiting, recipe.model))
+
+
+def _small_enough(recipe: Recipe, counts: VectorCounts) -> VectorCounts:
+    most = max(COUNTS_MIN, COUNTS_PER_ROW * recipe.fragment_rows)
+    if counts.size > most:
+        raise ConfigError(
+            f"{recipe.algorithm} counts different rows of quasi-identifiers, and whom the model counts of each:"
+            f" {counts.size:,} or more, and with --fragment-rows {recipe.fragment_rows} a process holds {most:,};"
+            " ask for more --fragment-rows, if there is memory, or give columns a wider grid in table.yaml"
+        )
+    return counts
+
+
+def alike_groups(recipe: Recipe, counts: VectorCounts) -> AlikeGroups:
+    """The best levels for a whole table."""
+    found = run_on_vectors(algorithm_named(recipe.algorithm), recipe.table, counts, recipe.model, recipe.options)
+    inside = found.qi_group != SUPPRESSED
+    rows = np.bincount(found.qi_group[inside], counts.rows[inside], found.n_groups).astype(np.int64)
+    groups = PieceGroups(found.lo.astype(np.int32), found.hi.astype(np.int32), rows)
+    return AlikeGroups(groups, found.levels or (), found.details, int(counts.rows[~inside].sum()))
+
+
+def groups_of_rows(recipe: Recipe, rows: Any, found: AlikeGroups) -> Ints:
+    """The QI group of each row, or SUPPRESSED; int64 (n,)."""
+    groups = found.groups
+    boxes = boxes_at(recipe.table, found.node, cells_of_rows(recipe.table, rows))
+    every = [np.concatenate([ends, of_rows]) for ends, of_rows in zip((groups.lo, groups.hi), boxes, strict=True)]
+    number = row_numbers(np.concatenate(every, axis=1).astype(np.int64))
+    of_groups, of_rows = number[: len(groups.rows)], number[len(groups.rows) :]
+    at = np.minimum(np.searchsorted(of_groups, of_rows), len(of_groups) - 1)
+    return np.where(of_groups[at] == of_rows, at, SUPPRESSED)
+
+
+def with_groups(rows: Any, number: Ints) -> Any:
+    """Rows with the numbers of their QI groups."""
+    return rows.append_column(GROUP_COLUMN, require("pyarrow", "parquet").array(number))
+
+
+def recoded_alike(recipe: Recipe, rows: Any, groups: PieceGroups, first: int) -> Piece:
+    """A piece of rows whose QI groups are known; groups: those with the numbers from `first` on, and no others.
+
+    Raises LawViolated if they do not hold.
+    """
+    number = rows[GROUP_COLUMN].to_numpy() - first
+    recoding = Recoding(number, groups.lo.astype(np.int64), groups.hi.astype(np.int64))
+    check(microdata_of_rows(recipe.table, rows), recipe.model, recoding)
+    return _piece_of(rows, recoding)
 
 
 # -- what is published ------------------------------------------------------------------------------------------------

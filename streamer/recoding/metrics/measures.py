@@ -107,7 +107,7 @@ MEAN_OF_GROUPS = {"vulnerable", "single_value"}
 def united(parts: Sequence[Measures]) -> Measures:
     """The measures of a table from those of parts in which no QI group is torn and no row is suppressed.
 
-    Equal to `measure` of the whole up to rounding.
+    (`with_suppressed` counts the suppressed ones of the whole.) Equal to `measure` of the whole up to rounding.
     """
     found: Measures = {}
     for name in WHAT:
@@ -125,6 +125,20 @@ def united(parts: Sequence[Measures]) -> Measures:
             found[name] = fsum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
     if found["groups"]:
         found["aes"] = found["rows"] / found["groups"]
+    return found
+
+
+def with_suppressed(published: Measures, suppressed: int, d: int) -> Measures:
+    """The measures of a table of d attributes from those of its published rows and how many rows were left out.
+
+    Equal to `measure` of the whole up to rounding.
+    """
+    found, rows, left = dict(published), published["rows"], published["rows"] + suppressed
+    found |= {"rows": left, "suppressed": suppressed, "dm": published["dm"] + suppressed * left}
+    for name in ("ncp", "ril", "distortion"):
+        if (mean := published[name]) is not None and suppressed:
+            found[name] = (mean * rows + suppressed) / left
+    found["il"] = published["il"] + suppressed * d
     return found
 
 

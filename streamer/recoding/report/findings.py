@@ -8,22 +8,41 @@ are counts, shares, roles and what table.yaml says, never a value of a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamer.recoding.algorithms.contract import Recoding
-from streamer.recoding.metrics.risk import grouped, individuals_by_group, rows_of_one, silent, tally
-from streamer.table.arrays import Bools, Ints, row_numbers
+from streamer.recoding.metrics.risk import (
+    grouped,
+    individuals_by_group,
+    rows_of_one,
+    share_by_group,
+    silent,
+    tally,
+)
+from streamer.recoding.metrics.utility import ncp_by_attribute
+from streamer.table.arrays import Bools, Floats, Ints, row_numbers
 from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import Microdata, Subject
 from streamer.table.published.rows import box_columns
 from streamer.table.scalars import decimal_text
-from streamer.table.schema import LOSSY_JOIN, Table
+from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 Figures = dict[str, Any]
+
+SHARE_EDGES = tuple(i / 20 for i in range(21))
+
+
+class Drawn(NamedTuple):
+    """What the pictures of a report show."""
+
+    losses: list[float] | None  # by attribute
+    sizes: Ints  # rows of the QI groups (g,)
+    shares: list[list[int]]  # by sensitive column, QI groups by the share of their most frequent value: SHARE_EDGES
+
 
 CROWDS = (2, 3, 5, 10, 20)
 """Numbers of people: a row with fewer around it is counted as at risk."""
@@ -36,24 +55,131 @@ KEY, WHOSE, QUASI_IDENTIFIER, SENSITIVE, KEPT, STAYS = (
 def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterable[str]) -> Figures:
     """All figures of one run. form: how it is published; header: all columns of the input."""
     left = np.flatnonzero(recoding.qi_group >= 0)
-    published = microdata.rows(left)
+    published, table = microdata.rows(left), microdata.table
     exact = _exact(published, recoding, form, recoding.qi_group[left])
-    table = microdata.table
     return {
         "by_individual": microdata.individuals is not None,
         "declared": table.individual is not None,
-        "columns": list(_columns(table, header, exact)),
-        "values_of_one": [
-            {"column": column.name, "sensitive": column.sensitive, "rows": rows, "share": rows / len(published)}
-            for i, column in enumerate(table.kept)
-            if (rows := rows_of_one(published, i))
-        ],
+        "columns": list(_columns(table, header, {name: rows / len(left) for name, rows in exact.items()})),
+        "values_of_one": _values_of_one(table, [rows_of_one(published, i) for i in range(len(table.kept))], len(left)),
         "together_of_one": crowds(published, _alike(published.values)) if len(table.kept) > 1 else None,
         "before": crowds(microdata, _alike(microdata.codes)),
         "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else _regrouped(recoding, left)),
         "inference": [_inferred(published, recoding.qi_group[left], i) for i in table.sensitive if len(left)],
         "as_they_are": [column.name for column in table.kept if not column.sensitive],
     }
+
+
+def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) -> list[Figures]:
+    return [
+        {"column": column.name, "sensitive": column.sensitive, "rows": rows, "share": rows / published}
+        for column, rows in zip(table.kept, rows_by_column, strict=True)
+        if rows
+    ]
+
+
+def drawn_of(microdata: Microdata, recoding: Recoding) -> Drawn:
+    """What the pictures of one run show."""
+    losses = ncp_by_attribute(microdata, recoding)
+    shares = [share_bins(share_by_group(microdata, recoding, Subject(column))) for column in microdata.table.sensitive]
+    return Drawn(None if losses is None else losses.tolist(), recoding.sizes, shares)
+
+
+def share_bins(shares: Floats) -> list[int]:
+    """How many QI groups have a share (g,) between which of SHARE_EDGES."""
+    return np.histogram(shares, SHARE_EDGES)[0].tolist()  # type: ignore[no-any-return]
+
+
+# A table in fragments: the same figures, as sums over the published files, and over ranges of what may be alike.
+
+
+class PublishedPart(NamedTuple):
+    """Figures of some whole QI groups, from which those of all follow."""
+
+    rows: int
+    exact: dict[str, int]
+    after: Figures
+    inference: list[Figures]
+    drawn: Drawn
+
+
+class Alike(NamedTuple):
+    """Rows that are alike in something, all of them, from which the figures of all rows follow."""
+
+    crowds: Figures | None
+    most: int  # rows of the largest crowd
+
+
+def published_part(microdata: Microdata, recoding: Recoding) -> PublishedPart:
+    """The figures of some QI groups; no row is suppressed."""
+    everybody = np.arange(len(microdata))
+    return PublishedPart(
+        len(microdata),
+        _exact(microdata, recoding, ROWS, recoding.qi_group),
+        crowds(microdata, _regrouped(recoding, everybody)) or {},
+        [_inferred(microdata, recoding.qi_group, i) for i in microdata.table.sensitive],
+        drawn_of(microdata, recoding),
+    )
+
+
+def alike_rows(table: Table, number: Ints, who: Ints | None) -> Alike:
+    """Crowds of rows with equal numbers, int64 (n,); who: their individuals, from 0."""
+    n = len(number)
+    groups = _alike(number[:, None])
+    rows = Microdata(table, np.zeros((n, 0), np.int64), who, np.zeros((n, 0), np.int64), ())
+    return Alike(crowds(rows, groups), int(groups.sizes.max(initial=0)))
+
+
+def united_alike(parts: Iterable[Alike]) -> Alike:
+    """The figures of all rows from those of parts of which no row is alike one of another."""
+    some = list(parts)
+    return Alike(_united_crowds([part.crowds for part in some if part.crowds]), max(part.most for part in some))
+
+
+def findings_of_parts(
+    table: Table,
+    header: Iterable[str],
+    parts: Sequence[PublishedPart],
+    before: Alike,
+    together: Alike | None,
+    by_value: Sequence[Alike],
+) -> Figures:
+    """What `findings` finds of the whole.
+
+    before: rows of the input alike in their quasi-identifiers; together: published rows alike in all kept columns, if
+    these are several; by_value: by kept column, rows with an answer that are alike in it.
+    """  # fmt: skip
+    rows = sum(part.rows for part in parts)
+    exact = {name: sum(part.exact[name] for part in parts) / rows for name in parts[0].exact}
+    alone = [one.crowds["alone"] if one.crowds else 0 for one in by_value]
+    inferred = []
+    for number, column in enumerate(table.sensitive):
+        some = [part.inference[number] for part in parts]
+        summed = {name: sum(one[name] for one in some) for name in some[0] if name not in ("column", "worst", "usual")}
+        worst = [one["worst"] for one in some if one["worst"] is not None]
+        usual = by_value[column].most / rows if worst else None
+        inferred.append({"column": some[0]["column"], **summed, "worst": max(worst, default=None), "usual": usual})
+    return {
+        "by_individual": table.individual is not None,
+        "declared": table.individual is not None,
+        "columns": list(_columns(table, header, exact)),
+        "values_of_one": _values_of_one(table, alone, rows),
+        "together_of_one": together and together.crowds,
+        "before": before.crowds,
+        "after": _united_crowds([part.after for part in parts]),
+        "inference": inferred,
+        "as_they_are": [column.name for column in table.kept if not column.sensitive],
+    }
+
+
+def drawn_of_parts(parts: Sequence[PublishedPart], suppressed: int) -> Drawn:
+    """What the pictures of the whole show; suppressed: rows that no part has."""
+    rows = sum(part.rows for part in parts)
+    lost = np.array([np.array(part.drawn.losses) * part.rows for part in parts])
+    losses = [(fsum(column) + suppressed) / (rows + suppressed) for column in lost.T]
+    columns = range(len(parts[0].drawn.shares))
+    shares = [np.sum([part.drawn.shares[i] for part in parts], axis=0).tolist() for i in columns]
+    return Drawn(losses, np.concatenate([part.drawn.sizes for part in parts]), shares)
 
 
 # Singling out: how many people are alike in their quasi-identifiers.
@@ -65,17 +191,35 @@ def crowds(microdata: Microdata, alike: Recoding) -> Figures | None:
     rows = int(sizes.sum())
     if not rows:
         return None
-    counted = [(crowd, int(sizes[people < crowd].sum())) for crowd in CROWDS]
-    alone = int(sizes[people == 1].sum())
+    at_risk = [int(sizes[people < crowd].sum()) for crowd in CROWDS]
+    return _crowds(rows, int(people.min()), int(sizes[people == 1].sum()), fsum(sizes / people), at_risk)
+
+
+def _crowds(rows: int, smallest: int, alone: int, chances: float, at_risk: Sequence[int]) -> Figures:
     return {
         "rows": rows,
-        "smallest": int(people.min()),
+        "smallest": smallest,
         "alone": alone,
         "alone_share": alone / rows,
-        "chance_max": 1 / int(people.min()),
-        "chance_mean": fsum(sizes / people) / rows,
-        "at_risk": [{"chance": 1 / crowd, "rows": few, "share": few / rows} for crowd, few in counted],
+        "chance_max": 1 / smallest,
+        "chance_mean": chances / rows,
+        "at_risk": [
+            {"chance": 1 / crowd, "rows": few, "share": few / rows} for crowd, few in zip(CROWDS, at_risk, strict=True)
+        ],
     }
+
+
+def _united_crowds(parts: Sequence[Figures]) -> Figures | None:
+    """The crowds of all rows from those of parts that tear none; equal to `crowds` of the whole up to rounding."""
+    if not parts:
+        return None
+    return _crowds(
+        sum(part["rows"] for part in parts),
+        min(part["smallest"] for part in parts),
+        sum(part["alone"] for part in parts),
+        fsum(part["chance_mean"] * part["rows"] for part in parts),
+        [sum(part["at_risk"][i]["rows"] for part in parts) for i in range(len(CROWDS))],
+    )
 
 
 def _alike(numbers: Ints) -> Recoding:
@@ -149,11 +293,11 @@ def range_of(attribute: Attribute) -> str:
     return f"{ends}, in steps of {grid}"
 
 
-def _exact(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) -> dict[str, float]:
-    """By published column, the share of the published rows whose value can be read exactly."""
+def _exact(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) -> dict[str, int]:
+    """By published column, how many of the published rows have a value that can be read exactly."""
     if not len(published):
         return {}
-    shares = {column.name: 1.0 for column in published.table.kept}
+    found = {column.name: len(published) for column in published.table.kept}
     for j, attribute in enumerate(published.table.attributes):
         lo, hi = (ends[qi_group, j] for ends in (recoding.lo, recoding.hi))
         if form == LOSSY_JOIN:
@@ -161,8 +305,8 @@ def _exact(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) 
         runs = np.stack([lo, hi], axis=1)
         _, first, rows = np.unique(row_numbers(runs), return_index=True, return_counts=True)
         is_exact = np.array([_is_one_value(attribute, *run) for run in runs[first].tolist()])
-        shares[attribute.name] = int(rows[is_exact].sum()) / len(published)
-    return shares
+        found[attribute.name] = int(rows[is_exact].sum())
+    return found
 
 
 def _is_one_value(attribute: Attribute, lo: int, hi: int) -> bool:

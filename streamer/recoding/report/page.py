@@ -26,13 +26,10 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
-from streamer.recoding.metrics.risk import share_by_group
-from streamer.recoding.metrics.utility import ncp_by_attribute
+from streamer.recoding.report.findings import SHARE_EDGES, Drawn
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
-from streamer.table.arrays import Floats, Ints
-from streamer.table.microdata import Microdata, Subject
+from streamer.table.arrays import Ints
 from streamer.table.schema import LOSSY_JOIN, Table
 
 
@@ -199,10 +196,9 @@ def group_sizes(sizes: Ints) -> str:
     return histogram(np.histogram(sizes, edges)[0].tolist(), edges.tolist(), "rows of a QI group", of_sizes=True)
 
 
-def largest_shares(shares: Floats) -> str:
-    """In how many QI groups the most frequent sensitive value has which share; float64 (g,). A data URI."""
-    edges = [i / 20 for i in range(21)]
-    return histogram(np.histogram(shares, edges)[0].tolist(), edges, "share of the most frequent sensitive value")
+def largest_shares(counts: Sequence[int]) -> str:
+    """In how many QI groups the most frequent sensitive value has which share, as `share_bins` counts. A data URI."""
+    return histogram(counts, SHARE_EDGES, "share of the most frequent sensitive value")
 
 
 def histogram(
@@ -328,13 +324,13 @@ COMPARED = ("groups", "ncp", "aes", "k", "l", "beta", "risk", "suppressed")
 
 def anonymize_page(
     facts: Mapping[str, Any],
-    microdata: Microdata,
-    recoding: Recoding,
+    table: Table,
+    drawn: Drawn,
     provenance: Provenance,
     curves: Sequence[Curve] = (),
 ) -> str:
     """The report of one run; facts: what `streamer anonymize --json` prints, with what `findings` found."""
-    reasons, asked = unjudged(facts, microdata.table), microdata.table.diversity
+    reasons, asked = unjudged(facts, table), table.diversity
     return rendered(
         "anonymize.html",
         facts=facts,
@@ -343,8 +339,8 @@ def anonymize_page(
         judged={name: None if name in reasons else value for name, value in facts["measures"].items()},
         meaning=meanings(facts["form"], reasons),
         diverse=any(limit is not None for limit in (asked.l, asked.beta, asked.r)),
-        pictures=list(_pictures(facts["measures"], microdata, recoding)),
-        **_tradeoffs(curves, len(microdata)),
+        pictures=list(_pictures(facts["measures"], table, drawn)),
+        **_tradeoffs(curves, facts["measures"]["rows"]),
     )
 
 
@@ -402,16 +398,12 @@ def _tradeoffs(curves: Sequence[Curve], rows: int) -> dict[str, Any]:
     return {"tradeoffs": drawn, "tradeoff_rows": ROWS_MAX if rows > ROWS_MAX else None}
 
 
-def _pictures(measures: Mapping[str, Any], microdata: Microdata, recoding: Recoding) -> Iterator[dict[str, str]]:
+def _pictures(measures: Mapping[str, Any], table: Table, drawn: Drawn) -> Iterator[dict[str, str]]:
     """Title and picture (a data URI) of what can be shown; the attributes' losses only if these were measured."""
-    losses = ncp_by_attribute(microdata, recoding) if "ncp" in measures else None
-    if losses is not None:
-        names = [attribute.name for attribute in microdata.table.attributes]
-        uri = bars(names, losses.tolist(), "NCP of the attribute")
-        yield {"title": "What every attribute lost", "uri": uri}
-    if recoding.n_groups:
-        yield {"title": "Sizes of the QI groups", "uri": group_sizes(recoding.sizes)}
-        for column in microdata.table.sensitive:
-            name = microdata.table.kept[column].name
-            shares = share_by_group(microdata, recoding, Subject(column))
-            yield {"title": f"The most frequent {name} of a QI group", "uri": largest_shares(shares)}
+    if drawn.losses is not None and "ncp" in measures:
+        names = [attribute.name for attribute in table.attributes]
+        yield {"title": "What every attribute lost", "uri": bars(names, drawn.losses, "NCP of the attribute")}
+    if len(drawn.sizes):
+        yield {"title": "Sizes of the QI groups", "uri": group_sizes(drawn.sizes)}
+        for column, counts in zip(table.sensitive, drawn.shares, strict=True):
+            yield {"title": f"The most frequent {table.kept[column].name} of a QI group", "uri": largest_shares(counts)}

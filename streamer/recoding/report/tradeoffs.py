@@ -18,6 +18,7 @@ from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm, Options
 from streamer.recoding.metrics.utility import ncp
+from streamer.table.arrays import Ints
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 
@@ -42,8 +43,14 @@ def sampled(microdata: Microdata, rows_max: int = ROWS_MAX) -> Microdata:
     """The table itself, or so many of its rows, drawn the same way every time."""
     if len(microdata) <= rows_max:
         return microdata
-    drawn = np.random.default_rng(0).choice(len(microdata), rows_max, replace=False)
-    return microdata.rows(np.sort(drawn))
+    return microdata.rows(sample_numbers(len(microdata), rows_max))
+
+
+def sample_numbers(rows: int, rows_max: int = ROWS_MAX) -> Ints:
+    """The numbers of these rows, ascending."""
+    if rows <= rows_max:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(0).choice(rows, rows_max, replace=False))
 
 
 def tradeoffs(microdata: Microdata, algorithm: Algorithm, options: Options) -> list[Curve]:

@@ -1,6 +1,6 @@
 """Spark's executors publish the same bytes as processes of one machine, also if one of them is killed in the middle.
 
-Needs Java and pyspark (`pip install 'streamer[spark]'`), else it is skipped.
+Needs Java and pyspark (`pip install 'streamer[spark]'`, or in a folder that PYTHONPATH names), else it is skipped.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java: Spark is untested"),
 ]
 ROWS, SECONDS_MAX = 4_000, 240
+PATH = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 SCRIPT = """
 import sys
@@ -86,7 +87,7 @@ def submitted(folder: Path, script: str, master: str, *words: object) -> subproc
         "spark.ui.enabled": "false",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
-        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.executorEnv.PYTHONPATH": PATH,
         "spark.executor.memory": "600m",
     }
     submit = [sys.executable, "-m", "pyspark.find_spark_home"]
@@ -100,7 +101,7 @@ def submitted(folder: Path, script: str, master: str, *words: object) -> subproc
 
 
 def variables(home: Path) -> dict[str, str]:
-    return {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": PATH}
 
 
 def finished(process: subprocess.Popen[str], folder: Path) -> None:
@@ -122,6 +123,14 @@ def test_the_command_under_local_spark_publishes_the_same_bytes(
     finished(submitted(tmp_path, SCRIPT, "local[2]", *words_for(rows, out)), tmp_path)
     assert contents(out) == expected
     assert not list(tmp_path.glob(".*"))
+
+
+def test_rows_that_are_recoded_alike_are_the_same_under_spark(rows: Path, tmp_path: Path) -> None:
+    how = ["--algorithm", "ola", "--suppression", 0.05]
+    local, out = tmp_path / "local", tmp_path / "out"
+    answer("anonymize", "--table", PATIENTS, rows, "-o", local, "--fragment-rows", 1000, "--seed", 3, *how)
+    finished(submitted(tmp_path, SCRIPT, "local[2]", *words_for(rows, out), *how), tmp_path)
+    assert contents(out) == contents(local)
 
 
 def test_a_data_frame_is_published_as_its_files_are(rows: Path, expected: dict[str, bytes], tmp_path: Path) -> None:

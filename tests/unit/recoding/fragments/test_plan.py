@@ -20,12 +20,11 @@ from streamer.recoding.fragments.plan import (
     Planner,
     binned,
     bins_of,
-    counted,
     dealt,
     holding,
     united,
 )
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Ints, counted
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.fragments import arrow_of, fragments_of, planned, recipe_for

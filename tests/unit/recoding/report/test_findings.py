@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from streamer.recoding.algorithms.contract import Recoding, local_recoding
-from streamer.recoding.report.findings import findings, range_of
+from streamer.recoding.metrics.risk import silent
+from streamer.recoding.report.findings import (
+    alike_rows,
+    drawn_of,
+    drawn_of_parts,
+    findings,
+    findings_of_parts,
+    published_part,
+    range_of,
+    united_alike,
+)
+from streamer.table.arrays import row_numbers
 from streamer.table.attributes import Attribute
 from streamer.table.microdata import Microdata
 from worlds.dates import temporal
-from worlds.microdata import GROUPS, SEVEN
+from worlds.microdata import GROUPS, SEVEN, recoded
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 HEADER = ("id", "ssn", "years", "city", "problem", "name")
@@ -85,3 +99,37 @@ def test_if_nothing_is_published_there_is_a_before_and_no_after() -> None:
 )
 def test_a_range_is_what_table_yaml_says(attribute: Attribute, says: str) -> None:
     assert says in range_of(attribute)
+
+
+@given(recoded(), st.integers(1, 3))
+def test_figures_of_the_parts_of_a_table_are_those_of_the_whole(case: tuple[Microdata, Recoding], n: int) -> None:
+    data, recoding = case
+    assume(recoding.n_groups)
+    table, published = data.table, np.flatnonzero(recoding.qi_group >= 0)
+    parts = []
+    for part in range(n):
+        rows = published[recoding.qi_group[published] % n == part]
+        if len(rows):
+            parts.append(published_part(data.rows(rows), local_recoding(data.rows(rows), recoding.qi_group[rows])))
+
+    def alike(number: np.ndarray, rows: np.ndarray) -> Any:
+        who = None if data.individuals is None else data.individuals[rows]
+        some = [number % n == part for part in range(n)]
+        dense = [None if who is None else np.unique(who[one], return_inverse=True)[1] for one in some]
+        return united_alike(alike_rows(table, number[one], names) for one, names in zip(some, dense, strict=True))
+
+    before = alike(row_numbers(data.codes), np.arange(len(data)))
+    says = published[~silent(data.texts[0])[data.values[published, 0]]]
+    found = findings_of_parts(table, HEADER, parts, before, None, [alike(data.values[says, 0], says)])
+    whole = findings(data, recoding, "rows", HEADER)
+    assert found.keys() == whole.keys()
+    for name, value in whole.items():
+        assert comparable(found[name]) == comparable(value), name
+    of_parts, of_whole = drawn_of_parts(parts, recoding.n_suppressed), drawn_of(data, recoding)
+    assert of_parts.losses == pytest.approx(of_whole.losses)
+    assert (sorted(of_parts.sizes), of_parts.shares) == (sorted(of_whole.sizes), of_whole.shares)
+
+
+def comparable(value: Any) -> Any:
+    """With floats as they are printed: sums of sums are rounded elsewhere."""
+    return json.loads(json.dumps(value), parse_float=lambda text: f"{float(text):.12g}")

@@ -15,7 +15,7 @@ import pytest
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, measure, measure_joined
-from streamer.recoding.report.findings import findings
+from streamer.recoding.report.findings import drawn_of, findings, share_bins
 from streamer.recoding.report.page import (
     BINS_MAX,
     MEANING,
@@ -191,7 +191,7 @@ def test_a_curve_goes_through_its_points_and_gets_stricter_to_the_right(constrai
 
 
 def test_the_numbers_of_an_axis_are_round_and_reach_from_end_to_end() -> None:
-    shown = texts(largest_shares(np.array([0.2, 1.0, 1.0])))
+    shown = texts(largest_shares(share_bins(np.array([0.2, 1.0, 1.0]))))
     assert shown.split()[:6] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
     assert "share of the most frequent sensitive value" in shown
     shown = texts(tradeoff(Curve("k", (2, 100), (0.0, 0.0), None)))
@@ -253,7 +253,7 @@ PROVENANCE = Provenance("2025-01-02 03:04 UTC", "1.2.3", "people.csv", "table: p
 
 
 def page(facts: dict[str, Any], microdata: Microdata, recoding: Recoding, curves: tuple[Curve, ...] = ()) -> str:
-    return anonymize_page(facts, microdata, recoding, PROVENANCE, curves)
+    return anonymize_page(facts, microdata.table, drawn_of(microdata, recoding), PROVENANCE, curves)
 
 
 def test_it_says_what_was_done_and_every_measure_with_what_it_is() -> None:

@@ -1,0 +1,154 @@
+"""Rows of a table of any size that are alike in something, found by hashes in sorted files.
+
+Every part of the table leaves a file: a line for each row with two hashes of 63 bits of what may be alike, and what is
+to be known of the row. A range of the first hash is then looked at by itself. Two hashes together tell any two things
+apart; what is alike is never read again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from streamer.engines.pool import CallPool
+from streamer.recoding.metrics.risk import silent
+from streamer.recoding.report.findings import (
+    Alike,
+    Drawn,
+    PublishedPart,
+    alike_rows,
+    drawn_of_parts,
+    findings_of_parts,
+    united_alike,
+)
+from streamer.table.arrays import Ints, Objects, row_numbers
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Table
+
+COMPARED_AT_ONCE = 5_000_000
+"""Rows that are compared at the same time."""
+
+HASH_KEYS = ("0123456789abcdef", "fedcba9876543210")
+
+
+def hashes_of_texts(texts: Objects) -> Ints:
+    """Two hashes of each text or each bytes (n,); int64 (n, 2), from 0."""
+    both = [pd.util.hash_array(texts, hash_key=key, categorize=False) >> 1 for key in HASH_KEYS]
+    return np.stack(both, axis=1).astype(np.int64)
+
+
+def hashes_of_numbers(columns: Ints) -> Ints:
+    """Two hashes of each row of columns (n, c); int64 (n, 2), from 0."""
+    found = []
+    for begin in range(1, 3):
+        mixed = np.full(len(columns), begin, dtype=np.uint64)
+        for column in columns.T:
+            mixed = pd.util.hash_array(mixed * np.uint64(31) + column.astype(np.uint64))
+        found.append(mixed >> 1)
+    return np.stack(found, axis=1).astype(np.int64)
+
+
+def leave(path: Path, lines: Ints) -> None:
+    """Writes a part's file: lines of two hashes, then what is to be known of the rows; int64 (n, c)."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = path.with_name(f".{secrets.token_hex(8)}-{path.name}")  # Spark may make a call twice at the same time
+    with open(draft, "wb") as file:
+        np.save(file, lines[np.argsort(lines[:, 0], kind="stable")])
+    os.replace(draft, path)
+
+
+def ranges(rows: int) -> Iterator[tuple[int, int]]:
+    """Ranges of the first hash that have few enough of so many rows; the ends of each."""
+    some = max(1, -(-rows // COMPARED_AT_ONCE))
+    return pairwise((i << 63) // some for i in range(some + 1))
+
+
+def lines_between(paths: Sequence[Path], low: int, high: int) -> Ints:
+    """The lines of all parts whose first hash is from low up to high; int64 (m, c)."""
+    parts = []
+    for path in paths:
+        lines = np.load(path, mmap_mode="r")
+        parts.append(lines[slice(*np.searchsorted(lines[:, 0].astype(np.uint64), np.array([low, high], np.uint64)))])
+    return np.concatenate(parts)
+
+
+def repeated(paths: Sequence[Path], low: int, high: int) -> Ints:
+    """The rows, named by the column after the hashes, that are alike an earlier one."""
+    lines = lines_between(paths, low, high)
+    lines = lines[np.lexsort(lines.T[::-1])]
+    same = (lines[1:, :2] == lines[:-1, :2]).all(axis=1)
+    return np.sort(lines[1:][same][:, 2])
+
+
+def crowds_between(table: Table, paths: Sequence[Path], low: int, high: int, dropped: Ints) -> Alike:
+    """Crowds of rows that are alike; after the hashes, the columns are the row's number and its individual, if any.
+
+    dropped: numbers of rows that do not count.
+    """
+    lines = lines_between(paths, low, high)
+    lines = lines[~np.isin(lines[:, 2], dropped)]
+    who = None if table.individual is None else np.unique(lines[:, 3], return_inverse=True)[1].astype(np.int64)
+    return alike_rows(table, row_numbers(lines[:, :2]), who)
+
+
+# -- what a report counts ---------------------------------------------------------------------------------------------
+
+BEFORE, TOGETHER = "before", "together"
+
+
+class ReportFigures(NamedTuple):
+    """What the report of a table in fragments is made of."""
+
+    parts: list[PublishedPart]
+    before: Alike
+    together: Alike | None
+    by_value: list[Alike]
+    drawn: Drawn
+    sample: Microdata  # some rows, to try other models on
+
+    def findings(self, columns: Sequence[str]) -> dict[str, Any]:
+        """The figures; columns: all of the source."""
+        return findings_of_parts(self.sample.table, columns, self.parts, self.before, self.together, self.by_value)
+
+
+def path_of(folder: Path, name: object, part: int) -> Path:
+    """The file of a part, by the name of what may be alike: the number of a kept column, BEFORE or TOGETHER."""
+    return folder / f"{name}-{part:06}.npy"
+
+
+def leave_published(microdata: Microdata, who: Sequence[Ints], paths: Sequence[Path]) -> None:
+    """Leaves what published rows may be alike in: each kept column, as far as it is an answer; then all together.
+
+    who: the column of individuals, if there is one.
+    """
+    number, together = np.zeros(len(microdata), dtype=np.int64), list[Ints]()
+    for i, texts in enumerate(microdata.texts):
+        value = microdata.values[:, i]
+        hashes, says = hashes_of_texts(np.array(texts, dtype=object))[value], ~silent(texts)[value]
+        together.append(hashes[:, 0])
+        leave(paths[i], np.column_stack([hashes, number, *who])[says])
+    if together:
+        leave(paths[-1], np.column_stack([hashes_of_numbers(np.stack(together, axis=1)), number, *who]))
+
+
+def figures_of(
+    pool: CallPool, folder: Path, sample: Microdata, parts: list[PublishedPart], dropped: Ints, suppressed: int
+) -> ReportFigures:
+    """The figures of the whole table; dropped: rows of the source that do not count; suppressed: how many rows are."""
+    table, rows, nothing = sample.table, sum(part.rows for part in parts) + suppressed, np.zeros(0, dtype=np.int64)
+
+    def counted(name: object, dropped: Ints = nothing) -> Alike:
+        paths = sorted(folder.glob(f"{name}-*.npy"))
+        calls = [(table, paths, low, high, dropped) for low, high in ranges(rows)]
+        return united_alike(pool.map(f"alike-{name}", crowds_between, calls))
+
+    by_value = [counted(i) for i in range(len(table.kept))]
+    together = counted(TOGETHER) if len(by_value) > 1 else None
+    return ReportFigures(parts, counted(BEFORE, dropped), together, by_value, drawn_of_parts(parts, suppressed), sample)
