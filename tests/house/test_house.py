@@ -110,8 +110,6 @@ FUNCTION_LINES_MAX, MODULE_LINES_MAX = 70, 800
 # Modules that only one neighbour in their folder imports, each with the reason why it is no part of that one.
 STANDS_ALONE: dict[str, str] = {
     "agents.web.watch": "facts are collected apart from what is served of them",
-    "streamer.engines.alike": "with the steps it would be longer than a module may be",
-    "streamer.engines.pool": "processes and a private folder, and nothing of tables",
     "streamer.incremental.core.cut": "the cut of Mondrian, an algorithm of its own",
     "streamer.incremental.core.repair": "with the entry points it would be longer than a module may be",
     "streamer.incremental.formats.as_avro": "imported where records are in Avro alone: its library comes with an extra",
