@@ -100,7 +100,7 @@ def crowds_between(table: Table, paths: Sequence[Path], low: int, high: int, dro
 
 # -- what a report counts ---------------------------------------------------------------------------------------------
 
-BEFORE, TOGETHER = "before", "together"
+BEFORE, ALL_KEPT = "before", "all-kept"
 
 
 class ReportFigures(NamedTuple):
@@ -119,7 +119,7 @@ class ReportFigures(NamedTuple):
 
 
 def path_of(folder: Path, name: object, part: int) -> Path:
-    """The file of a part, by the name of what may be alike: the number of a kept column, BEFORE or TOGETHER."""
+    """The file of a part, by the name of what may be alike: the number of a kept column, BEFORE or ALL_KEPT."""
     return folder / f"{name}-{part:06}.npy"
 
 
@@ -150,5 +150,5 @@ def figures_of(
         return united_alike(pool.map(f"alike-{name}", crowds_between, calls))
 
     by_value = [counted(i) for i in range(len(table.kept))]
-    together = counted(TOGETHER) if len(by_value) > 1 else None
+    together = counted(ALL_KEPT) if len(by_value) > 1 else None
     return ReportFigures(parts, counted(BEFORE, dropped), together, by_value, drawn_of_parts(parts, suppressed), sample)

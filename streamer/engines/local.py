@@ -782,7 +782,7 @@ class _Steps:
         """Where a published part leaves what its rows may be alike in; nowhere if there is no report."""
         if not self._job.report:
             return []
-        names = (*range(len(self._recipe.table.kept)), alike.TOGETHER)
+        names = (*range(len(self._recipe.table.kept)), alike.ALL_KEPT)
         return [alike.path_of(self._folder / "alike", name, part) for name in names]
 
     def _sampled(self, encoded: Sequence[Encoded]) -> Microdata | None:

@@ -39,6 +39,7 @@ from streamer.cli.support.outputs import (
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import figure, plural, say, say_facts
+from streamer.engines.alike import ReportFigures
 from streamer.engines.local import FragmentJob, TableWritten, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
@@ -312,13 +313,17 @@ def _by_fragments(
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
         if report is not None and done.report is not None:
-            sources = sources_of(asked.table, asked.data, column_names(data, encoding))
-            found = done.report.findings(sources["columns"])
-            facts["report"] = with_digests(found, sources, sha256_by_name(out))
+            facts["report"] = _figures_of_fragments(asked, done.report)
             curves = curves_of(done.report.sample, chosen, options, progress)
             page = anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
             files[report].write(page)
     return facts | {"files": [str(path) for path in (out, *others)]}
+
+
+def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[str, Any]:
+    columns = column_names(asked.data.file("--fragment-rows"), asked.data.encoding)
+    sources = sources_of(asked.table, asked.data, columns)
+    return with_digests(figures.findings(sources["columns"]), sources, sha256_by_name(asked.out))
 
 
 def _facts_of_fragments(
