@@ -294,6 +294,7 @@ class TriedShard:
     first: ChangeTally  # of the first table, whose rows are no changes
     redis_bytes: int
     worker_bytes: int
+    empty_bytes: int  # of a shard without rows, in a worker
     takeover_seconds: float  # of a processor, without the network
 
     @property
@@ -396,6 +397,7 @@ class ShardTrial:
             self.first,
             redis_bytes(self.stored),
             bytes_in_memory(loaded),
+            bytes_in_memory(Engine(self._table)),
             takeover_seconds,
         )
 

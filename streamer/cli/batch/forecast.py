@@ -232,7 +232,8 @@ def _cost(table: Table, shard: Forecast, of: Callable[[TriedShard], ChangeTally]
 
 def _kept(table: Table, shard: Forecast, shards: int) -> dict[str, Any]:
     """What is kept of the table, and of a shard."""
-    redis, worker = shard.kept(lambda one: one.redis_bytes), shard.kept(lambda one: one.worker_bytes)
+    redis = shard.kept(lambda one: one.redis_bytes)
+    worker = shard.tried[-1].empty_bytes + shard.kept(lambda one: one.worker_bytes - one.empty_bytes)
     first = {
         kind: shards * shard.kept(lambda one, kind=kind: one.first.bytes[kind])  # type: ignore[misc]
         for kind in published_kinds(table)
