@@ -36,7 +36,7 @@ import adult
 import ready
 import shapes
 from streamer.grouping import first_groups
-from streamer.incremental.forecast import MIX, Forecast, Tally, Trial, Tried, try_changes
+from streamer.incremental.forecast import MIX, ChangeTally, Forecast, ShardTrial, TriedShard, try_changes
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.table.column_codes import from_code
@@ -84,7 +84,7 @@ def measured(name: str, repair: Repair, sizes: Sequence[int], samples: Sequence[
     people = pool(name, max(sizes))
     table, rows = replace(people.table, k=5, repair=repair), frame_of(people)
 
-    def tried(n: int) -> Tried:
+    def tried(n: int) -> TriedShard:
         return try_changes(table, rows.sample(n, random_state=n), first_groups, None, 1)
 
     found = [figures(tried(n), name, n, repair) for n in sizes]
@@ -119,7 +119,7 @@ def frame_of(people: Microdata) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def figures(tried: Tried, name: str, rows: int, repair: Repair) -> Result:
+def figures(tried: TriedShard, name: str, rows: int, repair: Repair) -> Result:
     ways = {**{kind: tried.costs[kind] for kind in MIX}, "alone": tried.alone, "together": tried.together}
     return {
         "table": name,
@@ -133,7 +133,7 @@ def figures(tried: Tried, name: str, rows: int, repair: Repair) -> Result:
     }
 
 
-def cost(tally: Tally) -> dict[str, float]:
+def cost(tally: ChangeTally) -> dict[str, float]:
     return {
         "records": round(tally.records_of_each(LIVE), 2),
         "bytes": round(tally.bytes_of_each(LIVE)),
@@ -142,7 +142,7 @@ def cost(tally: Tally) -> dict[str, float]:
 
 
 def on_kafka(rows: int, quiet: bool) -> None:
-    """Bytes per change on `live`, by the topic's compression, one by one and in batches of TOGETHER."""
+    """Bytes per change on `live`, by the topic's compression, one by one and in batches of CHANGES_PER_BATCH."""
     people = pool(shapes.ADULT, rows)
     frame, found = frame_of(people), []
     with ready.servers() as (servers, folder):
@@ -151,9 +151,9 @@ def on_kafka(rows: int, quiet: bool) -> None:
             config = {LIVE: {"compression.type": compression}}
             make_topics(servers.kafka_bootstrap, table.name, 1, config=config)
             outlet = PublishedToo(table, KafkaOutlet(servers.kafka_bootstrap, table.name, 0))
-            trial, topic = Trial(table, frame, first_groups, None, 1, outlet), topic_name(table.name, LIVE)
+            trial, topic = ShardTrial(table, frame, first_groups, None, 1, outlet), topic_name(table.name, LIVE)
             sizes = [bytes_on_disk(folder, topic)]
-            counted = [trial.together(rows // 2, Tally())]
+            counted = [trial.together(rows // 2, ChangeTally())]
             sizes.append(bytes_on_disk(folder, topic))
             alone = trial.one_by_one(rows // 20).values()
             sizes.append(bytes_on_disk(folder, topic))

@@ -56,7 +56,7 @@ MIX = {INSERT: 35, DELETE: 35, MODIFY: 30}
 WAITING_SHARE = 0.1
 """Of the rows, those that are not in the table at first: they can be inserted."""
 
-TOGETHER = 500
+CHANGES_PER_BATCH = 500
 """Changes of a batch, if they come faster than they are committed."""
 
 SINGLE_CHANGES, CHANGES_TOGETHER, CHANGES_OF_A_ROW = 3_000, 5_000, 20
@@ -111,7 +111,7 @@ class NumberedSchemas:
 
 
 @dataclass
-class Tally:
+class ChangeTally:
     """What some changes cost; records and bytes by kind of topic."""
 
     changes: int = 0
@@ -130,7 +130,7 @@ class Tally:
     def bytes_of_each(self, kind: str) -> float:
         return self.bytes[kind] / max(1, self.changes)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: ChangeTally) -> None:
         self.changes, self.seconds = self.changes + other.changes, self.seconds + other.seconds
         self.records += other.records
         self.bytes += other.bytes
@@ -142,7 +142,7 @@ class CountingOutlet(NoOutlet):
     def __init__(self, table: Table) -> None:
         self._format = live_format(table, NumberedSchemas())
         self._format.begin()
-        self.tally = Tally()
+        self.tally = ChangeTally()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         sizes: Counter[str] = Counter()
@@ -280,32 +280,33 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedShard:
     """What a shard of so many rows showed."""
 
     rows: int
     waiting: int  # rows that could be inserted
     published: int  # rows in QI groups, at the end
     ncp: float | None  # the mean loss of the published rows, at the end; None: no row is published
-    costs: Mapping[str, Tally]  # of changes that are published one by one, by what they do
-    together: Tally  # of changes that are published TOGETHER
+    costs: Mapping[str, ChangeTally]  # of changes that are published one by one, by what they do
+    together: ChangeTally  # of changes that are published CHANGES_PER_BATCH
     refused: int  # changes that became dead letters
     input_bytes: float  # of a change, as `produce` writes it
-    first: Tally  # of the first table, whose rows are no changes
+    first: ChangeTally  # of the first table, whose rows are no changes
     redis_bytes: int
     worker_bytes: int
+    empty_bytes: int  # of a shard without rows, in a worker
     takeover_seconds: float  # of a processor, without the network
 
     @property
-    def alone(self) -> Tally:
+    def alone(self) -> ChangeTally:
         """Of all changes that are published one by one."""
-        total = Tally()
+        total = ChangeTally()
         for one in self.costs.values():
             total.add(one)
         return total
 
 
-class Trial:
+class ShardTrial:
     """A shard in memory, and the changes that it is given."""
 
     def __init__(
@@ -325,25 +326,25 @@ class Trial:
         self._machine = Machine(table, 0, secret_of_seed(seed), form=form)
         self._servers = Servers(self.store, self._outlet, WHOLE_FILE)
         self._drive(Assigned())
-        self.first = self._counted_in(Tally())
+        self.first = self._counted_in(ChangeTally())
         if table.sealed is not None:  # loaded rows would be in no cohort
             self._drive(Messages(list(self._changes.first())))
             return
         rows = Encoder(table).frame(frame.iloc[self._changes.there])
         self._drive(FirstRows(rows, first_groups(table, rows, seed)))
 
-    def _counted_in(self, tally: Tally) -> Tally:
+    def _counted_in(self, tally: ChangeTally) -> ChangeTally:
         self._outlet.tally = tally
         return tally
 
     def _drive(self, event: Event) -> None:
         drive(self._machine, event, self._servers)
 
-    def together(self, changes: int, tally: Tally, on_progress: OnProgress = unheard) -> Tally:
+    def together(self, changes: int, tally: ChangeTally, on_progress: OnProgress = unheard) -> ChangeTally:
         """Applies changes in batches."""
         self._counted_in(tally)
-        for done in range(0, changes, TOGETHER):
-            batch = [message for _, message in islice(self._stream, min(TOGETHER, changes - done))]
+        for done in range(0, changes, CHANGES_PER_BATCH):
+            batch = [message for _, message in islice(self._stream, min(CHANGES_PER_BATCH, changes - done))]
             tally.changes += len(batch)
             began = thread_time()
             self._drive(Messages(batch))
@@ -351,16 +352,16 @@ class Trial:
             on_progress(done / changes)
         return tally
 
-    def one_by_one(self, changes: int, on_progress: OnProgress = unheard) -> Mapping[str, Tally]:
+    def one_by_one(self, changes: int, on_progress: OnProgress = unheard) -> Mapping[str, ChangeTally]:
         """Applies changes by themselves; what each kind of them costs."""
-        costs = {kind: Tally() for kind in MIX}
+        costs = {kind: ChangeTally() for kind in MIX}
         for done, (kind, message) in enumerate(islice(self._stream, changes)):
             tally = self._counted_in(costs[kind])
             tally.changes += 1
             began = thread_time()
             self._drive(Messages([message]))
             tally.seconds += thread_time() - began
-            if not done % TOGETHER:
+            if not done % CHANGES_PER_BATCH:
                 on_progress(done / changes)
         return costs
 
@@ -373,18 +374,18 @@ class Trial:
         taken_over(self._table, 0, self._form, state.meta, state, engine)
         return engine
 
-    def tried(self, on_progress: OnProgress = unheard) -> Tried:
+    def tried(self, on_progress: OnProgress = unheard) -> TriedShard:
         """Applies all changes, and looks at what is kept then."""
         n, most = len(self._changes), CHANGES_OF_A_ROW * len(self._changes)
-        self.together(n, Tally(), part_of(on_progress, 0.0, 0.4))
+        self.together(n, ChangeTally(), part_of(on_progress, 0.0, 0.4))
         costs = self.one_by_one(min(SINGLE_CHANGES, most), part_of(on_progress, 0.4, 0.8))
-        together = self.together(min(CHANGES_TOGETHER, most), Tally(), part_of(on_progress, 0.8, 1.0))
+        together = self.together(min(CHANGES_TOGETHER, most), ChangeTally(), part_of(on_progress, 0.8, 1.0))
         engine = self._machine.engine
         published = engine.n_rows - engine.n_pending
         began = thread_time()
         loaded = self._loaded()
         takeover_seconds = thread_time() - began
-        return Tried(
+        return TriedShard(
             loaded.n_rows,
             self._changes.n_waiting,
             published,
@@ -396,6 +397,7 @@ class Trial:
             self.first,
             redis_bytes(self.stored),
             bytes_in_memory(loaded),
+            bytes_in_memory(Engine(self._table)),
             takeover_seconds,
         )
 
@@ -435,14 +437,14 @@ class Forecast:
     """
 
     rows: int
-    tried: Sequence[Tried]  # one as large as the shard; or two, the smaller one first
+    tried: Sequence[TriedShard]  # one as large as the shard; or two, the smaller one first
 
     @property
     def is_foreseen(self) -> bool:
         """Whether it was not tried with as many rows."""
         return len(self.tried) > 1 or self.tried[0].rows + self.tried[0].waiting < self.rows
 
-    def of_change(self, figure: Callable[[Tried], float]) -> float:
+    def of_change(self, figure: Callable[[TriedShard], float]) -> float:
         """A figure of a change."""
         *few, many = (figure(one) for one in self.tried)
         for one in few:
@@ -450,13 +452,13 @@ class Forecast:
             many += (many - one) / doublings * log2(self.rows / self.tried[1].rows)
         return max(0.0, many)
 
-    def of_each(self, tally: Callable[[Tried], Tally], figure: Callable[[Tally], float]) -> float:
+    def of_each(self, tally: Callable[[TriedShard], ChangeTally], figure: Callable[[ChangeTally], float]) -> float:
         """A figure of some changes. Together they cost no more than alone: small samples meet their own rows again."""
         is_together = all(tally(one) is one.together for one in self.tried)
         most = self.of_change(lambda one: figure(one.alone)) if is_together else inf
         return min(most, self.of_change(lambda one: figure(tally(one))))
 
-    def kept(self, figure: Callable[[Tried], float]) -> float:
+    def kept(self, figure: Callable[[TriedShard], float]) -> float:
         """A figure of all rows together."""
         return figure(self.tried[-1]) * self.rows / max(1, self.tried[-1].rows)
 
@@ -479,6 +481,6 @@ def try_changes(
     form: Formation | None,
     seed: int,
     on_progress: OnProgress = unheard,
-) -> Tried:
+) -> TriedShard:
     """Tries changes on a shard that has these rows, and lets them come and go. frame: rows that the table accepts."""
-    return Trial(with_short_epochs(table, len(frame)), frame, first_groups, form, seed).tried(on_progress)
+    return ShardTrial(with_short_epochs(table, len(frame)), frame, first_groups, form, seed).tried(on_progress)

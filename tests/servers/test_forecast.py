@@ -9,7 +9,7 @@ import pytest
 
 from servers.broker.servers import Servers
 from streamer.grouping import first_groups
-from streamer.incremental.forecast import Tally, Trial, redis_bytes
+from streamer.incremental.forecast import ChangeTally, ShardTrial, redis_bytes
 from streamer.incremental.store.base import Commit
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
@@ -24,8 +24,8 @@ ROWS, CHANGES, CHANGES_ALONE = 20_000, 2_000, 200
 
 
 def test_redis_takes_what_is_said_to_a_fifth(servers: Servers) -> None:
-    trial = Trial(load_table(PATIENTS), many_patients(ROWS), first_groups, None, seed=1)
-    trial.together(CHANGES, Tally())
+    trial = ShardTrial(load_table(PATIENTS), many_patients(ROWS), first_groups, None, seed=1)
+    trial.together(CHANGES, ChangeTally())
     state = trial.store.load()
     assert state is not None
     kept, origins = state.kept, {number: trial.store.origin(number) for number, _ in state.kept.qi_groups}
@@ -50,8 +50,8 @@ def test_kafka_has_on_its_disk_what_is_said(servers: Servers, tmp_path_factory: 
     name, table = fresh_name(), load_table(PATIENTS)
     make_topics(servers.kafka_bootstrap, name, 1)
     outlet = PublishedToo(table, KafkaOutlet(servers.kafka_bootstrap, name, 0))
-    trial = Trial(table, many_patients(ROWS), first_groups, None, 1, outlet)
-    total = trial.together(CHANGES, Tally())
+    trial = ShardTrial(table, many_patients(ROWS), first_groups, None, 1, outlet)
+    total = trial.together(CHANGES, ChangeTally())
     for one in (trial.first, *trial.one_by_one(CHANGES_ALONE).values()):
         total.add(one)
     for kind in (LIVE, POSITIONS):

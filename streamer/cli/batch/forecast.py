@@ -26,14 +26,14 @@ from streamer.errors import UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.events.key_form import default_form, shard_of
 from streamer.incremental.forecast import (
+    CHANGES_PER_BATCH,
     DELETE,
     INSERT,
     MIX,
     MODIFY,
-    TOGETHER,
+    ChangeTally,
     Forecast,
-    Tally,
-    Tried,
+    TriedShard,
     try_changes,
 )
 from streamer.incremental.topics import POSITIONS, SEALED, published_kinds
@@ -64,12 +64,12 @@ MORE = 10
 HEADROOM = 2
 """A shard is given half of the changes that it can take, so that it catches up after a pause."""
 
-SEED = 1
+CHANGES_SEED = 1
 MEGA = 1e6
 
 ALONE, IN_BATCHES = "alone", "together"
 NAMES = {INSERT: "insertions", DELETE: "deletions", MODIFY: "modifications"}
-WAYS: Mapping[str, Callable[[Tried], Tally]] = {
+WAYS: Mapping[str, Callable[[TriedShard], ChangeTally]] = {
     **{kind: partial(lambda kind, one: one.costs[kind], kind) for kind in MIX},
     ALONE: lambda one: one.alone,
     IN_BATCHES: lambda one: one.together,
@@ -158,7 +158,7 @@ def forecast(
         "rows_tried": [one.rows for one in used.tried],
         "foreseen": used.is_foreseen,
         "mix": MIX,
-        "together": TOGETHER,
+        "together": CHANGES_PER_BATCH,
         "changes": [_costs(table, repair, one) for repair, one in by_repair.items()],
         "input_bytes_of_a_change": used.of_change(lambda one: one.input_bytes),
         **_kept(table, used, chosen),
@@ -176,16 +176,16 @@ def _with_key(table: Table, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: numbers for name in table.source_key})  # noqa: C420 - a column is no shared list
 
 
-def _tried(table: Table, rows: pd.DataFrame, n: int, on_progress: OnProgress) -> dict[str, list[Tried]]:
+def _tried(table: Table, rows: pd.DataFrame, n: int, on_progress: OnProgress) -> dict[str, list[TriedShard]]:
     """A shard of n rows, or two smaller ones, by way of local repair: table.yaml's, then the other one."""
     sizes = [n] if n <= SHARD_ROWS_MAX else [SHARD_ROWS_MAX // SMALLER, SHARD_ROWS_MAX]
     form = None if table.sealed is None else cohort_formation(table)
-    order, found = np.random.default_rng(SEED).permutation(len(rows)), dict[str, list[Tried]]()
+    order, found = np.random.default_rng(CHANGES_SEED).permutation(len(rows)), dict[str, list[TriedShard]]()
     steps = [(way, size) for way in (table.repair, NO_REPAIR if table.repair else REPAIR) for size in sizes]
     for done, (way, size) in enumerate(steps):
         some = rows.iloc[np.sort(order[:size])]
         part = part_of(on_progress, done / len(steps), (done + 1) / len(steps))
-        one = try_changes(replace(table, repair=way), some, first_groups, form, SEED, part)
+        one = try_changes(replace(table, repair=way), some, first_groups, form, CHANGES_SEED, part)
         found.setdefault(str(way), []).append(one)
     return found
 
@@ -213,12 +213,12 @@ def _costs(table: Table, repair: str, shard: Forecast) -> dict[str, Any]:
     return {
         "repair": repair,
         "chosen": repair == str(table.repair),
-        "ncp": shard.tried[-1].ncp,
+        "ncp_of_sample": shard.tried[-1].ncp,
         **{name: _cost(table, shard, of) for name, of in WAYS.items()},
     }
 
 
-def _cost(table: Table, shard: Forecast, of: Callable[[Tried], Tally]) -> dict[str, Any]:
+def _cost(table: Table, shard: Forecast, of: Callable[[TriedShard], ChangeTally]) -> dict[str, Any]:
     kinds = published_kinds(table)
     return {
         "records": shard.of_each(of, lambda one: sum(map(one.records_of_each, kinds))),
@@ -232,7 +232,8 @@ def _cost(table: Table, shard: Forecast, of: Callable[[Tried], Tally]) -> dict[s
 
 def _kept(table: Table, shard: Forecast, shards: int) -> dict[str, Any]:
     """What is kept of the table, and of a shard."""
-    redis, worker = shard.kept(lambda one: one.redis_bytes), shard.kept(lambda one: one.worker_bytes)
+    redis = shard.kept(lambda one: one.redis_bytes)
+    worker = shard.tried[-1].empty_bytes + shard.kept(lambda one: one.worker_bytes - one.empty_bytes)
     first = {
         kind: shards * shard.kept(lambda one, kind=kind: one.first.bytes[kind])  # type: ignore[misc]
         for kind in published_kinds(table)
