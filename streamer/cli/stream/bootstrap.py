@@ -224,7 +224,7 @@ class OwnFile:
                 self._file.write(data)
                 self._file.flush()
         except OSError as error:
-            folder = tempfile.gettempdir()
+            folder = tempfile.tempdir or "no folder for temporary files"  # `gettempdir` raises if there is none
             raise ConfigError(
                 f"{folder}: cannot hold the rows that wait for their shard: {error.strerror}; give the variable TMPDIR "
                 "a folder with more room"

@@ -172,6 +172,16 @@ def test_a_full_disk_is_said_with_the_variable_that_names_another(monkeypatch: p
             spill.add(0, "x" * 100)
 
 
+def test_a_machine_without_a_folder_for_temporary_files_is_told_of_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/dev/null/nowhere"])
+    with closing(OwnFile()) as spill, pytest.raises(ConfigError, match="give the variable TMPDIR a folder"):
+        spill.add(0, "x" * 100)
+
+
 def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) -> None:
     pd.read_csv(written(tmp_path / "rows.csv", list(range(60))), dtype={"id": str}).to_parquet(
         file := tmp_path / "rows.parquet", row_group_size=9
