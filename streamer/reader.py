@@ -117,7 +117,7 @@ class Subscription:
         self._name = " and ".join(self._kinds)
         self._table = table
         self._kafka = kafka
-        for shard in () if shards is None else shards or [None]:  # no shard is a mistake, too
+        for shard in () if shards is None else list[object](shards) or [None]:  # no shard is a mistake, too
             require_type("a number in shards", shard, WHOLE_NUMBER)
         self._shards = None if shards is None else frozenset(shards)
         self._open = ExitStack()
