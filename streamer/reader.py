@@ -43,7 +43,15 @@ from kafka.errors import BrokerResponseError, KafkaError, NoBrokersAvailable, To
 from kafka.protocol.api import Request, Response
 from kafka.protocol.types import AbstractType, Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
-from streamer.errors import A_TEXT, LawViolated, ServerUnreachable, StreamerError, UsageError, require_type
+from streamer.errors import (
+    A_TEXT,
+    WHOLE_NUMBER,
+    LawViolated,
+    ServerUnreachable,
+    StreamerError,
+    UsageError,
+    require_type,
+)
 from streamer.incremental import remedies
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.live_format import live_format
@@ -109,6 +117,8 @@ class Subscription:
         self._name = " and ".join(self._kinds)
         self._table = table
         self._kafka = kafka
+        for shard in () if shards is None else list[object](shards) or [None]:  # no shard is a mistake, too
+            require_type("a number in shards", shard, WHOLE_NUMBER)
         self._shards = None if shards is None else frozenset(shards)
         self._open = ExitStack()
         self._consumer: KafkaConsumer = None
@@ -459,7 +469,7 @@ def _opened(opened: ExitStack, kafka: str, names: Sequence[str]) -> tuple[KafkaA
 def _places(topics: Topics, shards: Collection[int] | None = None) -> list[TopicPartition]:
     """The partitions of some shards, None: of all. Raises UsageError if there is none of a shard."""
     for name, (_, n) in topics.items():
-        if missing := [shard for shard in shards or () if shard >= n]:
+        if missing := [shard for shard in shards or () if not 0 <= shard < n]:
             raise UsageError(f"{name} has no partition {missing[0]}, so there is no such shard: it has 0 to {n - 1}")
     places = [TopicPartition(name, n) for name, found in topics.items() for n in range(found[1])]
     return [place for place in places if shards is None or place.partition in shards]

@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -65,7 +65,7 @@ def private_folder(path: Path, job: bytes) -> Iterator[bool]:
             name.write_bytes(job)
         yield begun
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        _removed(path)
         os.close(lock)
 
 
@@ -88,6 +88,14 @@ def _locked(path: Path) -> int:
         os.close(lock)
         raise UsageError(f"{path}: another process works in it; wait for that one, or name another --spill") from None
     return lock
+
+
+def _removed(path: Path) -> None:
+    """Removes a folder. Executors that a signal has left behind may still write: under another name, not into it."""
+    path = path.absolute()
+    with suppress(OSError):  # in a folder of somebody else, or a mounted disk
+        path = path.rename(path.parent / f".{path.name}.{secrets.token_hex(8)}")
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _emptied(path: Path) -> None:

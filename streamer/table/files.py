@@ -178,7 +178,7 @@ def _parquet_rows(path: str | Path) -> pd.DataFrame:
         indexes = _stored_numbers(found.schema)
         frame = frame_of_arrow(path, found)
     for one in indexes:
-        _add_numbers(path, frame, one["name"], range(one["start"], one["stop"], one["step"]))
+        _add_numbers(path, frame, one["name"], _range_of(one))
     return frame
 
 
@@ -237,6 +237,8 @@ def parquet_parts(path: str | Path, rows_max: int) -> list[RowPart]:
                 else:
                     begin = last.first_row + last.rows
                     found.append(RowPart(str(path), fragment.path, (group.id,), begin, group.num_rows))
+        for numbers in _stored_numbers(whole.schema):
+            _check_numbers(path, numbers["name"], _range_of(numbers), sum(part.rows for part in found))
     return found
 
 
@@ -250,7 +252,11 @@ def read_part(part: RowPart, rows_max: int) -> Iterator[tuple[int, pd.DataFrame]
         rows = fragment.subset(row_group_ids=part.row_groups)
         for batch in rows.scanner(schema=whole.schema, batch_size=rows_max, use_threads=False).to_batches():
             if batch.num_rows:
-                yield first_row, frame_of_arrow(part.source, arrow.Table.from_batches([batch]))
+                frame = frame_of_arrow(part.source, arrow.Table.from_batches([batch]))
+                for one in _stored_numbers(whole.schema):
+                    some = _range_of(one)[first_row - 1 : first_row - 1 + batch.num_rows]
+                    _add_numbers(part.source, frame, one["name"], some)
+                yield first_row, frame
                 first_row += batch.num_rows
 
 
@@ -258,7 +264,8 @@ def column_names(path: str | Path, encoding: str | None = None) -> list[str]:
     """The names of the columns of a file of rows. Raises ConfigError as `read_rows` does."""
     if is_parquet_source(path):
         with _parquet_faults(path):
-            return list(_dataset(path).schema.names)
+            schema = _dataset(path).schema
+            return [*(one["name"] for one in _stored_numbers(schema)), *schema.names]
     with _csv_text(path, encoding) as text:
         return _opened_csv(path, text)[0]
 
@@ -269,8 +276,6 @@ def _dataset(path: str | Path) -> Any:
     found = ds.dataset(path, format="parquet", partitioning="hive")
     if not found.schema.names:
         raise ConfigError(f"{path}: is a folder without Parquet files")
-    if numbers := _stored_numbers(found.schema):
-        _add_numbers(path, pd.DataFrame(index=[0]), numbers[0]["name"], range(0))
     require_header(path, found.schema.names)
     return found
 
@@ -294,13 +299,21 @@ def csv_chunks(path: str | Path, rows_max: int, encoding: str | None = None) -> 
             yield frame
 
 
+def _range_of(index: dict[str, Any]) -> range:
+    return range(index["start"], index["stop"], index["step"])
+
+
 def _add_numbers(path: str | Path, frame: pd.DataFrame, name: str, numbers: range) -> None:
-    if len(numbers) != len(frame):
+    _check_numbers(path, name, numbers, len(frame))
+    frame.insert(0, name, pd.Series(numbers))
+
+
+def _check_numbers(path: str | Path, name: str, numbers: range, rows: int) -> None:
+    if len(numbers) != rows:
         raise ConfigError(
             f"{path}: {name!r} is an index of pandas, and its numbers are not in every file; write the files after"
             " `reset_index()`"
         )
-    frame.insert(0, name, pd.Series(numbers))
 
 
 def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Iterator[list[str]], str | None]:

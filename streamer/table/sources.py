@@ -311,9 +311,10 @@ def _rows_of_duckdb(url: Any, sql: str, rows_max: int | None) -> Iterator[pd.Dat
             if rows_max is None:
                 yield frame_of_arrow(shown, query.to_arrow_table())
                 return
-            for batch in query.fetch_arrow_reader(rows_max):
+            reader = getattr(query, "to_arrow_reader", None) or query.fetch_arrow_reader  # its name before DuckDB 1.5
+            for batch in reader(rows_max):
                 yield frame_of_arrow(shown, arrow.Table.from_batches([batch]))
-    except duckdb.Error as error:
+    except (duckdb.Error, OSError, arrow.ArrowException) as error:  # Arrow's are DuckDB's, in Arrow's stream
         name = type(error).__name__
         what = _WHAT_STATES_MEAN.get(_STATES_OF_DUCKDB.get(name, ""), f"the database refuses the query ({name})")
         raise ConfigError(f"{shown}: cannot be read: {what}") from None

@@ -27,7 +27,7 @@ from kafka import TopicPartition
 from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
 import streamer.reader
-from streamer.errors import LawViolated
+from streamer.errors import LawViolated, UsageError
 from streamer.incremental.topics import LIVE, QIT, STT, outputs_of, topic_name
 from streamer.reader import METADATA, METADATA_VERSION, NO_ID, Subscription, TicketsSkipped, topics_now
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
@@ -183,6 +183,15 @@ def read_from(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> Logs:
     monkeypatch.setattr(streamer.reader, "topics_now", lambda admin, names: dict.fromkeys(names, ("id", 1)))
     monkeypatch.setattr(streamer.reader, "SETTLE_SECONDS", 0.0)
     return logs
+
+
+@pytest.mark.parametrize(
+    ("shards", "says"),
+    [([-1], "no partition -1"), ([0, 1], "no partition 1"), ([], "a number in shards"), ("0", "a number in shards")],
+)
+def test_shards_that_are_none_are_not_taken_for_empty_ones(logs: Logs, shards: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says), Subscription(logs.table, "nowhere", shards=shards):
+        pass
 
 
 def read(logs: Logs) -> Subscription:

@@ -105,6 +105,14 @@ def _chosen(shards: str | None, n: int) -> list[int]:
     return chosen
 
 
+def _loaded(claims: Mapping[int, str], shards: str | None, n: int) -> list[int]:
+    """The same. Raises Conflict if the command has claims, and they are not those of these shards."""
+    chosen = _chosen(shards, n)
+    if claims and sorted(claims) != chosen:
+        raise Conflict(OTHER_TOPICS)
+    return chosen
+
+
 @contextmanager
 def claimed(settings: WorkerSettings, command: str, shards: str | None = None) -> Iterator[dict[int, str]]:
     """In the block no other command loads these shards, all without any; yields the claims by shard.
@@ -162,11 +170,10 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: st
         inputs.append(KafkaInput(kafka, table.name, shard, topics, outputs))
         states.append(inputs[-1].state())
     stores = [RedisLookups(client, table.name, shard) for shard in range(len(states))]
-    if max(claims, default=0) >= len(stores):
-        raise Conflict(OTHER_TOPICS)
+    chosen = _loaded(claims, shards, len(stores))
     for shard, claim in claims.items():
         stores[shard].shut_out_older(claim)
-    return Shards(settings, claims, sorted(claims) or _chosen(shards, len(stores)), inputs, states, stores)
+    return Shards(settings, claims, chosen, inputs, states, stores)
 
 
 def empty_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: str | None = None) -> Shards:
@@ -225,7 +232,7 @@ class OwnFile:
                 self._file.write(data)
                 self._file.flush()
         except OSError as error:
-            folder = tempfile.gettempdir()
+            folder = tempfile.tempdir or "no folder for temporary files"  # `gettempdir` raises if there is none
             raise ConfigError(
                 f"{folder}: cannot hold the rows that wait for their shard: {error.strerror}; give the variable TMPDIR "
                 "a folder with more room"
@@ -380,7 +387,26 @@ def routing_form(shards: Shards) -> tuple[AnyKeyForm | None, bool]:
     with reaching(settings.kafka), open_consumer(settings.kafka) as consumer:
         seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, settings.schemas or NoSchemas())
     known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
-    return seen or assumed_form(table, known), seen is not None
+    key_form = seen or assumed_form(table, known)
+    _check_one_form(shards, key_form.name)
+    return key_form, seen is not None
+
+
+def _check_one_form(shards: Shards, name: str) -> None:
+    """Raises Conflict if shards that are not loaded have their rows by another key form: some rows would be in none.
+
+    A shard of a former input has to be loaded again anyway.
+    """
+    for shard, (store, state) in enumerate(zip(shards.stores, shards.states, strict=True)):
+        meta = None if shard in shards.chosen else store.meta()
+        if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
+            continue
+        if meta.key_form not in ("", name):
+            raise Conflict(
+                f"shard {shard} has its rows by message keys written as {meta.key_form}, and the others would get "
+                f"theirs by {name}, so that some rows would be in two shards and some in none: call `streamer reload` "
+                "without --shards"
+            )
 
 
 def assumed_form(table: Table, known: Collection[str]) -> AnyKeyForm:
@@ -647,6 +673,7 @@ def begin(
         step("write")
         with whole_table([(shards.stores[shard], claim) for shard, claim in shards.claims.items()]):
             yield from threads.map(partial(_begun, shards, prepared), chosen)
+            _check_one_form(shards, first[chosen[0]].key_form)  # another host may have loaded the others meanwhile
     for shard in shards.former():
         forget_shard(connect(shards.settings.redis), table.name, shard)
         tell(f"shard {shard}: removed from Redis, as the input has {len(shards)} partitions")

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,23 @@ def without_room() -> None:
 
 def dying() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_who_still_writes_while_a_folder_is_removed_leaves_nothing_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rmdir, late = os.rmdir, tmp_path / "spill" / "pieces" / "late"
+
+    def beaten(path: Any, **more: Any) -> None:
+        """Somebody is faster than the removal of an empty folder."""
+        with suppress(FileNotFoundError):
+            late.write_bytes(b"a row")
+        rmdir(path, **more)
+
+    monkeypatch.setattr(os, "rmdir", beaten)
+    with private_folder(tmp_path / "spill", b"job"):
+        late.parent.mkdir()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

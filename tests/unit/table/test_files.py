@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from stat import S_IMODE
 from tempfile import TemporaryDirectory
@@ -27,6 +28,8 @@ from streamer.table.files import (
     atomic_writers,
     column_names,
     csv_chunks,
+    parquet_parts,
+    read_part,
     read_rows,
     write_index,
     write_rows,
@@ -204,8 +207,19 @@ def test_an_index_of_pandas_that_is_not_in_every_file_is_refused(tmp_path: Path)
         index = pd.RangeIndex(first, first + 2, name="id")
         pd.DataFrame({"n": [7, 8]}, index).to_parquet(tmp_path / f"{first}.parquet")
     assert read_rows(tmp_path / "3.parquet")["id"].tolist() == [3, 4]
-    with pytest.raises(ConfigError, match=r"'id' is an index of pandas.*`reset_index\(\)`"):
-        read_rows(tmp_path)
+    for read in (read_rows, partial(parquet_parts, rows_max=3)):
+        with pytest.raises(ConfigError, match=r"'id' is an index of pandas.*`reset_index\(\)`"):
+            read(tmp_path)
+
+
+def test_an_index_of_pandas_whose_ends_alone_are_stored_is_a_column_of_every_part(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "rows.parquet"
+    pd.DataFrame({"n": range(10)}, pd.RangeIndex(5, 25, 2, name="id")).to_parquet(file, row_group_size=4)
+    assert column_names(file) == list(read_rows(file).columns) == ["id", "n"]
+    frames = [frame for part in parquet_parts(file, 5) for _, frame in read_part(part, 3)]
+    assert [len(frame) for frame in frames] == [3, 1, 3, 1, 2]
+    assert [number for frame in frames for number in frame["id"]] == list(range(5, 25, 2))
 
 
 def test_texts_of_every_arrow_type_are_texts(tmp_path: Path) -> None:

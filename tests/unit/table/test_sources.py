@@ -97,6 +97,31 @@ def test_a_query_of_duckdb_is_read_by_types(tmp_path: Path) -> None:
     assert (len(RowSource(f"duckdb:///{place}?table=people").rows()), list(tmp_path.glob("stolen*"))) == (1, [])
 
 
+def test_parts_of_a_database_are_its_rows_in_their_order(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "n.duckdb") as connection:
+        connection.execute("CREATE TABLE n AS SELECT range AS id FROM range(5000)")
+    with sqlite3.connect(tmp_path / "n.db") as other:
+        other.execute("CREATE TABLE n (id)")
+        other.executemany("INSERT INTO n VALUES (?)", ((i,) for i in range(5000)))
+    other.close()
+    for url in (f"duckdb:///{tmp_path}/n.duckdb", f"sqlite:///{tmp_path}/n.db"):
+        parts = list(RowSource(f"{url}?table=n").parts(2048))
+        assert [len(part) for part in parts] == [2048, 2048, 904]
+        assert [int(id_) for part in parts for id_ in part["id"]] == list(range(5000))
+        assert sum(map(len, RowSource(url, query="SELECT * FROM n WHERE id < 0").parts(2048))) == 0
+
+
+def test_a_value_that_duckdb_cannot_convert_in_a_later_part_is_not_quoted(tmp_path: Path) -> None:
+    place = tmp_path / "people.duckdb"
+    with duckdb.connect(place) as connection:
+        wrong = f"CASE WHEN range = 290000 THEN '{CANARY}' ELSE range::VARCHAR END"
+        connection.execute(f"CREATE TABLE people AS SELECT {wrong} AS age FROM range(300000)")
+    parts = RowSource(f"duckdb:///{place}", query="SELECT age::INT AS age FROM people").parts(2048)
+    with pytest.raises(ConfigError, match=r"people\.duckdb: cannot be read: the database refuses the query") as refused:
+        list(parts)
+    assert CANARY not in str(refused.value) and refused.value.__suppress_context__
+
+
 def test_a_url_in_a_variable_may_hold_a_password_that_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLINIC", f"postgresql://me:{CANARY}@127.0.0.1:1/clinic?table=people&connect_timeout=2")
     source = RowSource("env:CLINIC")

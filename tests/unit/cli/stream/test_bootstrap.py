@@ -6,7 +6,7 @@ import gc
 import tempfile
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +25,10 @@ from streamer.cli.stream.bootstrap import (
 )
 from streamer.cli.support.options import chosen_shards
 from streamer.engines.pool import ProcessPool, private_folder
-from streamer.errors import ConfigError, UsageError
+from streamer.errors import ConfigError, Conflict, UsageError
 from streamer.incremental.events.key_form import BARE, AnyKeyForm, KeyContract, KeyForm, default_form, shard_of
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.schema import Table
@@ -139,6 +141,30 @@ def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> No
     assert assumed_form(PEOPLE, ["", "bare"]) == BARE
 
 
+@pytest.mark.parametrize(
+    ("chosen", "topic", "fits"),
+    [([0], "now", False), ([0, 1], "now", True), ([0, 1, 2, 3], "now", True), ([0], "recreated", True)],
+)
+def test_some_shards_are_not_loaded_by_another_form_of_keys_than_the_rest_was(
+    chosen: list[int], topic: str, fits: bool
+) -> None:
+    forms, said = [None, "bare", "json:text", ""], "shard 1 has its rows by message keys written as bare"
+    metas = [None if form is None else Meta(key_form=form, topic_ids={CHANGES: "now"}) for form in forms]
+    stores = [SimpleNamespace(meta=lambda meta=meta: meta) for meta in metas]
+    states = [SimpleNamespace(topic_ids={CHANGES: topic})] * 4
+    shards: Any = SimpleNamespace(chosen=chosen, stores=stores, states=states)
+    with nullcontext() if fits else pytest.raises(Conflict, match=said):
+        bootstrap._check_one_form(shards, "json:text")
+
+
+def test_a_topic_that_grows_after_its_shards_were_claimed_is_not_loaded_in_part() -> None:
+    claims = {0: "1-a", 1: "2-b"}
+    assert bootstrap._loaded(claims, None, 2) == bootstrap._loaded(claims, "0-1", 4) == [0, 1]
+    assert bootstrap._loaded({}, None, 4) == [0, 1, 2, 3]
+    with pytest.raises(Conflict, match="have grown since"):
+        bootstrap._loaded(claims, None, 4)
+
+
 @pytest.mark.parametrize(("text", "found"), [("0", [0]), ("0-2", [0, 1, 2]), ("5,0-1,1", [0, 1, 5]), (" 7 ", [7])])
 def test_shards_are_named_by_numbers_and_ranges(text: str, found: list[int]) -> None:
     assert chosen_shards(text) == found
@@ -170,6 +196,16 @@ def test_a_full_disk_is_said_with_the_variable_that_names_another(monkeypatch: p
         monkeypatch.setattr(spill, "_file", SimpleNamespace(write=full, seek=lambda *_: 0))
         with pytest.raises(ConfigError, match="No space left on device; give the variable TMPDIR"):
             spill.add(0, "x" * 100)
+
+
+def test_a_machine_without_a_folder_for_temporary_files_is_told_of_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/dev/null/nowhere"])
+    with closing(OwnFile()) as spill, pytest.raises(ConfigError, match="give the variable TMPDIR a folder"):
+        spill.add(0, "x" * 100)
 
 
 def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) -> None:
