@@ -54,7 +54,7 @@ from streamer.table.arrays import Ints
 from streamer.table.data_warnings import unknown_category_rows, unknown_category_warnings
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import RowPart, is_parquet_source, parquet_parts, read_part
-from streamer.table.schema import Table
+from streamer.table.schema import AVRO, Table
 from streamer.table.sources import RowSource
 from streamer.worker.settings import WorkerSettings
 
@@ -159,7 +159,8 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: st
     Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable; Fenced if a later command has claimed one.
     """
     kafka, table = settings.kafka, settings.table
-    settings.live_format.begin()
+    if claims:  # else nothing is written, and no schema registered
+        settings.live_format.begin()
     client, topics = connect(settings.redis), kafka_topics(kafka, table.name)
     require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
@@ -648,7 +649,7 @@ def begin(
     removed from Redis.
     """
     table, chosen = shards.settings.table, shards.chosen
-    for shard in chosen:
+    for shard in chosen if shards.claims or table.format != AVRO else ():
         shards.reading(shard).check_format()
     with ExitStack() as closing:
         waiting, prepared = _spills(closing, executors)
