@@ -84,7 +84,7 @@ KINDS = {
         (
             "Look at this first",
             "income in 24 of 24 rows (100 %)",
-            "cap its highest values",
+            "cap the highest ones",
             "links that row to that",
             "as they are tell 24 (100 %) of the rows apart from all others",
         ),

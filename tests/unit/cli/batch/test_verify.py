@@ -75,6 +75,7 @@ def test_a_good_changelog_ends_with_0_and_the_counts(replayed: Path) -> None:
         "rows": len(table),
         "qi_groups": len({row.split(",")[0] for row in table}),
         "laws": 10,
+        "shards": 1,
     }
 
 
