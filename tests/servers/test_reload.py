@@ -372,7 +372,7 @@ def test_that_an_input_may_be_trimmed_is_said_of_no_file(world: WorkedTable, tmp
 
 def test_an_offset_that_means_nothing_is_refused(world: WorkedTable, tmp_path: Path) -> None:
     file = as_csv(tmp_path / "rows.csv", rows(50))
-    for said in ("7", "beginning"):
+    for said in ("7", "beginning", "9" * 19, "9" * 5_000):
         assert "--from-offset" in world.refused("load", file, "--from-offset", said)
     assert world.source_keys() == [set()] * SHARDS
 

@@ -6,6 +6,7 @@ recreated or has more partitions. Readers of the output go on, and end with exac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -153,7 +154,7 @@ Find = Callable[[WorkerSettings, dict[int, str], str | None], Shards]
 def carry_out(how: Loading, name: str, find: Find, source: RowSource, although_trimmed: bool = False) -> None:
     """Loads the shards that are found, and prints what was done, also if it fails or a signal ends it."""
     settings = WorkerSettings(load_table(how.table), how.kafka, how.redis, schemas=registry_from())
-    if how.from_offset not in (END, EARLIEST) and not (how.from_offset.isascii() and how.from_offset.isdigit()):
+    if how.from_offset not in (END, EARLIEST) and not re.fullmatch("[0-9]{1,18}", how.from_offset):
         raise UsageError("--from-offset: end, earliest or the number of an offset")
     done = Done([], [], not how.prepare)
     with stages(how.as_json) as progress, ExitStack() as closing:
