@@ -23,7 +23,7 @@ import pandas as pd
 from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.support.options import TOPIC, chosen_shards
 from streamer.compiling import is_coming, wait_while_coming, warm_in_background
-from streamer.engines.pool import CallPool
+from streamer.engines.pool import CallPool, written
 from streamer.errors import ConfigError, Conflict, StreamerError, UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
@@ -257,9 +257,7 @@ class SharedFolder:
     def add(self, shard: int, piece: object, at: int = 0) -> None:
         """As in `Spill`. The same piece may come again."""
         self.path.mkdir(mode=0o700, exist_ok=True)
-        draft = self.path / f".{shard}-{at}.{token_bytes(8).hex()}"
-        draft.write_bytes(pickle.dumps(piece, pickle.HIGHEST_PROTOCOL))
-        os.replace(draft, self.path / f"{shard}-{at:018}")
+        written(self.path / f"{shard}-{at:018}", piece)
 
     def of(self, shard: int) -> Iterator[Any]:
         """As in `Spill`."""
