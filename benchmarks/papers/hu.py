@@ -14,7 +14,8 @@ from benchmarks.papers.runs import ONE_SORT, Say, timed
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.contract import Algorithm, Recoding
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA, FullDomain, Lattice
-from streamer.table.microdata import Microdata, canonical
+from streamer.recoding.algorithms.vectors import vector_counts
+from streamer.table.microdata import Microdata
 
 CITES = "Hu, Gong, Chen: *Improvement of K-anonymity algorithm based on OLA*, 2011"
 N_FIGURES = 2
@@ -94,7 +95,8 @@ def tested_by_heights(rows: Microdata, k: int) -> int:
 
     The paper's section 2.2 may be read so: the nodes at Lmid are tested "in turn", and then the search goes on.
     """
-    recoded = FullDomain(canonical(rows, np.random.default_rng(0)).microdata, k_anonymity(k))
+    counts, _ = vector_counts(rows, k_anonymity(k))
+    recoded = FullDomain(rows.table, counts, k_anonymity(k))
     lattice = Lattice(recoded.n_levels, lambda node: recoded.n_suppressed(node, 0) == 0)
     heights = np.array([sum(lattice.node(number)) for number in range(lattice.n_nodes)])
     todo = [(0, int(heights.max()))]
