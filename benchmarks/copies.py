@@ -48,7 +48,7 @@ def seconds(kind: str, table: Table, rows: int, folder: Path) -> list[float]:
     """Of each release that is followed."""
     stored = dict(record(number, b"flu") for number in range(rows))
     option, name = KINDS[kind]
-    copy, times = COPIES[option](table, folder / name), []
+    copy, times = COPIES[option](table, folder / name, "keep"), []
     copy.begin(recorded_frames(table, stored.items()), [])
     for number in range(REPEATED):
         first = number * rows // REPEATED

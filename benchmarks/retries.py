@@ -32,10 +32,9 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from streamer.incremental.replay import encode_initial
+from streamer.incremental.replay import NoOutlet, encode_initial
 from streamer.incremental.shard.answers import Judged, Retrial
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.kafka.shard_input import PIECE_MESSAGES_MAX
@@ -59,23 +58,6 @@ class Sizes:
 
 
 QUICK = Sizes(people=2_000, applied=1_000, distances=(1_000, 3_000), at_once=(1, 50))
-
-
-class Nowhere:
-    """An outlet that takes everything."""
-
-    def __init__(self) -> None:
-        self._position: Position | None = None
-
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
-    def position(self) -> Position | None:
-        return self._position
-
-    def publish(self, records: object, position: Position) -> None:
-        self._position = position
 
 
 def main() -> None:
@@ -102,7 +84,7 @@ def measure(sizes: Sizes) -> dict[str, object]:
             )
         ]
         refused = sorted(random.Random(2).sample(range(sizes.applied // 10), max(sizes.at_once)))
-        publisher = Driven(table, 0, MemoryStore(MemoryServer(), table.name, 0), Nowhere())
+        publisher = Driven(table, 0, MemoryStore(MemoryServer(), table.name, 0), NoOutlet())
         publisher.take_over(InputState({}, 1, 0, len(messages)), refused)
         publisher.load_initial(lambda secret: encode_initial(table, read_rows(source), alike, secret))
     per_message = seconds_of_the_loop(publisher, messages[: sizes.applied]) / sizes.applied

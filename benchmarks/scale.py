@@ -459,7 +459,7 @@ def take_over(url: str) -> Figures:
         state = store.load()
         assert state is not None
         parts = ("records", "qi_groups", "similarity")
-        watched = {part: Watched(getattr(state.kept, part)) for part in parts}
+        watched: dict[str, Any] = {part: Watched(getattr(state.kept, part)) for part in parts}
         read_s = perf_counter() - begun
         engine = Engine.load(table, 0, 1, replace(state.kept, **watched), SECRET)
         whole_s = perf_counter() - begun
