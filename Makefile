@@ -24,7 +24,7 @@ quick: venv  ## The tests of two minutes: neither servers nor what is slow
 	$(BIN)/pytest -m "not servers and not slow and not night"
 
 test: venv  ## The gate, in a quarter of an hour: all that needs no servers, and every command and fault on real ones once
-	$(BIN)/pytest -m "not night" -n 2 --durations=20
+	$(BIN)/pytest -m "not night" -n 3 --durations=20
 
 night: .venv/cosmic-ray  ## What the gate leaves out: all servers, pages, wheel, benchmarks, drills, new examples, mutants
 	@.ci/night

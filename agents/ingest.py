@@ -547,7 +547,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             # outside the handlers: a crash is logged with the error being handled, and its text
             if not shard.refused and doubted != shard.meta.next:
                 doubted = shard.meta.next
-                log.warning("%s; taken over once more in %.1f s, to be sure", failure, ASKED_AGAIN_SECONDS)
+                log.warning("%s; taken over again in %.1f s, to see whether it stays", failure, ASKED_AGAIN_SECONDS)
                 shard.metrics.failed(str(failure))
                 await asyncio.sleep(ASKED_AGAIN_SECONDS)
             elif shard.loss or not await self._refuse(topic_partition, shard, failure):
@@ -567,7 +567,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         try:
             await shard.go_on_after_rest()
         except Fenced:
-            log.info("%s is ours again, and another worker had it meanwhile", shard.name)
+            log.info("another worker had %s meanwhile: it is loaded again", shard.name)
             gone = self._give_up([topic_partition])
             self._begin(topic_partition)
             self.add_future(self._ended(gone))
@@ -699,7 +699,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     def warn_of_no_shard(self) -> None:
         """Warns once that no shard is assigned to this worker."""
         if not self._held and not self._warned_of_no_shard:
-            log.warning("no shard is assigned to this worker: right if there are more workers than shards")
+            log.warning("no shard is assigned to this worker: expected if there are more workers than shards")
         self._warned_of_no_shard = not self._held
 
     @Service.timer(WATCH_SECONDS)

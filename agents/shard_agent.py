@@ -277,7 +277,7 @@ class HeldShard:
         if machine.phase is not Phase.RELEASING:
             holds = f"{machine.engine.n_rows} rows, {machine.engine.n_qi_groups} QI groups"
         seconds = monotonic() - began
-        log.info("%s taken over: next %d, commit %d, %s, %.2f s", self.name, offset, commit, holds, seconds)
+        log.info("%s taken over: next offset %d, commit %d, %s, %.2f s", self.name, offset, commit, holds, seconds)
         if machine.standing is Consistency.INCOMPLETE:
             log.warning(
                 "%s: the output was recreated or had lost records; the whole table was published into it as release %d",
@@ -286,7 +286,7 @@ class HeldShard:
             )
         if machine.replays_to is not None:
             log.warning(
-                "%s: the store has lost commits; the input is read again from %d to %d, publishing nothing",
+                "%s: the store has lost commits; the input is read again from %d to %d, and nothing is published",
                 self.name,
                 offset,
                 machine.replays_to,
@@ -416,7 +416,8 @@ class HeldShard:
             raise Conflict(f"{self.name}: its table was dropped while it rested")
         self._input.forget_answer()
         await self.thread.run(partial(self._look_around, certain=True), STEP_SECONDS_MAX)
-        log.info("%s is ours again: next %d, commit %d, nothing loaded", self.name, self.meta.next, self.meta.commit)
+        where = (self.name, self.meta.next, self.meta.commit)
+        log.info("%s is assigned here again: next offset %d, commit %d, nothing loaded", *where)
 
     async def step(self, messages: Sequence[Message], through: int = 0) -> None:
         """Applies and publishes a batch. through: the offset below which the input holds no other messages."""

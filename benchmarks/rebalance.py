@@ -113,7 +113,7 @@ def restarted(world: World, name: str, worker: Sequence[str], scene: Scene) -> F
 
 def shards_of(log: Path) -> set[int]:
     """The shards that a worker serves, by its log."""
-    lines = re.findall(r"shard (\d+) of \S+ (taken over|is ours again)", log.read_text())
+    lines = re.findall(r"shard (\d+) of \S+ (taken over|is ours again|is assigned here again)", log.read_text())
     return {int(number) for number, _ in lines[-(SHARDS_MANY // 2) :]}
 
 
@@ -169,13 +169,14 @@ class Scene:
         sleep(self._seconds)
         said = log.read_text()[len(before) :]
         gaps = self._gaps(began, monotonic(), range(SHARDS_MANY) if only is None else sorted(only))
-        stay = {int(number) for number in re.findall(r"shard (\d+) of \S+ is ours again", said)} or gaps.keys()
+        kept = re.findall(r"shard (\d+) of \S+ is (?:ours|assigned here) again", said)
+        stay = set(map(int, kept)) or gaps.keys()
         return {
             "worst_s": round(max(gaps.values()), 2),
             "worst_that_stays_s": round(max(gaps[shard] for shard in stay), 2),
             "median_s": round(statistics.median(gaps.values()), 2),
             "loaded": said.count("taken over"),
-            "kept": said.count("is ours again"),
+            "kept": len(kept),
         }
 
     def _gaps(self, began: float, ended: float, shards: Sequence[int]) -> dict[int, float]:

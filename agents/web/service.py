@@ -605,7 +605,7 @@ class Web(faust.Service):
             try:
                 self._history.add(point(self.facts()))
             except Exception as error:
-                log.error("web: the worker could not be looked at: %s", told(error))
+                log.error("web: the state of the worker could not be read: %s", told(error))
             await self.sleep(self._sample_seconds)
 
     @Service.task

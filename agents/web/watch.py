@@ -218,7 +218,7 @@ class Probes:
             except (KafkaError, StreamerError, TimeoutError):
                 pass  # the time of the last answer shows it
             except Exception as error:
-                log.warning("a server could not be asked: %s", type(error).__name__)
+                log.warning("a server did not answer: %s", type(error).__name__)
             await asyncio.sleep(PROBE_SECONDS if self._ingest.joined else FIRST_PROBE_SECONDS)
 
     async def _ask_kafka(self) -> None:
@@ -299,8 +299,8 @@ class TableLook:
         except StreamerError as error:
             self._seen = Seen(self._seen.facts, problem=str(error))
         except Exception as error:  # a library's, whose text may hold values
-            log.warning("the table could not be looked at: %s", type(error).__name__)
-            self._seen = Seen(self._seen.facts, warning="the whole table could not be looked at just now")
+            log.warning("the state of the table could not be read: %s", type(error).__name__)
+            self._seen = Seen(self._seen.facts, warning="the state of the whole table could not be read just now")
 
 
 # The facts as one JSON object, at /facts, of which the page is made.

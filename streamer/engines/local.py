@@ -38,17 +38,15 @@ from streamer.recoding.algorithms.vectors import Pairs, VectorCounts
 from streamer.recoding.fragments import steps
 from streamer.recoding.fragments.layout import FilePart, PieceGroups, check_written, files_of, numbers, parts_of
 from streamer.recoding.fragments.mending import ROUNDS
-from streamer.recoding.fragments.plan import Bins, FragmentPlan, Planner, bins_of, holding, united
+from streamer.recoding.fragments.plan import Bins, FragmentPlan, Planner, bins_of, holding, united, united_by_attribute
 from streamer.recoding.fragments.rows import KEY, arrow_rows, counted_texts, individual_codes, microdata_of_rows
 from streamer.recoding.fragments.steps import AlikeGroups, Piece, Recipe
 from streamer.recoding.frame import SEED_BITS
 from streamer.recoding.metrics.measures import Measures, measure, with_suppressed
 from streamer.recoding.metrics.measures import united as united_measures
+from streamer.recoding.metrics.utility import cell_counts
 from streamer.recoding.publication import FIRST_NUMBER, published_arrow
-from streamer.recoding.report.findings import (
-    PublishedPart,
-    published_part,
-)
+from streamer.recoding.report.findings import PublishedPart, published_part
 from streamer.recoding.report.tradeoffs import sample_numbers
 from streamer.table.arrays import Counted, Ints
 from streamer.table.arrow_table import require
@@ -400,7 +398,7 @@ def _mend(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -
 
 def _publish(
     recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path, index: Path | None, alike_in: list[Path]
-) -> tuple[Measures, PublishedPart | None]:
+) -> tuple[Measures, list[Counted], PublishedPart | None]:
     """Writes a published file, and the part of the index that belongs to it; alike_in: as in `leave_published`."""
     found = []
     for of in part.slices:
@@ -426,7 +424,7 @@ def _publish(
         who = _who(recipe, require("pyarrow", "parquet").concat_tables([piece.rows for piece in found]))
         alike.leave_published(microdata, who, alike_in)
         figures = published_part(microdata, recoding)
-    return measure(microdata, recoding, recipe.model), figures
+    return measure(microdata, recoding, recipe.model), cell_counts(microdata, recoding), figures
 
 
 def _write_index(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
@@ -501,11 +499,6 @@ def _list_suppressed(sources: Sequence[Batches], path: Path) -> None:
 def _taken(path: Path, numbers: Ints) -> Any:
     """Some rows of a piece."""
     return Batches(path).read().take(numbers)
-
-
-def _united(parts: Sequence[list[Counted]]) -> list[Counted]:
-    """Counts by attribute, of all parts of a table."""
-    return [united(column) for column in zip(*parts, strict=True)]
 
 
 def _texts_of(encoded: Sequence[Encoded]) -> dict[int, list[bytes]]:
@@ -674,7 +667,7 @@ class _Steps:
         while heavy and rows > recipe.fragment_rows:
             calls: list[tuple[Any, ...]] = [(recipe, piece, plan, heavy) for piece in pieces]
             counts = self._pool.map(f"cells-{turn}", _cells, calls, part_of(on_progress, 0, 0.5))
-            cells = {leaf: _united([of[leaf] for of in counts]) for leaf in heavy}
+            cells = {leaf: united_by_attribute([of[leaf] for of in counts]) for leaf in heavy}
             bins = {leaf: [bins_of(column) for column in columns] for leaf, columns in cells.items()}
             calls = [(recipe, piece, plan, bins, texts) for piece in pieces]
             vectors = self._pool.map(f"vectors-{turn}", _vectors, calls, part_of(on_progress, 0.5, 1))
@@ -724,7 +717,7 @@ class _Steps:
             chances = [self._recipe.options.chance]  # as one run has it
         calls = [(self._recipe, *one) for one in zip(sources, chances, made, strict=True)]
         counts = self._pool.map(kind, step, calls, heard)
-        return made, _united(counts)
+        return made, united_by_attribute(counts)
 
     def _mended(
         self, turn: int, plan: FragmentPlan, made: list[Path], centers: list[Counted], heard: OnProgress
@@ -759,9 +752,10 @@ class _Steps:
                 for i, (part, name, of_index) in enumerate(zip(parts, names, index, strict=True))
             ]
             done = self._pool.map("write", _publish, calls, on_progress)
-            published = united_measures([of_part for of_part, _ in done])
+            published = united_measures([of_part for of_part, _, _ in done])
+            published["rank_loss"] = steps.rank_loss(recipe.table.space, groups, [cells for _, cells, _ in done])
             measures = with_suppressed(published, made.suppressed, recipe.table.space.d)
-            figures = [of_part for _, of_part in done if of_part is not None]
+            figures = [of_part for _, _, of_part in done if of_part is not None]
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)

@@ -119,7 +119,7 @@ class Worker:
 
     def ours_again(self) -> list[int]:
         """Numbers of the shards that a rebalance gave back to it, and that it did not load."""
-        return self._shards_said("is ours again")
+        return self._shards_said("is assigned here again")
 
     def _shards_said(self, what: str) -> list[int]:
         return [int(number) for number in re.findall(rf"shard (\d+) of \S+ {what}", self.log.read_text())]

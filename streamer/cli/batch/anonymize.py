@@ -432,7 +432,9 @@ def _loss(facts: Mapping[str, Any]) -> str:
     if facts["form"] == LOSSY_JOIN:
         true = figure(facts["measures"]["joined_true"])
         return f"a guess which of a QI group's quasi-identifiers belong to which of its rows is right with {true}"
-    return f"NCP {figure(facts['measures']['ncp'])} (0: exact values, 1: nothing left)"
+    measures = facts["measures"]
+    ranks = figure(measures["rank_loss"])
+    return f"NCP {figure(measures['ncp'])}, with numbers as ranks {ranks} (0: exact values, 1: nothing left)"
 
 
 def _groups(measures: Mapping[str, Any]) -> str:

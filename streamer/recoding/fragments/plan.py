@@ -42,6 +42,11 @@ def united(parts: Sequence[Counted]) -> Counted:
     return counted(np.concatenate([part.numbers for part in parts]), np.concatenate([part.rows for part in parts]))
 
 
+def united_by_attribute(parts: Sequence[list[Counted]]) -> list[Counted]:
+    """The same of counts that each part has by attribute."""
+    return [united(column) for column in zip(*parts, strict=True)]
+
+
 class Bins(NamedTuple):
     """Runs of one attribute's cells; int64 (b,)."""
 

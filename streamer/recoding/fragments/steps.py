@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +28,15 @@ from streamer.recoding.fragments.plan import (
     binned,
     counted_values,
     dealt,
+    united_by_attribute,
 )
 from streamer.recoding.fragments.rows import Texts, cells_of_rows, individual_codes, microdata_of_rows
+from streamer.recoding.metrics.utility import rank_terms
 from streamer.table.arrays import Counted, Ints, counted, numbers_of, row_numbers
 from streamer.table.arrow_table import require
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
+from streamer.table.space import Space
 
 GROUP_COLUMN = "g"
 
@@ -254,3 +258,13 @@ def recoded(recipe: Recipe, part: FilePart, pieces: Sequence[Piece]) -> tuple[Mi
     qi_group = np.repeat(number, np.concatenate([piece.groups.rows for piece in pieces]))
     rows = require("pyarrow", "parquet").concat_tables([piece.rows for piece in pieces])
     return microdata_of_rows(recipe.table, rows), Recoding(qi_group, lo, hi)
+
+
+def rank_loss(space: Space, groups: Iterable[PieceGroups], parts: Sequence[list[Counted]]) -> float:
+    """`metrics.utility.rank_loss` of the published rows; parts: of each file, how many rows have which cell."""
+    counts, lost, rows = united_by_attribute(parts), list[float](), 0
+    for some in groups:
+        terms = rank_terms(space, counts, some.lo.astype(np.int64), some.hi.astype(np.int64))
+        lost.append(fsum((some.rows[:, None] * terms).ravel()))
+        rows += int(some.rows.sum())
+    return fsum(lost) / (rows * space.d)

@@ -51,7 +51,8 @@ WHAT: Mapping[str, str] = {
     "sed_literal": "the same with volumes as products of max - min, groups of volume 0 left out",
     "sed_left_out": "QI groups of volume 0",
     "ncp": "normalized certainty penalty over all rows and attributes, suppressed rows 1",
-    "gcp": "the same over published rows",
+    "rank_loss": "the same, with numbers and dates as ranks: how many published rows lie between the ends",
+    "gcp": "normalized certainty penalty over published rows",
     "il": "information loss, summed over rows and attributes",
     "ril": "information loss / that of suppressing everything",
     "distortion": "generalization heights / full heights",
@@ -67,7 +68,7 @@ WHAT: Mapping[str, str] = {
     "prosecutor_mean": "that chance, on average over the published rows",
 }
 
-OF_BOXES = {"dm", "sed", "sed_literal", "sed_left_out", "ncp", "gcp", "il", "ril", "distortion"}
+OF_BOXES = {"dm", "sed", "sed_literal", "sed_left_out", "ncp", "rank_loss", "gcp", "il", "ril", "distortion"}
 
 WHAT_JOINED: Mapping[str, str] = {name: what for name, what in WHAT.items() if name not in OF_BOXES} | {
     "quasi_identifiers": "rows of the table of quasi-identifiers: each vector of cells of a QI group, once",
@@ -89,6 +90,7 @@ def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
         "sed_literal": literal,
         "sed_left_out": left_out,
         "ncp": utility.ncp(microdata, recoding),
+        "rank_loss": utility.rank_loss(microdata, recoding),
         "gcp": utility.gcp(microdata, recoding),
         "il": utility.il(microdata, recoding),
         "ril": utility.ril(microdata, recoding),
@@ -107,7 +109,8 @@ MEAN_OF_GROUPS = {"vulnerable", "single_value"}
 def united(parts: Sequence[Measures]) -> Measures:
     """The measures of a table from those of parts in which no QI group is torn and no row is suppressed.
 
-    (`with_suppressed` counts the suppressed ones of the whole.) Equal to `measure` of the whole up to rounding.
+    (`with_suppressed` counts the suppressed ones of the whole.) Equal to `measure` of the whole up to rounding, but for
+    `rank_loss`, which is by the ranks within the parts.
     """
     found: Measures = {}
     for name in WHAT:
@@ -135,7 +138,7 @@ def with_suppressed(published: Measures, suppressed: int, d: int) -> Measures:
     """
     found, rows, left = dict(published), published["rows"], published["rows"] + suppressed
     found |= {"rows": left, "suppressed": suppressed, "dm": published["dm"] + suppressed * left}
-    for name in ("ncp", "ril", "distortion"):
+    for name in ("ncp", "rank_loss", "ril", "distortion"):
         if (mean := published[name]) is not None and suppressed:
             found[name] = (mean * rows + suppressed) / left
     found["il"] = published["il"] + suppressed * d

@@ -3,8 +3,9 @@
 n is the number of source rows, suppressed ones included; d the number of quasi-identifiers; E a QI group. What is
 measured is the published box, from any algorithm, and all attributes weigh the same. A suppressed row has lost
 everything: 1 for each of its attributes (`ncp`, `ril`, `distortion`), n in `dm`; `aes`, `gcp` and `sed` look at
-published rows only. If there is nothing to measure (no rows, no groups) the answer is None, never 0 and never NaN. Sums
-over groups are exactly rounded (`math.fsum`), so the order of the rows and the numbers of the groups change nothing.
+published rows only, and so do the ranks of `rank_loss`. If there is nothing to measure (no rows, no groups) the answer
+is None, never 0 and never NaN. Sums over groups are exactly rounded (`math.fsum`), so the order of the rows and the
+numbers of the groups change nothing.
 
 Sources: AES, DM and SED as in Yan and Liu 2008, section 3; DM with suppressed rows: Bayardo and Agrawal 2005; GCP:
 Ghinita et al. 2007; IL and RIL: Gui et al. 2020, equations 3 to 7; distortion ratio: Tong et al. 2010, section 4.
@@ -12,14 +13,16 @@ Ghinita et al. 2007; IL and RIL: Gui et al. 2020, equations 3 to 7; distortion r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 
 import numpy as np
 
-from streamer.recoding.algorithms.contract import Recoding
+from streamer.recoding.algorithms.contract import SUPPRESSED, Recoding
 from streamer.recoding.metrics.risk import tally
-from streamer.table.arrays import Floats, Ints, row_numbers
+from streamer.table.arrays import Counted, Floats, Ints, counted, row_numbers
 from streamer.table.microdata import Microdata
+from streamer.table.space import Space
 
 
 def aes(recoding: Recoding) -> float | None:
@@ -92,6 +95,45 @@ def ncp(microdata: Microdata, recoding: Recoding) -> float | None:
     """Normalized certainty penalty: mean of `ncp_by_attribute` over the attributes; 0 to 1."""
     terms = ncp_by_attribute(microdata, recoding)
     return None if terms is None else fsum(terms) / len(terms)
+
+
+def cell_counts(microdata: Microdata, recoding: Recoding) -> list[Counted]:
+    """By attribute, how many published rows have which cell."""
+    cells = microdata.cells[recoding.qi_group != SUPPRESSED]
+    return [counted(cells[:, [j]]) for j in range(microdata.space.d)]
+
+
+def rank_terms(space: Space, counts: Sequence[Counted], lo: Ints, hi: Ints) -> Floats:
+    """What boxes (g, d) lose if numbers and dates are their ranks; float64 (g, d), 0 to 1.
+
+    counts: as `cell_counts` gives them. If a cell is one exact value, its rank is the middle one of the rows that have
+    it, and the loss is the distance between the ranks of both ends / that of the lowest and highest value. If a cell is
+    an interval, it is the share of the rows between the ends. Categories: as in `ncp_by_attribute`.
+    """
+    terms = space.ncp_terms(lo, hi)
+    for j in np.flatnonzero(~space.is_category).tolist():
+        cells, rows = counts[j].numbers[:, 0], counts[j].rows
+        below = np.append(0, np.cumsum(rows))
+        begin, end = np.searchsorted(cells, lo[:, j], "left"), np.searchsorted(cells, hi[:, j], "right")
+        if space.codes_per_cell[j] == 1 and space.overlap[j]:
+            middle = (below[1:] + below[:-1]) / 2
+            span = middle[end - 1] - middle[begin]
+            terms[:, j] = span / max(middle[-1] - middle[0], 0.5)  # 0.5: all have one value, and the span is 0
+        else:
+            terms[:, j] = (below[end] - below[begin]) / below[-1]
+    return terms
+
+
+def rank_loss(microdata: Microdata, recoding: Recoding) -> float | None:
+    """The mean of `rank_terms` over rows and attributes, suppressed rows 1; 0 to 1.
+
+    One extreme value widens the domain, and makes `ncp` of all others small; their ranks stay what they are.
+    """
+    if not recoding.n_groups:
+        return ncp(microdata, recoding)
+    terms = rank_terms(microdata.space, cell_counts(microdata, recoding), recoding.lo, recoding.hi)
+    means = _mean_over_rows(recoding, terms)
+    return None if means is None else fsum(means) / len(means)
 
 
 def gcp(microdata: Microdata, recoding: Recoding) -> float | None:

@@ -53,7 +53,11 @@ MEANING: Mapping[str, str] = {
     "sed_literal": "The same as its paper writes it; only for comparison with other people's figures.",
     "sed_left_out": "Groups that the figure above cannot count, because all their rows are alike in some column.",
     "ncp": "How much detail was given up: 0 is exact values, 1 is nothing but stars. 0.05 is little, 0.3 is much.",
-    "gcp": "The same without the rows that were left out.",
+    "rank_loss": (
+        "The same by ranks: 0.3 is that 30 % of the rows lie within the published values. If it is far above the"
+        " figure before, a few extreme values widen a column: give it a finer grid, or cap it with `outside: ends`."
+    ),
+    "gcp": "How much detail was given up without the rows that were left out.",
     "il": "The sum from which the next figure is made; it grows with the number of rows.",
     "ril": "How much was given up, of all there was to give up: 0 is nothing, 1 is everything.",
     "distortion": "How far up their hierarchies values were lifted: 0 not at all, 1 to the very top.",

@@ -262,6 +262,7 @@ def comparable(value: Any) -> Any:
     return json.loads(json.dumps(value), parse_float=lambda text: f"{float(text):.12g}")
 
 
+@pytest.mark.night
 def test_a_report_of_fragments_says_of_the_input_what_one_run_says(world: Path, tmp_path: Path) -> None:
     how = ["--seed", 2, "--report", tmp_path / "page.html", "--force"]
     one = answer("anonymize", "--table", world, world / "rows", "-o", tmp_path / "a.parquet", *how)["report"]
@@ -379,7 +380,10 @@ def test_a_folder_without_rows_is_refused(world: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "stages"),
-    [("ordered", ("route", "fragments", "vectors-2-mend", "write")), ("ola", ("search", "fragments"))],
+    [
+        ("ordered", ("route", "fragments", "vectors-2-mend", "write")),
+        pytest.param("ola", ("search", "fragments"), marks=pytest.mark.night),
+    ],
 )
 def test_a_killed_job_goes_on_and_comes_to_the_same_files(
     world: Path, published: Path, tmp_path: Path, algorithm: str, stages: tuple[str, ...]

@@ -430,7 +430,7 @@ def test_what_a_library_says_stays_inside(table: LookedAt, caplog: pytest.LogCap
     table.look = failing
     table.looked(0)
     said = table.table_look.seen.warning
-    assert said.startswith("the whole table could not be looked at") and CANARY not in said + caplog.text
+    assert said.startswith("the state of the whole table could not be read") and CANARY not in said + caplog.text
 
 
 # What Prometheus reads is what the worker knows, and names nobody.

