@@ -5,9 +5,9 @@ asks, and stopped at the end; where tests run in several processes (`-n 2`), eac
 had those tests fail with the sentence that says what to install: a run without a real broker is never green by silence,
 and the last lines of every run say which servers it used.
 
-Tests that need servers run at night (`make night`), and so do drills and whatever is marked `night`. Those marked
-`gate("command or fault", ...)` run in `make test`: each command on real servers once, and each class of faults once,
-which tests/house/test_tests.py holds.
+Tests that need servers run at night (`make night`), and so do drills, whatever is marked `night`, and all seeds of a
+test but the first ten. Those marked `gate("command or fault", ...)` run in `make test`: each command on real servers
+once, and each class of faults once, which tests/house/test_tests.py holds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +33,11 @@ from streamer.incremental.core.layout import FLOAT32, code_set
 from streamer.numba_support.cache import is_there, never_compiled
 from worlds.checkout import ROOT
 from worlds.durations import Durations, longest_first, shared_by
+
+SEEDS_OF_THE_GATE = 10
+"""A test with a parameter `seed` tries so many in the gate, and all at night."""
+
+NO_PARAMETERS = SimpleNamespace(params={})
 
 SERVERS_USED = pytest.StashKey[list[str]]()
 
@@ -136,8 +142,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("servers")
         elif item.get_closest_marker("servers"):
             names.append("servers")
-        if item.get_closest_marker("drill") or (
-            item.get_closest_marker("servers") and not item.get_closest_marker("gate")
+        seed = getattr(item, "callspec", NO_PARAMETERS).params.get("seed")
+        if (
+            item.get_closest_marker("drill")
+            or (item.get_closest_marker("servers") and not item.get_closest_marker("gate"))
+            or (isinstance(seed, int) and seed >= SEEDS_OF_THE_GATE)
         ):
             item.add_marker("night")
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -87,7 +87,9 @@ def test_an_output_that_lost_records_gets_the_whole_table_in_one_release(loss: s
 
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss", [pytest.param(one, marks=() if one in ("end", "all") else pytest.mark.night) for one in LOSSES]
+)
 def test_one_fault_at_every_step_after_a_loss(loss: str, fault: Fault) -> None:
     for step in range(25):
         world = half_read()

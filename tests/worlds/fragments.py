@@ -17,6 +17,7 @@ from streamer.recoding.fragments.rows import arrow_rows, counted_texts
 from streamer.recoding.fragments.steps import Piece, Recipe
 from streamer.recoding.metrics.measures import Measures, measure
 from streamer.recoding.metrics.measures import united as united_measures
+from streamer.recoding.metrics.utility import cell_counts
 from streamer.recoding.publication import FIRST_NUMBER, published_arrow
 from streamer.table.encode import Coded, EncodedColumns
 from streamer.table.microdata import Microdata
@@ -105,7 +106,7 @@ def anonymized(recipe: Recipe, tables: Sequence[Any], rounds: int = 2, rows_per_
         losses.append(lost(recipe, made))
     number = numbers([piece.groups for piece in made], recipe.options.chance, recipe.options.merge_equal_boxes)
     parts = parts_of([piece.groups for piece in made], number, rows_per_file)
-    files, measures = [], []
+    files, measures, cells = [], [], []
     for part in parts:
         pieces = []
         for of in part.slices:
@@ -117,8 +118,10 @@ def anonymized(recipe: Recipe, tables: Sequence[Any], rounds: int = 2, rows_per_
         microdata, recoding = steps.recoded(recipe, part, pieces)
         files.append(published_arrow(microdata, recoding, FIRST_NUMBER + part.first))
         measures.append(measure(microdata, recoding, recipe.model))
+        cells.append(cell_counts(microdata, recoding))
         check_written(recipe.table, recipe.model, files[-1], part)
-    return Written(files, parts, len(fragments), united_measures(measures), losses)
+    ranks = {"rank_loss": steps.rank_loss(recipe.table.space, [piece.groups for piece in made], cells)}
+    return Written(files, parts, len(fragments), united_measures(measures) | ranks, losses)
 
 
 def mended_once(recipe: Recipe, plan: FragmentPlan, made: list[Piece], turn: int) -> tuple[FragmentPlan, list[Piece]]:
