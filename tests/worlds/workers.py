@@ -294,8 +294,9 @@ class WorkedTable:
         self.redis.delete(*self.redis.scan_iter(match=f"{{{self.name}:{shard}}}:*"))
 
     def claim_ends(self) -> None:
-        """Time passes: a command that was killed has its claim no longer."""
-        self.redis.hset(f"{{{self.name}:0}}:custody", "claimed_until", 0)
+        """Time passes: a command that was killed has no claim of a shard any longer."""
+        for custody in self.redis.scan_iter(f"{{{self.name}:*}}:custody"):
+            self.redis.hset(custody, "claimed_until", 0)
 
     def copy_redis(self, shard: str = "*") -> RedisCopy:
         """What the table's shards, or one, keep, as an operator's backup holds it."""
