@@ -434,7 +434,7 @@ def _loss(facts: Mapping[str, Any]) -> str:
         return f"a guess which of a QI group's quasi-identifiers belong to which of its rows is right with {true}"
     measures = facts["measures"]
     ranks = figure(measures["rank_loss"])
-    return f"NCP {figure(measures['ncp'])}, with numbers as ranks {ranks} (0: exact values, 1: nothing left)"
+    return f"NCP {figure(measures['ncp'])}, by ranks {ranks} (0: exact values, 1: nothing left)"
 
 
 def _groups(measures: Mapping[str, Any]) -> str:
