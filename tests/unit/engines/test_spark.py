@@ -23,11 +23,12 @@ from worlds.calls import answer
 from worlds.checkout import PATIENTS, ROOT
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: Spark is untested")
+ROWS, SECONDS_MAX = 4_000, 540
 pytestmark = [
     pytest.mark.night,
+    pytest.mark.timeout(SECONDS_MAX + 60),
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java: Spark is untested"),
 ]
-ROWS, SECONDS_MAX = 4_000, 240
 PATH = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 SCRIPT = """
