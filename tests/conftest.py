@@ -1,7 +1,7 @@
 """What all tests share: real servers on demand, what waits for the night, hypothesis profiles, a compiled core.
 
 A test that needs a real Kafka and Redis asks for the fixture `servers`. They are started once, by the first test that
-asks, and stopped at the end; where tests run in several processes (`-n 2`), each process has its own. Where none can be
+asks, and stopped at the end; where tests run in several processes (`-n 3`), each process has its own. Where none can be
 had those tests fail with the sentence that says what to install: a run without a real broker is never green by silence,
 and the last lines of every run say which servers it used.
 
