@@ -17,7 +17,7 @@ venv: .venv/.installed  ## Makes .venv and installs what the project needs (agai
 .venv/.demo: pyproject.toml $(wildcard requirements/*.txt) .ci/venv
 	@.ci/venv demo
 
-demo: $(if $(REAL),venv,.venv/.demo)  ## Shows the whole way in half a minute, without servers; REAL=1: with a real Kafka and Redis
+demo: $(if $(REAL),venv,.venv/.demo)  ## Shows the whole way in a minute, without servers; REAL=1: with a real Kafka and Redis
 	@$(if $(REAL),$(BIN)/python tests/servers/broker/with $(BIN)/streamer demo --real,$(BIN)/streamer demo)
 
 quick: venv  ## The tests of two minutes: neither servers nor what is slow
