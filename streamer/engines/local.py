@@ -424,7 +424,8 @@ def _publish(
         who = _who(recipe, require("pyarrow", "parquet").concat_tables([piece.rows for piece in found]))
         alike.leave_published(microdata, who, alike_in)
         figures = published_part(microdata, recoding)
-    return measure(microdata, recoding, recipe.model), cell_counts(microdata, recoding), figures
+    counts = cell_counts(microdata, recoding)
+    return measure(microdata, recoding, recipe.model, counts), counts, figures
 
 
 def _write_index(path: Path, pairs: Iterable[tuple[str, str]]) -> None:

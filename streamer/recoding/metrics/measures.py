@@ -23,6 +23,7 @@ from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.recoding.metrics import risk, utility
+from streamer.table.arrays import Counted
 from streamer.table.microdata import Microdata
 
 Measures = dict[str, Any]
@@ -77,11 +78,13 @@ WHAT_JOINED: Mapping[str, str] = {name: what for name, what in WHAT.items() if n
 }
 
 
-def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
+def measure(
+    microdata: Microdata, recoding: Recoding, model: Model, counts: Sequence[Counted] | None = None
+) -> dict[str, float | int | None]:
     """Every measure of `WHAT`, in its order.
 
     model: what the recoding was made to hold; the k of `vulnerable` is its least number of rows, and it decides the
-    level of `risk` (`streamer.recoding.metrics.risk.close_subjects`).
+    level of `risk` (`streamer.recoding.metrics.risk.close_subjects`). counts: `utility.cell_counts`, if known.
     """
     literal, left_out = utility.sed_literal(microdata, recoding)
     found = _groups(microdata, recoding, model) | {
@@ -90,7 +93,7 @@ def measure(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
         "sed_literal": literal,
         "sed_left_out": left_out,
         "ncp": utility.ncp(microdata, recoding),
-        "rank_loss": utility.rank_loss(microdata, recoding),
+        "rank_loss": utility.rank_loss(microdata, recoding, counts),
         "gcp": utility.gcp(microdata, recoding),
         "il": utility.il(microdata, recoding),
         "ril": utility.ril(microdata, recoding),

@@ -124,14 +124,15 @@ def rank_terms(space: Space, counts: Sequence[Counted], lo: Ints, hi: Ints) -> F
     return terms
 
 
-def rank_loss(microdata: Microdata, recoding: Recoding) -> float | None:
-    """The mean of `rank_terms` over rows and attributes, suppressed rows 1; 0 to 1.
+def rank_loss(microdata: Microdata, recoding: Recoding, counts: Sequence[Counted] | None = None) -> float | None:
+    """The mean of `rank_terms` over rows and attributes, suppressed rows 1; 0 to 1. counts: `cell_counts`, if known.
 
     One extreme value widens the domain, and makes `ncp` of all others small; their ranks stay what they are.
     """
     if not recoding.n_groups:
         return ncp(microdata, recoding)
-    terms = rank_terms(microdata.space, cell_counts(microdata, recoding), recoding.lo, recoding.hi)
+    counts = cell_counts(microdata, recoding) if counts is None else counts
+    terms = rank_terms(microdata.space, counts, recoding.lo, recoding.hi)
     means = _mean_over_rows(recoding, terms)
     return None if means is None else fsum(means) / len(means)
 

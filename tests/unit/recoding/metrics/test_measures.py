@@ -103,17 +103,8 @@ def test_every_measure_is_named_explained_and_in_one_order() -> None:
 
 def test_nothing_published_has_lost_everything_and_risks_nothing() -> None:
     found = measure(SEVEN, local_recoding(SEVEN, np.full(7, -1)), k_anonymity(3))
-    lost = {
-        "rows": 7,
-        "suppressed": 7,
-        "groups": 0,
-        "dm": 49,
-        "ncp": 1,
-        "rank_loss": 1,
-        "il": 14,
-        "ril": 1,
-        "distortion": 1,
-    }
+    lost = {"rows": 7, "suppressed": 7, "groups": 0, "dm": 49, "ncp": 1, "rank_loss": 1, "il": 14, "ril": 1,
+            "distortion": 1}  # fmt: skip
     assert {name: value for name, value in found.items() if value is not None} == {**lost, "sed_left_out": 0}
 
 
@@ -267,17 +258,8 @@ def test_the_order_of_rows_and_groups_changes_no_measure_by_a_bit(
 def test_losses_lie_between_nothing_and_everything(given: tuple[Microdata, Recoding]) -> None:
     found: dict[str, Any] = measure(*given, k_anonymity(2))
     for name in (
-        "ncp",
-        "rank_loss",
-        "gcp",
-        "ril",
-        "distortion",
-        "alpha",
-        "beta",
-        "risk",
-        "prosecutor_max",
-        "prosecutor_mean",
-    ):
+        "ncp", "rank_loss", "gcp", "ril", "distortion", "alpha", "beta", "risk", "prosecutor_max", "prosecutor_mean",
+    ):  # fmt: skip
         assert found[name] is None or 0 <= found[name] <= 1
 
 
