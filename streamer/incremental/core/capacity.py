@@ -17,8 +17,8 @@ import numpy as np
 
 from streamer.errors import LawViolated
 from streamer.incremental.core import layout
-from streamer.incremental.core.layout import LINKS, Shard
-from streamer.incremental.core.model import tally_of
+from streamer.incremental.core.layout import LINKS, TALLY, Shard, records
+from streamer.incremental.core.model import fill_tally
 
 DOUBLED_BELOW = 1 << 16
 
@@ -160,6 +160,6 @@ def _more_lists(s: Shard, least: int) -> layout.Lists:
 
 
 def _rehashed(s: Shard, n: int) -> Shard:
-    old = s.work.tally[s.work.tally.n > 0]
-    tally = tally_of(old.group.astype(np.int64), old.who.astype(np.int64), old.n, n)
+    tally = records(n, TALLY)
+    fill_tally(tally, s.work.tally[s.work.tally.n > 0])
     return s._replace(work=s.work._replace(tally=tally))

@@ -28,7 +28,6 @@ import numpy as np
 from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Geometry, Records, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.scores import hull_ncp, ncp_term
-from streamer.numba_support.jit import part
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
 # rows, so that one scratch array of n suffices; a domain with more cells takes several rounds.
@@ -42,7 +41,6 @@ ROUNDING = 1e-9
 BITS = 64
 
 
-@part
 def sort_by_tie_hash(indexes: Any, tie_hashes: Any, spare: Any, counts: Any, n: int) -> None:
     """Sorts indexes (n,) int32, and with them tie_hashes[0], their hashes; tie_hashes (2, n) uint64.
 
@@ -71,7 +69,6 @@ def sort_by_tie_hash(indexes: Any, tie_hashes: Any, spare: Any, counts: Any, n: 
         indexes[to], tie_hashes[0, to] = index, tie_hash
 
 
-@part
 def sort_by_cells(column: Any, low: int, high: int, indexes: Any, spare: Any, counts: Any, n: int) -> None:
     """Sorts indexes (n,) int32 stably by column[index], within low..high; overwrites spare and counts (n,) int32."""
     if n <= FEW_TO_SORT:
@@ -100,7 +97,6 @@ def sort_by_cells(column: Any, low: int, high: int, indexes: Any, spare: Any, co
         shift += bits
 
 
-@part
 def power_below(n: int) -> int:
     """The largest i with 2^i <= n."""
     i = 0
@@ -109,13 +105,11 @@ def power_below(n: int) -> int:
     return i
 
 
-@part
 def _clear(counts: Any, n: int) -> None:
     for bucket in range(n):
         counts[bucket] = 0
 
 
-@part
 def _begin(counts: Any, n: int) -> None:
     """Replaces each bucket's size by its beginning."""
     begin = 0
@@ -137,7 +131,6 @@ GOLDEN_GAMMA, WORD, SIGN = 0x9E3779B97F4A7C15, 2**64 - 1, 1 << 63
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
-@part
 def cut(s: Shard, g: int) -> tuple[int, bool]:
     """Size of the lower half of the best cut of group g, 0 if none is allowed; and whether that half keeps the number.
 
@@ -153,7 +146,6 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
     return position, lower_stays
 
 
-@part
 def gather(s: Shard, g: int, h: int, i: int) -> int:
     """Makes the rows of g, h and i (NONE: there is no third) one group to be cut, with tie hashes shuffled for g.
 
@@ -170,7 +162,6 @@ def gather(s: Shard, g: int, h: int, i: int) -> int:
     return first
 
 
-@part
 def cut_gathered(s: Shard, n: int, first: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
     """As `cut` for the n rows that were gathered, `first` of the smallest hash; also the loss of the halves.
 
@@ -183,7 +174,6 @@ def cut_gathered(s: Shard, n: int, first: int, most: float, lower: int, upper: i
     return _cut_sorted(s, n, first, most if n < 4 * s.state[0].k else inf, lower, upper)
 
 
-@part
 def loss_of_parts(s: Shard, position: int, n: int, lower_number: int, upper_number: int, most: float) -> float:
     """The loss of the halves in BEST, of n rows in all, if one of 2k rows is cut again: as the QI group of that number.
 
@@ -197,7 +187,6 @@ def loss_of_parts(s: Shard, position: int, n: int, lower_number: int, upper_numb
     return loss + _loss_of_part(s, position, n - position, upper_number, most - loss)
 
 
-@part
 def _loss_of_part(s: Shard, begin: int, n: int, number: int, most: float) -> float:
     """The loss of n rows of HALVES from `begin` on: of the best two halves, if they can be cut, else as one group.
 
@@ -216,7 +205,6 @@ def _loss_of_part(s: Shard, begin: int, n: int, number: int, most: float) -> flo
     return loss if position > 0 else n * hull_ncp(s.space, work.hull[WHOLE])
 
 
-@part
 def _sort_taken(s: Shard, n: int) -> int:
     """Sorts the n rows in BASE along the first attribute; returns the one of the smallest tie hash."""
     work = s.work
@@ -226,7 +214,6 @@ def _sort_taken(s: Shard, n: int) -> int:
     return int(first)
 
 
-@part
 def _cut_sorted(s: Shard, n: int, first: int, most: float, lower: int, upper: int) -> tuple[int, bool, float]:
     """The best cut of the n sorted rows in BASE, as `cut`, and its loss; 0 if none loses less than `most`.
 
@@ -246,7 +233,6 @@ def _cut_sorted(s: Shard, n: int, first: int, most: float, lower: int, upper: in
     return position, False, loss
 
 
-@part
 def shuffled(tie_hash: int, number: int, qi_group_next: int) -> int:
     """A tie hash for one cut, of the QI group `number`, when `qi_group_next` is the next unused number.
 
@@ -258,7 +244,6 @@ def shuffled(tie_hash: int, number: int, qi_group_next: int) -> int:
     return word ^ SIGN
 
 
-@part
 def _mixed(word: int) -> int:
     """The finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
     word = ((word ^ (word >> 30)) * MIX_1) & WORD
@@ -266,7 +251,6 @@ def _mixed(word: int) -> int:
     return word ^ (word >> 31)
 
 
-@part
 def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
     """Copies the members of group g to BASE from `at` on, with tie hashes shuffled for a cut of group `cut_as`."""
     group, number = s.groups.group[g], s.groups.group[cut_as].number
@@ -276,7 +260,6 @@ def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
         s.work.tie_hashes[0, at + i] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
 
 
-@part
 def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
     """Sorts BASE by cells in table order, bundles, tie hashes: the order along the first attribute."""
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
@@ -298,7 +281,6 @@ def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
         state.stamp += n
 
 
-@part
 def _gather_bundles(rows: CoreRows, work: Work, stamp: int, begin: int, end: int) -> None:
     """Moves each individual's rows in begin..end of BASE, all in the same cells, to where its first one is.
 
@@ -324,7 +306,6 @@ def _gather_bundles(rows: CoreRows, work: Work, stamp: int, begin: int, end: int
         base[at] = spare[at]
 
 
-@part
 def _best_cut(
     state: Records,
     space: Geometry,
@@ -367,7 +348,6 @@ def _best_cut(
     return position, least
 
 
-@part
 def _allowed(state: Records, rows: CoreRows, work: Work, n: int) -> tuple[int, int]:
     """The lowest and the highest position along ALONG that leave k on both sides."""
     k = int(state.k)
@@ -378,7 +358,6 @@ def _allowed(state: Records, rows: CoreRows, work: Work, n: int) -> tuple[int, i
     return first, n - _rows_of(rows, work, state.stamp, k, n - 1, -1, n)
 
 
-@part
 def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
     """How many rows along ALONG, from `begin` on, have k individuals; n if all of them have fewer."""
     along, last_seen, count = work.ints[ALONG], work.last_seen, 0
@@ -392,7 +371,6 @@ def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: i
     return n
 
 
-@part
 def _best_along(
     state: Records,
     space: Geometry,
@@ -437,7 +415,6 @@ def _best_along(
     return position, least, lean
 
 
-@part
 def _lose_above(
     space: Geometry, rows: CoreRows, work: Work, n: int, first: int, last: int, least: float, lower: float
 ) -> int:
@@ -463,7 +440,6 @@ def _lose_above(
     return at + 1
 
 
-@part
 def _set_whole(rows: CoreRows, work: Work, n: int) -> None:
     """Sets the hull of the n rows in BASE."""
     hull = work.hull[WHOLE]
@@ -472,7 +448,6 @@ def _set_whole(rows: CoreRows, work: Work, n: int) -> None:
         _widen(hull, rows.cells[work.ints[BASE, at]])
 
 
-@part
 def _begin_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> None:
     """A hull (2, d) around one row's cells (d,), and its terms of NCP (d,)."""
     for j in range(cells.shape[0]):
@@ -480,7 +455,6 @@ def _begin_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> None:
         terms[j] = ncp_term(space, j, cells[j], cells[j])
 
 
-@part
 def _widen_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> bool:
     """Widens a hull (2, d) to hold cells (d,), with its terms of NCP (d,); whether it had to."""
     wider = False
@@ -493,7 +467,6 @@ def _widen_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> bool:
     return wider
 
 
-@part
 def _sum(terms: Any) -> float:
     """NCP of a hull from its terms: they are added in the order of the table, as everywhere."""
     loss = 0.0
@@ -502,27 +475,23 @@ def _sum(terms: Any) -> float:
     return loss
 
 
-@part
 def _start(hull: Any, cells: Any) -> None:
     """A hull (2, d) around one row's cells (d,)."""
     for j in range(cells.shape[0]):
         hull[LO, j] = hull[HI, j] = cells[j]
 
 
-@part
 def _widen(hull: Any, cells: Any) -> None:
     """Widens a hull (2, d) to hold cells (d,)."""
     for j in range(cells.shape[0]):
         hull[LO, j], hull[HI, j] = min(hull[LO, j], cells[j]), max(hull[HI, j], cells[j])
 
 
-@part
 def _same_bundle(rows: CoreRows, one: int, other: int) -> bool:
     """Whether two rows are of one bundle."""
     return bool(rows.row[one].who == rows.row[other].who) and _same_cells(rows.cells, one, other)
 
 
-@part
 def _same_cells(cells: Any, one: int, other: int) -> bool:
     for j in range(cells.shape[1]):
         if cells[one, j] != cells[other, j]:

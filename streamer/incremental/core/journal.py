@@ -8,10 +8,8 @@ nothing.
 from __future__ import annotations
 
 from streamer.incremental.core.layout import CHANGED, ENTRIES, GONE, HI, LO, NONE, SLOTS_BEFORE, TOUCHED, Shard
-from streamer.numba_support.jit import part
 
 
-@part
 def remember(s: Shard, g: int, rows: int) -> None:
     """Remembers a group that is about to change; up to `rows` more of its rows may be published for it."""
     group, state, journal = s.groups.group[g], s.state[0], s.journal
@@ -32,20 +30,17 @@ def remember(s: Shard, g: int, rows: int) -> None:
     state.rows_published_max += rows
 
 
-@part
 def inherit_entry(s: Shard, g: int, entry: int) -> None:
     """A new group has the number of one that is gone, and takes over what was published under that number."""
     s.groups.group[g].entry = entry
     s.journal.entry[entry].group = g
 
 
-@part
 def note_origin(s: Shard, g: int, origin: int) -> None:
     """Notes how a remembered group was formed; the last origin of the batch counts."""
     s.journal.entry[s.groups.group[g].entry].origin = origin
 
 
-@part
 def mark_touched(s: Shard, index: int) -> None:
     """A row or its QI group has changed."""
     row, state = s.rows.row[index], s.state[0]
@@ -55,7 +50,6 @@ def mark_touched(s: Shard, index: int) -> None:
         state.n_touched += 1
 
 
-@part
 def mark_changed(s: Shard, g: int, moved: int) -> None:
     """A group's size has changed, or its box, too (`moved`)."""
     group, state = s.groups.group[g], s.state[0]
@@ -67,7 +61,6 @@ def mark_changed(s: Shard, g: int, moved: int) -> None:
         state.n_changed += 1
 
 
-@part
 def mark_gone(s: Shard, g: int) -> None:
     group, state = s.groups.group[g], s.state[0]
     s.journal.entry[group.entry].group = NONE
@@ -75,7 +68,6 @@ def mark_gone(s: Shard, g: int) -> None:
     state.n_gone += 1
 
 
-@part
 def journal_is_short(s: Shard, rows: int, groups: int) -> bool:
     """Whether the journal lacks capacity for so many more rows and QI groups; the state then says of what."""
     state, journal = s.state[0], s.journal

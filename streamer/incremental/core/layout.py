@@ -14,18 +14,16 @@ The rules of this file
 * A group that is gone keeps its index until the batch is drained, because lists may still name it.
 * Compiled functions never allocate. They check capacity before a move begins, and name what is short in `state.short`;
   `streamer.incremental.core.capacity` enlarges it, and the same call goes on where it stopped.
-* Every function also runs uncompiled (NUMBA_DISABLE_JIT=1), over the same arrays. So no field has the name of an
+* Every function also runs uncompiled (STREAMER_NATIVE=off), over the same arrays. So no field has the name of an
   attribute of numpy's scalars: `group.size` would be 1 there, whatever the record says.
 """
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import shared
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Axis, Space
 
@@ -284,7 +282,7 @@ class CoreGroups(NamedTuple):
 
     group: Records  # (groups,) GROUP
     box: Any  # (groups, 2, d) int32: LO and HI, in cells; of a category the ends of a node
-    shape: Any  # (groups, 2, d) float32 if that is exact, else float64: CENTER and HALF_WIDTH in codes; of a category
+    shape: Any  # (groups, 2, d) float64: CENTER and HALF_WIDTH in codes; of a category
     # the middle of its leaves, and how many they are
     pool: Any  # (2, entries) int32: members and slots, in blocks
     block_free: Any  # (BLOCK_SIZES,) int32: first free block of each size; each names the next in pool[0]
@@ -298,7 +296,7 @@ class CoreTree(NamedTuple):
 
     node: Records  # (nodes,) NODE
     child: Any  # (nodes, FAN) int32: nodes, in a leaf groups
-    hull: Any  # (nodes, 5, d), type of `shape`, of all groups below: HULL_LO and HULL_HI enclose center - half-width
+    hull: Any  # (nodes, 5, d) float64, of all groups below: HULL_LO and HULL_HI enclose center - half-width
     # and center + half-width (of a category, the leaves), HALF is the largest half-width (the most leaves), CENTER_LO
     # and CENTER_HI enclose the centers
     lane: Any  # (nodes, d, 5, FAN): the hulls of the children; of a group its shape
@@ -365,14 +363,13 @@ class Work(NamedTuple):
     candidates: Records  # CANDIDATE: nodes to visit
     found: Records  # (FAN,) FOUND: the best groups
     query_center: Floats  # (d,): of the query; of a category its first leaf
-    path: Any  # (d, levels, 3), type of `shape`: FIRST_LEAF, LAST_LEAF, LEAVES of the query's node and those above it
+    path: Any  # (d, levels, 3) float64: FIRST_LEAF, LAST_LEAF, LEAVES of the query's node and those above it
     n_path: Ints  # (d,)
-    over: Any  # (FAN,), type of `shape`: leaves of the smallest node over the query and a child
+    over: Any  # (FAN,) float64: leaves of the smallest node over the query and a child
     bounds: Floats  # (FAN,): of the children of a node
     order: Ints  # (FAN,)
 
 
-@shared
 class Shard(NamedTuple):
     """All arrays of a shard, the argument of the compiled functions."""
 
@@ -428,18 +425,6 @@ def is_exact(space: Space) -> bool:
     )
 
 
-def float_type(space: Space) -> np.dtype[Any]:
-    """float32 if that holds every center and half-width exactly, else float64."""
-    if not is_exact(space):
-        return np.dtype(np.float64)
-    for end, *lengths in zip(space.end, space.codes_per_cell, space.overlap, strict=True):
-        common = gcd(int(end), *map(int, lengths))
-        step = (common & -common) / 2
-        if step and (end + 1) / step >= 2**24:
-            return np.dtype(np.float64)
-    return np.dtype(np.float32)
-
-
 def empty_shard(
     space: Space,
     k: int,
@@ -451,7 +436,7 @@ def empty_shard(
     share: float = 0.0,
 ) -> Shard:
     """A shard without rows; demand (c,) DEMAND: what is asked beyond k; price, share: as of `Repair`."""
-    figures, d, n = float_type(space), space.d, FIRST_CAPACITY
+    d, n = space.d, FIRST_CAPACITY
     demand = records(0, DEMAND) if demand is None else demand
     state = records(1, STATE)
     state.k, state.recut, state.shrink, state.individuals, state.exact = k, recut, shrink, individuals, is_exact(space)
@@ -467,15 +452,15 @@ def empty_shard(
         CoreGroups(
             records(n, GROUP),
             np.zeros((n, 2, d), np.int32),
-            np.zeros((n, 2, d), figures),
+            np.zeros((n, 2, d)),
             np.zeros((2, 16 * n), np.int32),
             np.full(BLOCK_SIZES, NONE, np.int32),
         ),
         CoreTree(
             records(n, NODE),
             np.zeros((n, FAN), np.int32),
-            np.zeros((n, 5, d), figures),
-            np.zeros((n, d, 5, FAN), figures),
+            np.zeros((n, 5, d)),
+            np.zeros((n, d, 5, FAN)),
             np.zeros((n, 2, FAN)),
         ),
         Lists(records(n, LIST), records(n * LINKS, LINK), records(n, LIST_BEFORE), records(n * LINKS, LINK)),
@@ -497,12 +482,12 @@ def empty_shard(
             np.zeros(n, np.int8),
         ),
         Export(np.zeros(16 * n, np.int64), np.zeros(16 * n)),
-        _empty_work(space, n, figures, individuals, bool(state.tallied[0])),
+        _empty_work(space, n, individuals, bool(state.tallied[0])),
     )
 
 
-def _empty_work(space: Space, n: int, figures: np.dtype[Any], individuals: bool, tallied: bool) -> Work:
-    """Scratch memory for n rows and groups; figures: the type of centers and half-widths."""
+def _empty_work(space: Space, n: int, individuals: bool, tallied: bool) -> Work:
+    """Scratch memory for n rows and groups."""
     d, levels = space.d, max((tree.n_levels for _, tree in space.trees), default=1)
     return Work(
         records((5, 2 * n), HEAP),
@@ -517,35 +502,9 @@ def _empty_work(space: Space, n: int, figures: np.dtype[Any], individuals: bool,
         records(CANDIDATES, CANDIDATE),
         records(FAN, FOUND),
         np.zeros(d),
-        np.zeros((d, levels, 3), figures),
+        np.zeros((d, levels, 3)),
         np.zeros(d, np.int64),
-        np.zeros(FAN, figures),
+        np.zeros(FAN),
         np.zeros(FAN),
         np.zeros(FAN, np.int64),
     )
-
-
-# Machine code depends on a table only by the type of its figures (centers and half-widths). Nearly every table has them
-# in float32; the set for float64 is made when a table needs it.
-
-FLOAT32, FLOAT64 = "float32", "float64"
-FIGURES = (FLOAT32, FLOAT64)
-
-
-def code_set(figures: str) -> str:
-    """The name of the set of machine code for tables with figures of this type."""
-    return f"core-{figures}"
-
-
-def set_of(shard: Shard, *_others: object) -> str:
-    """The same, from an entry's arguments."""
-    return code_set(shard.groups.shape.dtype.name)
-
-
-def tiny_shard(figures: str) -> Shard:
-    """An empty shard with figures of this type."""
-    width = 1.0 if figures == FLOAT32 else 0.1
-    shard = empty_shard(Space([Axis(1, 2, True, width, 1.0, None)]), 2, True, True, False)
-    if shard.groups.shape.dtype != np.dtype(figures):
-        raise ValueError(f"figures of a domain of {width} codes are no longer {figures}: choose another one here")
-    return shard

@@ -28,10 +28,8 @@ from typing import Any
 from streamer.incremental.core.layout import FAN, LENGTH, LINKS, NONE, Lists, Shard
 from streamer.incremental.core.search import begin_affected, nearest, next_affected, top
 from streamer.incremental.core.tree import floor_changed
-from streamer.numba_support.jit import part
 
 
-@part
 def link_to(s: Shard, at: int, g: int, score: float) -> None:
     """Makes a hole a link to g."""
     links, group = s.lists.link, s.groups.group[g]
@@ -42,7 +40,6 @@ def link_to(s: Shard, at: int, g: int, score: float) -> None:
     group.listed = at
 
 
-@part
 def unlink(s: Shard, at: int) -> None:
     """Makes a link a hole."""
     links = s.lists.link
@@ -56,7 +53,6 @@ def unlink(s: Shard, at: int) -> None:
     link.other, link.score = NONE, -inf
 
 
-@part
 def sort_links(s: Shard, which: int) -> None:
     """Sorts the links of a list best first, equal ones by number, holes last."""
     for end in range(which * LINKS + 1, (which + 1) * LINKS):
@@ -66,7 +62,6 @@ def sort_links(s: Shard, which: int) -> None:
             at -= 1
 
 
-@part
 def is_before(s: Shard, one: int, other: int) -> bool:
     """Whether of two links of a list the first comes first."""
     a, b = s.lists.link[one], s.lists.link[other]
@@ -77,7 +72,6 @@ def is_before(s: Shard, one: int, other: int) -> bool:
     return bool(s.groups.group[a.other].number < s.groups.group[b.other].number)
 
 
-@part
 def swap(s: Shard, one: int, other: int) -> None:
     """Swaps two links of a list, in their chains, too."""
     a, b = s.lists.link[one], s.lists.link[other]
@@ -89,7 +83,6 @@ def swap(s: Shard, one: int, other: int) -> None:
     relink(s.lists, s.groups.group, other)
 
 
-@part
 def relink(lists: Lists, group: Any, at: int) -> None:
     """Makes the neighbours of a link in its chain name its present index."""
     link = lists.link[at]
@@ -107,7 +100,6 @@ NO_LIST = -1
 """As `n` of a saved list: there was no list."""
 
 
-@part
 def save_before(s: Shard, which: int) -> None:
     """Saves a list as it is now, unless it was saved since the drain."""
     lists, one = s.lists, s.lists.one[which]
@@ -120,7 +112,6 @@ def save_before(s: Shard, which: int) -> None:
         was.score, was.other = link.score, link.other
 
 
-@part
 def save_none_before(s: Shard, which: int) -> None:
     """Saves that there was no list."""
     state, one = s.state[0], s.lists.one[which]
@@ -131,7 +122,6 @@ def save_none_before(s: Shard, which: int) -> None:
     one.before = i
 
 
-@part
 def settle_list(s: Shard, i: int) -> None:
     """Ends the refresh of a saved list: fills it if it is new or empty, else sorts it and cuts it if it is too long."""
     g = s.lists.before[i].owner
@@ -154,7 +144,6 @@ def settle_list(s: Shard, i: int) -> None:
     floor_changed(s, g)
 
 
-@part
 def fill(s: Shard, i: int, which: int) -> None:
     """Fills a list with the LENGTH nearest groups; its floor is the score of the next."""
     state, one, found = s.state[0], s.lists.one[which], s.work.found
@@ -166,7 +155,6 @@ def fill(s: Shard, i: int, which: int) -> None:
         link_to(s, which * LINKS + j, found[j].group, found[j].score)
 
 
-@part
 def propose_some(s: Shard, i: int, g: int) -> None:
     """Puts groups that are probably near g into `found`: a search that begins with them visits half as many nodes.
 
@@ -178,14 +166,12 @@ def propose_some(s: Shard, i: int, g: int) -> None:
     propose_near(s, g)
 
 
-@part
 def propose_known(s: Shard, g: int) -> None:
     """The same while the lists are those of the last refresh."""
     propose_listed(s, g)
     propose_near(s, g)
 
 
-@part
 def propose_listed(s: Shard, g: int) -> None:
     """Puts the groups that g's list names into `found`, and no others."""
     which = s.groups.group[g].list
@@ -195,7 +181,6 @@ def propose_listed(s: Shard, g: int) -> None:
             propose(s, g, s.lists.link[which * LINKS + j].other)
 
 
-@part
 def propose_near(s: Shard, g: int) -> None:
     """Puts into `found` those whose lists name g, those that the first of these lists names, and those in g's leaf."""
     state, lists, first = s.state[0], s.lists, s.groups.group[g].listed
@@ -212,7 +197,6 @@ def propose_near(s: Shard, g: int) -> None:
             propose(s, g, s.tree.child[leaf, j])
 
 
-@part
 def propose(s: Shard, g: int, other: int) -> None:
     """Puts another living group into `found`, if there is space."""
     n = s.state[0].n_found
@@ -221,13 +205,11 @@ def propose(s: Shard, g: int, other: int) -> None:
         s.state[0].n_found = n + 1
 
 
-@part
 def lists_needed(s: Shard) -> int:
     """The most lists, and saved lists, that a refresh may need."""
     return int(s.state[0].lists_used + s.state[0].n_changed)
 
 
-@part
 def refresh(s: Shard) -> None:
     """Brings all lists up to date with the groups of `journal.changed` and `journal.gone`.
 
@@ -253,7 +235,6 @@ def refresh(s: Shard) -> None:
         settle_list(s, i)
 
 
-@part
 def clear_marks(s: Shard) -> None:
     """Clears the marks `moved` and `changed` of the groups in `journal.changed`."""
     for i in range(s.state[0].n_changed):
@@ -261,14 +242,12 @@ def clear_marks(s: Shard) -> None:
         group.moved = group.changed = 0
 
 
-@part
 def partner(s: Shard, g: int) -> int:
     """The nearest QI group, to merge with; the search begins with the list of g. NONE if there is no other."""
     propose_listed(s, g)
     return nearest(s, g)
 
 
-@part
 def differs(s: Shard, i: int) -> bool:
     """Whether the present list of a saved list's owner differs from the saved one."""
     before = s.lists.before[i]
@@ -285,7 +264,6 @@ def differs(s: Shard, i: int) -> bool:
     return False
 
 
-@part
 def restore_lists(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> None:
     """Makes lists as they were stored, for groups that have none and are in the tree.
 
@@ -308,7 +286,6 @@ def restore_lists(s: Shard, owners: Any, floors: Any, ends: Any, others: Any, sc
 # -- the list of a group -----------------------------------------------------------------------------------------------
 
 
-@part
 def _retire_list(s: Shard, g: int) -> None:
     """Removes the list of a group that is gone; its saved list passes to the group that has the number now."""
     which = s.groups.group[g].list
@@ -326,7 +303,6 @@ def _retire_list(s: Shard, g: int) -> None:
             s.lists.one[_new_list(s, heir)].before = i
 
 
-@part
 def _update_own(s: Shard, g: int) -> None:
     """Gives a changed group a list if it is tracked; empties the list, without a floor, if the box moved."""
     group = s.groups.group[g]
@@ -345,7 +321,6 @@ def _update_own(s: Shard, g: int) -> None:
         floor_changed(s, g)
 
 
-@part
 def _new_list(s: Shard, g: int) -> int:
     """Gives g a list of holes, still to be filled."""
     state, lists = s.state[0], s.lists
@@ -363,7 +338,6 @@ def _new_list(s: Shard, g: int) -> int:
     return int(which)
 
 
-@part
 def _free_list(s: Shard, g: int) -> None:
     """Takes the list, of holes, from g; another group may get it."""
     which = s.groups.group[g].list
@@ -375,7 +349,6 @@ def _free_list(s: Shard, g: int) -> None:
 # -- the lists that name a group ---------------------------------------------------------------------------------------
 
 
-@part
 def _drop_mentions(s: Shard, g: int) -> None:
     """Makes all links to g holes."""
     at = s.groups.group[g].listed
@@ -389,7 +362,6 @@ def _drop_mentions(s: Shard, g: int) -> None:
         link.other, link.score = NONE, -inf
 
 
-@part
 def _add_mentions(s: Shard, g: int) -> None:
     """Inserts g into every list whose floor its score exceeds."""
     begin_affected(s, g)
@@ -402,7 +374,6 @@ def _add_mentions(s: Shard, g: int) -> None:
         h = next_affected(s, g)
 
 
-@part
 def _insert_link(s: Shard, which: int, g: int, score: float) -> None:
     """Puts g into a hole of a list; if there is none, replaces the last in order, if g comes before it."""
     links = s.lists.link
@@ -420,7 +391,6 @@ def _insert_link(s: Shard, which: int, g: int, score: float) -> None:
         link_to(s, last, g, score)
 
 
-@part
 def _empty(s: Shard, which: int) -> None:
     """Makes all links of a list holes."""
     one = s.lists.one[which]

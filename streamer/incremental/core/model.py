@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.layout import NONE, TALLY, CoreRows, Demands, Records, Shard, Work, records
-from streamer.numba_support.jit import part
+from streamer.incremental.core.layout import NONE, CoreRows, Demands, Records, Shard, Work
+from streamer.native import compiled
 from streamer.table.arrays import Ints
 
 # The tally: a hash with open addressing by (group, who). An entry that falls to 0 is removed, and later ones move up.
@@ -39,15 +39,13 @@ from streamer.table.arrays import Ints
 SPREAD, INT32_MAX = 0x1E3779B1, 0x7FFFFFFF  # their product fits into 63 bits: compiled and uncompiled agree
 
 
-@part
-def _home(group: Any, who: Any, length: int) -> Any:
-    """Where an entry stands in a tally of this length unless another entry is there; int64, or arrays of them."""
+def _home(group: int, who: int, length: int) -> int:
+    """Where an entry stands in a tally of this length unless another entry is there."""
     mixed = (group + 2) * SPREAD & INT32_MAX
     mixed = ((mixed >> 13) ^ mixed ^ who) * SPREAD & INT32_MAX
     return ((mixed >> 15) ^ mixed) % length
 
 
-@part
 def find(tally: Any, group: int, who: int) -> int:
     """Index of the entry, or of the free slot for it."""
     at = _home(int(group), int(who), tally.shape[0])
@@ -58,7 +56,6 @@ def find(tally: Any, group: int, who: int) -> int:
     return at
 
 
-@part
 def count_in(s: Shard, group: int, who: int) -> int:
     """Adds one row of an individual in a group (or PENDING); returns the new count."""
     tally = s.work.tally
@@ -71,7 +68,6 @@ def count_in(s: Shard, group: int, who: int) -> int:
     return 1
 
 
-@part
 def count_out(s: Shard, group: int, who: int) -> int:
     """Removes one row; returns the new count."""
     tally = s.work.tally
@@ -95,14 +91,12 @@ def count_out(s: Shard, group: int, who: int) -> int:
         at += 1
 
 
-def tally_of(group: Ints, who: Ints, n: Ints, length: int) -> Records:
-    """A tally of this length; int64 entries, fewer than `length`, each pair of group and who once."""
-    tally = records(length, TALLY)
-    home = _home(group, who, length)
-    order = np.argsort(home, kind="stable")
-    at = standing(home[order], length)
-    tally.group[at], tally.who[at], tally.n[at] = group[order], who[order], n[order]
-    return tally
+@compiled
+def fill_tally(tally: Records, entries: Records) -> None:
+    """Puts entries, TALLY, each pair of group and who once, into an empty tally that is longer."""
+    for entry in entries:
+        at = find(tally, entry.group, entry.who)
+        tally[at].group, tally[at].who, tally[at].n = entry.group, entry.who, entry.n
 
 
 def standing(homes: Ints, length: int) -> Ints:
@@ -124,21 +118,18 @@ def standing(homes: Ints, length: int) -> Ints:
 # -- whether a group holds ---------------------------------------------------------------------------------------------
 
 
-@part
 def holds(s: Shard, g: int) -> bool:
     """Whether a QI group holds the model."""
     group = s.groups.group[g]
     return bool(group.count >= s.state[0].k) and reached_by(s.demands, s.demands.reached[g + 1], int(group.members))
 
 
-@part
 def pending_hold(s: Shard) -> bool:
     """Whether all pending rows together hold the model."""
     state = s.state[0]
     return bool(state.pending_count >= state.k) and reached_by(s.demands, s.demands.reached[0], int(state.n_pending))
 
 
-@part
 def reached_by(demands: Demands, reached: Records, n: int) -> bool:
     """Whether n rows with these counts, (c,) REACHED, meet every demand."""
     for c in range(demands.demand.shape[0]):
@@ -147,13 +138,11 @@ def reached_by(demands: Demands, reached: Records, n: int) -> bool:
     return True
 
 
-@part
 def reaches(demand: Records, distinct: int, most: int, n: int) -> bool:
     """Whether n rows with so many distinct subjects, of which one has `most` rows, meet a demand."""
     return bool(distinct >= demand.least) and bool(most * demand.denominator <= n * demand.numerator)
 
 
-@part
 def may_be_cut(s: Shard, g: int) -> bool:
     """Whether a group's counts leave it possible that both halves of a cut hold."""
     group = s.groups.group[g]
@@ -172,7 +161,6 @@ def may_be_cut(s: Shard, g: int) -> bool:
 # -- counted row by row ------------------------------------------------------------------------------------------------
 
 
-@part
 def individual_in(s: Shard, group: int, who: int) -> int:
     """Counts one more row of an individual in a group (or PENDING); returns 1 if it is its first there, else 0."""
     n = count_in(s, group, who)
@@ -181,7 +169,6 @@ def individual_in(s: Shard, group: int, who: int) -> int:
     return 1 if n == 1 else 0
 
 
-@part
 def individual_out(s: Shard, group: int, who: int) -> int:
     """Counts one row less of an individual in a group; returns 1 if it was its last there, else 0."""
     n = count_out(s, group, who)
@@ -190,7 +177,6 @@ def individual_out(s: Shard, group: int, who: int) -> int:
     return 1 if n == 0 else 0
 
 
-@part
 def values_in(s: Shard, group: int, values: int) -> None:
     """Counts the values of a row that has come into a group (or PENDING)."""
     for c in range(s.demands.demand.shape[0]):
@@ -199,7 +185,6 @@ def values_in(s: Shard, group: int, values: int) -> None:
             rises(s, c, group, count_in(s, group, code))
 
 
-@part
 def values_out(s: Shard, group: int, values: int) -> None:
     """Counts the values of a row that has left a group."""
     for c in range(s.demands.demand.shape[0]):
@@ -208,7 +193,6 @@ def values_out(s: Shard, group: int, values: int) -> None:
             falls(s, c, group, count_out(s, group, code))
 
 
-@part
 def rises(s: Shard, c: int, group: int, n: int) -> None:
     """A subject has n rows in a group now, one more than before."""
     reached = s.demands.reached[group + 1, c]
@@ -224,7 +208,6 @@ def rises(s: Shard, c: int, group: int, n: int) -> None:
         reached.top = max(reached.top, n)
 
 
-@part
 def falls(s: Shard, c: int, group: int, n: int) -> None:
     """A subject has n rows in a group now, one less than before."""
     reached = s.demands.reached[group + 1, c]
@@ -241,19 +224,16 @@ def falls(s: Shard, c: int, group: int, n: int) -> None:
             reached.top = n
 
 
-@part
 def asks_share(demand: Records) -> bool:
     """Whether a demand limits shares."""
     return bool(demand.numerator < demand.denominator)
 
 
-@part
 def levels_of(group: int) -> int:
     """The `group` under which the tally counts a group's subjects (or those of PENDING) by their rows."""
     return -3 - int(group)
 
 
-@part
 def level(demands: Demands, c: int, n: int) -> int:
     """The `who` under which the tally counts the subjects of a demand that have n rows."""
     return int(n) * demands.demand.shape[0] + c
@@ -262,14 +242,12 @@ def level(demands: Demands, c: int, n: int) -> int:
 # -- counted in one pass -----------------------------------------------------------------------------------------------
 
 
-@part
 def begin_pass(demands: Demands) -> None:
     for c in range(demands.demand.shape[0]):
         passed = demands.passed[c]
         passed.distinct = passed.single = passed.top = 0
 
 
-@part
 def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, index: int) -> None:
     """Counts one more row. In `last_seen`, a subject of this pass has `stamp` plus its rows so far."""
     row = rows.row[index]
@@ -293,14 +271,12 @@ def pass_row(demands: Demands, rows: CoreRows, work: Work, stamp: int, index: in
             passed.top = max(passed.top, n)
 
 
-@part
 def count_seen(seen: Any, which: int, stamp: int) -> int:
     """Counts one more sighting of something in this pass; returns how many there are."""
     seen[which] = max(seen[which], stamp) + 1
     return int(seen[which]) - stamp
 
 
-@part
 def counts_are_right(s: Shard, g: int) -> bool:
     """Whether a group's counts are those of its members, counted from the start."""
     demands, group, state = s.demands, s.groups.group[g], s.state[0]
@@ -317,7 +293,6 @@ def counts_are_right(s: Shard, g: int) -> bool:
     return True
 
 
-@part
 def mark_fitting(
     state: Records, demands: Demands, rows: CoreRows, work: Work, along: Any, n: int, first: int, last: int
 ) -> tuple[int, int]:
@@ -353,7 +328,6 @@ def mark_fitting(
 # Nulls that a demand does not count still are rows in the shares of the rest.
 
 
-@part
 def can_lose(s: Shard, index: int) -> bool:
     """Whether a row's QI group holds the model without it; no, if its individual has other rows there."""
     state, row = s.state[0], s.rows.row[index]
@@ -364,7 +338,6 @@ def can_lose(s: Shard, index: int) -> bool:
     return demands_hold_without(s, index)
 
 
-@part
 def can_take(s: Shard, index: int, g: int) -> bool:
     """Whether QI group g holds the model with a row of another group."""
     state, count = s.state[0], s.groups.group[g].count
@@ -373,7 +346,6 @@ def can_take(s: Shard, index: int, g: int) -> bool:
     return bool(count >= state.k) and demands_hold_with(s, index, g)
 
 
-@part
 def can_spare_one(s: Shard, g: int) -> bool:
     """Whether a QI group has a row that it does not need to hold the model."""
     group = s.groups.group[g]
@@ -385,7 +357,6 @@ def can_spare_one(s: Shard, g: int) -> bool:
     return False
 
 
-@part
 def one_row_may_suffice(s: Shard, g: int) -> bool:
     """Whether one more row may make a QI group hold the model, as far as its counts say."""
     group = s.groups.group[g]
@@ -398,7 +369,6 @@ def one_row_may_suffice(s: Shard, g: int) -> bool:
     return True
 
 
-@part
 def demands_hold_without(s: Shard, index: int) -> bool:
     """Whether a row's QI group meets the demands without it."""
     g = int(s.rows.row[index].group)
@@ -417,7 +387,6 @@ def demands_hold_without(s: Shard, index: int) -> bool:
     return True
 
 
-@part
 def demands_hold_with(s: Shard, index: int, g: int) -> bool:
     """Whether QI group g meets the demands with a row of another group."""
     members = int(s.groups.group[g].members) + 1
@@ -434,7 +403,6 @@ def demands_hold_with(s: Shard, index: int, g: int) -> bool:
     return True
 
 
-@part
 def subject_number(s: Shard, c: int, index: int) -> int:
     """What a demand counts of a row, as a `who` of the tally; NONE: nothing."""
     row = s.rows.row[index]
@@ -443,6 +411,5 @@ def subject_number(s: Shard, c: int, index: int) -> int:
     return int(s.demands.code[row.values, c])
 
 
-@part
 def tally_count(s: Shard, group: int, who: int) -> int:
     return int(s.work.tally[find(s.work.tally, group, who)].n)

@@ -21,7 +21,6 @@ from streamer.incremental.core.layout import FREE, HI, LO, LOSS_UNITS, NO_GROUP_
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
 from streamer.incremental.core.scores import box_contains, cover, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
-from streamer.numba_support.jit import part
 
 # Sorting slots by the texts of their values. Equal values have equal numbers, so most comparisons need no text.
 
@@ -38,7 +37,6 @@ PREFIX = 8
 """Bytes of a text in `value.prefix`."""
 
 
-@part
 def sort_values(s: Shard, block: int, n: int) -> None:
     """Sorts the slots pool[1, block : block + n] by the texts of their values; needs n columns of `work.ints`."""
     slots, spare = s.groups.pool[SLOTS, block : block + n], s.work.ints[SPARE_MEMBERS]
@@ -51,7 +49,6 @@ def sort_values(s: Shard, block: int, n: int) -> None:
         length *= 2
 
 
-@part
 def highest_slot(s: Shard, g: int, number: int) -> int:
     """The highest slot of group g that holds the values `number`; -1 if none does."""
     block = s.groups.group[g].block
@@ -61,7 +58,6 @@ def highest_slot(s: Shard, g: int, number: int) -> int:
     return slot
 
 
-@part
 def _insert(values: CoreValues, slots: Any, begin: int, end: int) -> None:
     for at in range(begin + 1, end):
         number, to = slots[at], at
@@ -71,7 +67,6 @@ def _insert(values: CoreValues, slots: Any, begin: int, end: int) -> None:
         slots[to] = number
 
 
-@part
 def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, end: int) -> None:
     """Merges two sorted runs of slots, side by side."""
     for at in range(begin, middle):
@@ -87,7 +82,6 @@ def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, 
         to += 1
 
 
-@part
 def text_precedes(values: CoreValues, one: int, other: int) -> bool:
     """Whether the text of the values `one` comes before that of `other`: by bytes, the shorter first."""
     if one == other:
@@ -110,7 +104,6 @@ LEAST_BLOCK_BITS = 3
 """The smallest block has 1 << LEAST_BLOCK_BITS entries."""
 
 
-@part
 def block_bits_for(n: int) -> int:
     """The size of the block for n rows, as a power of two."""
     room = LEAST_BLOCK_BITS
@@ -119,7 +112,6 @@ def block_bits_for(n: int) -> int:
     return room
 
 
-@part
 def take_block(s: Shard, room: int) -> int:
     """A block of 1 << bits entries; the caller has checked that there is one."""
     groups = s.groups
@@ -133,13 +125,11 @@ def take_block(s: Shard, room: int) -> int:
     return at
 
 
-@part
 def free_block(groups: CoreGroups, at: int, room: int) -> None:
     groups.pool[0, at] = groups.block_free[room]
     groups.block_free[room] = at
 
 
-@part
 def reserve_block(s: Shard, g: int, n: int) -> None:
     """Makes a group's block large enough for n rows, and copies its contents."""
     group = s.groups.group[g]
@@ -153,7 +143,6 @@ def reserve_block(s: Shard, g: int, n: int) -> None:
     group.block, group.block_bits = new, room
 
 
-@part
 def replace_block(s: Shard, g: int, n: int) -> None:
     """Gives a group a block for n rows; the contents of its former block are lost."""
     group = s.groups.group[g]
@@ -165,7 +154,6 @@ def replace_block(s: Shard, g: int, n: int) -> None:
     group.block, group.block_bits = take_block(s, room), room
 
 
-@part
 def assign(s: Shard, index: int, to: int) -> None:
     """Puts a row into a QI group, PENDING or FREE."""
     row, state, group = s.rows.row[index], s.state[0], s.groups.group
@@ -192,7 +180,6 @@ def assign(s: Shard, index: int, to: int) -> None:
             group[to].count += more
 
 
-@part
 def join(s: Shard, index: int, g: int) -> None:
     """Puts a pending row into a group; outside its box, the box grows to hold it (Song et al. 2009, algorithm INS)."""
     group, row, cells = s.groups.group[g], s.rows.row[index], s.rows.cells[index]
@@ -214,7 +201,6 @@ def join(s: Shard, index: int, g: int) -> None:
         set_box(s, g)
 
 
-@part
 def leave(s: Shard, index: int) -> None:
     """Takes a row out of its group: it is pending, and the box stays as it is for now."""
     row = s.rows.row[index]
@@ -234,7 +220,6 @@ def leave(s: Shard, index: int) -> None:
     journal.mark_changed(s, g, 0)
 
 
-@part
 def set_box(s: Shard, g: int) -> None:
     """Completes a changed box: categories grow to the node that covers them; tree and journal are updated."""
     box, space = s.groups.box, s.space
@@ -248,7 +233,6 @@ def set_box(s: Shard, g: int) -> None:
     journal.mark_changed(s, g, 1)
 
 
-@part
 def sum_loss(s: Shard, g: int) -> None:
     """Brings a group's loss, and the sum of all, up to its rows and its box."""
     group = s.groups.group[g]
@@ -257,7 +241,6 @@ def sum_loss(s: Shard, g: int) -> None:
     group.loss = loss
 
 
-@part
 def box_of_members(s: Shard, g: int, box: Any) -> None:
     """Writes the smallest publishable box of a group's members into box (2, d)."""
     group, cells = s.groups.group[g], s.rows.cells
@@ -271,7 +254,6 @@ def box_of_members(s: Shard, g: int, box: Any) -> None:
         box[LO, j], box[HI, j] = lo, hi
 
 
-@part
 def is_tight(s: Shard, g: int) -> bool:
     """Whether a group's box is the smallest one around its members, which `work.hull[0]` then has."""
     box, now, same = s.groups.box, s.work.hull[0], True
@@ -281,7 +263,6 @@ def is_tight(s: Shard, g: int) -> bool:
     return same
 
 
-@part
 def shrink(s: Shard, g: int) -> None:
     """Computes the box from the members again."""
     box, now = s.groups.box, s.work.hull[0]
@@ -293,7 +274,6 @@ def shrink(s: Shard, g: int) -> None:
     set_box(s, g)
 
 
-@part
 def larger_first(s: Shard, g: int, h: int) -> tuple[int, int]:
     """Two groups, the one with more rows first; equal: the lower number."""
     one, other = s.groups.group[g], s.groups.group[h]
@@ -302,7 +282,6 @@ def larger_first(s: Shard, g: int, h: int) -> tuple[int, int]:
     return g, h
 
 
-@part
 def new_group(s: Shard, number: int) -> int:
     """The index of a new QI group without members."""
     state = s.state[0]
@@ -322,7 +301,6 @@ def new_group(s: Shard, number: int) -> int:
     return g
 
 
-@part
 def set_members(s: Shard, g: int, first: int, n: int) -> None:
     """Makes the n rows in `work.ints[0]` from `first` on a group's members; `finish_group` makes box and slots."""
     journal.remember(s, g, n)
@@ -339,7 +317,6 @@ def set_members(s: Shard, g: int, first: int, n: int) -> None:
             journal.mark_touched(s, index)
 
 
-@part
 def absorb(s: Shard, stays: int, goes: int) -> None:
     """Moves all members of a group to another; `finish_group` makes box and slots.
 
@@ -360,7 +337,6 @@ def absorb(s: Shard, stays: int, goes: int) -> None:
     remove_group(s, goes)
 
 
-@part
 def finish_group(s: Shard, g: int) -> None:
     """Gives a group with new members its slots, by sorted values, and the smallest box around them."""
     group, pool = s.groups.group[g], s.groups.pool
@@ -372,7 +348,6 @@ def finish_group(s: Shard, g: int) -> None:
     set_box(s, g)
 
 
-@part
 def remove_group(s: Shard, g: int) -> None:
     """Removes a group whose members are gone or elsewhere."""
     group = s.groups.group[g]
@@ -386,7 +361,6 @@ def remove_group(s: Shard, g: int) -> None:
     s.state[0].n_groups -= 1
 
 
-@part
 def dissolve(s: Shard, g: int) -> None:
     """Removes a group; its rows, if any, become pending."""
     group = s.groups.group[g]
@@ -398,7 +372,6 @@ def dissolve(s: Shard, g: int) -> None:
     remove_group(s, g)
 
 
-@part
 def is_short(s: Shard, rows: int, groups: int) -> bool:
     """Whether capacity lacks for a move of so many rows and groups, which may put groups + 1 boxes elsewhere in the
     tree.

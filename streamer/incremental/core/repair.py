@@ -77,7 +77,7 @@ from streamer.incremental.core.scores import (
 )
 from streamer.incremental.core.search import push_candidate, top
 from streamer.incremental.core.tree import precedes
-from streamer.numba_support.jit import inner, part
+from streamer.native import inlined
 
 # -- what a move costs -------------------------------------------------------------------------------------------------
 
@@ -91,7 +91,6 @@ RECORDS_OF_A_REMOVAL = 2
 """Inside an unchanged box, a removed row takes its slot's record along, and the last record moves."""
 
 
-@part
 def republished(s: Shard, g: int, rows: int) -> int:
     """How many rows a change of `rows` rows of a group publishes again: none if all are published anyway."""
     if s.groups.group[g].box_event == s.state[0].event:
@@ -99,7 +98,6 @@ def republished(s: Shard, g: int, rows: int) -> int:
     return rows
 
 
-@part
 def move_cost(s: Shard, cells: Any, h: int) -> float:
     """What it costs group h, and in rows published again, that a row of cells (d,) joins."""
     members, grown = int(s.groups.group[h].members), 0.0
@@ -112,7 +110,6 @@ def move_cost(s: Shard, cells: Any, h: int) -> float:
     return loss + s.state[0].price * republished(s, h, members + 1)
 
 
-@part
 def cost_after_others(s: Shard, i: int) -> float:
     """What the i-th row of `work.ints[0]` costs the group that `work.ints[1]` names for it, after the rows before it.
 
@@ -137,7 +134,6 @@ def cost_after_others(s: Shard, i: int) -> float:
     return loss + state.price * republished(s, h, 1 if grew else members + 1)
 
 
-@part
 def start_at_box(s: Shard, h: int) -> None:
     """Copies the box of a group to the hull that the next rows widen."""
     hull = s.work.hull[OUTER]
@@ -145,7 +141,6 @@ def start_at_box(s: Shard, h: int) -> None:
         hull[LO, j], hull[HI, j] = s.groups.box[h, LO, j], s.groups.box[h, HI, j]
 
 
-@part
 def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
     """Widens a box (2, d) to contain cells (d,), categories to the node that covers them; returns whether it had to."""
     wider = False
@@ -158,7 +153,6 @@ def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
     return wider
 
 
-@part
 def set_edges(s: Shard, g: int) -> None:
     """Notes the two lowest and two highest cells of a group's members, at least two; see `ncp_without`."""
     outer, second, pool = s.work.hull[OUTER], s.work.hull[SECOND], s.groups.pool
@@ -173,7 +167,6 @@ def set_edges(s: Shard, g: int) -> None:
         outer[LO, j], outer[HI, j], second[LO, j], second[HI, j] = lo, hi, next_lo, next_hi
 
 
-@part
 def ncp_without(s: Shard, cells: Any) -> float:
     """NCP of the smallest box around the members whose edges were noted, without one with these cells (d,)."""
     outer, second, loss = s.work.hull[OUTER], s.work.hull[SECOND], 0.0
@@ -184,7 +177,6 @@ def ncp_without(s: Shard, cells: Any) -> float:
     return loss
 
 
-@part
 def cheapest_group(s: Shard, index: int, most: float) -> int:
     """The group that takes a row of another one at least cost, in state.cost; NONE if all cost more than `most`.
 
@@ -217,7 +209,7 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
     return best
 
 
-@inner
+@inlined
 def costs_of_children(s: Shard, node: int) -> None:
     """Into `bounds`: the least that the query tuple costs any group at or below a child of a node."""
     total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node, layout.NCP]
@@ -245,7 +237,6 @@ NEIGHBOURS = 4
 ROWS_TOGETHER = 256
 
 
-@part
 def recut_with_neighbours(s: Shard, g: int) -> int:
     """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
     state, found = s.state[0], s.work.found
@@ -268,7 +259,6 @@ def recut_with_neighbours(s: Shard, g: int) -> int:
     return layout.MOVED
 
 
-@part
 def try_recut(s: Shard, g: int, h: int, i: int) -> bool:
     """Notes in the state if a cut of these groups gains more than those tried before; False if capacity ran out.
 
@@ -293,7 +283,6 @@ def try_recut(s: Shard, g: int, h: int, i: int) -> bool:
     return True
 
 
-@part
 def note_recut(s: Shard, h: int, i: int, gain: float, lower: int, upper: int) -> None:
     state = s.state[0]
     if gain > state.recut_gain:
@@ -301,7 +290,6 @@ def note_recut(s: Shard, h: int, i: int, gain: float, lower: int, upper: int) ->
         state.recut_lower, state.recut_upper = lower, upper
 
 
-@part
 def try_parts(s: Shard, g: int, h: int, i: int, first: int, lower: int, upper: int) -> None:
     """Notes what the gathered rows of these groups gain if a half of 2k rows at least is cut again."""
     n, most_saved = rows_of(s, g, h, i), most_saved_by(s, g, h, i)
@@ -316,7 +304,6 @@ def try_parts(s: Shard, g: int, h: int, i: int, first: int, lower: int, upper: i
     note_recut(s, h, i, most_saved - loss, lower, upper)
 
 
-@part
 def by_rows(s: Shard, g: int, h: int, i: int) -> tuple[int, int, int]:
     """The groups, those with more rows first; equal: the lower number. i: NONE if there is no third."""
     one, other = moves.larger_first(s, g, h)
@@ -327,20 +314,17 @@ def by_rows(s: Shard, g: int, h: int, i: int) -> tuple[int, int, int]:
     return one, other, last
 
 
-@part
 def rows_of(s: Shard, g: int, h: int, i: int) -> int:
     rows = int(s.groups.group[g].members + s.groups.group[h].members)
     return rows if i == NONE else rows + int(s.groups.group[i].members)
 
 
-@part
 def republished_of(s: Shard, g: int, h: int, i: int) -> int:
     """How many rows are published again if all these boxes change."""
     rows = republished(s, g, int(s.groups.group[g].members)) + republished(s, h, int(s.groups.group[h].members))
     return rows if i == NONE else rows + republished(s, i, int(s.groups.group[i].members))
 
 
-@part
 def most_saved_by(s: Shard, g: int, h: int, i: int) -> float:
     """What a cut of all would save if its parts lost nothing."""
     one, other = s.groups.group[g], s.groups.group[h]
@@ -350,7 +334,6 @@ def most_saved_by(s: Shard, g: int, h: int, i: int) -> float:
     return loss - s.state[0].price * republished_of(s, g, h, i)
 
 
-@part
 def form_halves(s: Shard, g: int, h: int, i: int, position: int, lower_is_larger: bool) -> None:
     """Makes the halves of a cut of all, as `cut_gathered` left them, the groups with most rows; a third one is gone."""
     n = rows_of(s, g, h, i)
@@ -385,7 +368,6 @@ ROW_LIST, TARGETS = 0, 1
 """Rows of `work.ints`: the rows of a group that scatters, and the groups they join."""
 
 
-@part
 def comes_first(s: Shard, index: int, other: int) -> bool:
     """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled tie hashes."""
     cells, state = s.rows.cells, s.state[0]
@@ -397,14 +379,12 @@ def comes_first(s: Shard, index: int, other: int) -> bool:
     return bool(one < shuffled(s.rows.row[other].tie_hash, number, state.qi_group_next))
 
 
-@part
 def move_row(s: Shard, index: int, to: int) -> None:
     moves.leave(s, index)
     moves.join(s, index, to)
     mark_touched(s, index)
 
 
-@part
 def adopt(s: Shard, g: int) -> int:
     """MOVED if a group that broke the model has taken a row and holds it; ALL_DONE if it has to merge."""
     state, group = s.state[0], s.groups.group
@@ -440,7 +420,6 @@ def adopt(s: Shard, g: int) -> int:
     return layout.MOVED
 
 
-@part
 def cost_of_losing(s: Shard, h: int, ncp: float) -> float:
     """What it costs group h, and in rows published again, to lose a row; ncp: of the smallest box without it."""
     group, members = s.groups.group[h], int(s.groups.group[h].members)
@@ -448,7 +427,6 @@ def cost_of_losing(s: Shard, h: int, ncp: float) -> float:
     return (members - 1) * ncp - members * group.ncp + s.state[0].price * republished(s, h, rows)
 
 
-@part
 def improve_next(s: Shard) -> int:
     """Improves the next of the groups that the event has touched."""
     state, work = s.state[0], s.work
@@ -468,7 +446,6 @@ def improve_next(s: Shard) -> int:
     return layout.ALL_DONE
 
 
-@part
 def evict(s: Shard, g: int) -> int:
     """The row that gains most leaves a group, if one gains."""
     state, group = s.state[0], s.groups.group
@@ -501,7 +478,6 @@ def evict(s: Shard, g: int) -> int:
     return layout.MOVED
 
 
-@part
 def scatter(s: Shard, g: int) -> int:
     """All rows of a group join others, if that gains."""
     state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROW_LIST], s.work.ints[TARGETS]
@@ -537,7 +513,6 @@ def scatter(s: Shard, g: int) -> int:
     return layout.MOVED
 
 
-@part
 def all_can_take(s: Shard, n: int) -> bool:
     """Whether every group in TARGETS, which can take each of the n rows alone, holds the model with all of them."""
     for c in range(s.demands.demand.shape[0]):
@@ -548,7 +523,6 @@ def all_can_take(s: Shard, n: int) -> bool:
     return True
 
 
-@part
 def share_allows(s: Shard, c: int, i: int, n: int) -> bool:
     """Whether the subject of the i-th row in ROW_LIST keeps to its share in its target when all n rows have come."""
     rows, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
@@ -564,7 +538,6 @@ def share_allows(s: Shard, c: int, i: int, n: int) -> bool:
     return model.reaches(demand, demand.least, has, members)
 
 
-@part
 def order_members(s: Shard, g: int) -> None:
     """Writes the members of a group to ROW_LIST, in the order in which they go."""
     rows, group = s.work.ints[ROW_LIST], s.groups.group[g]
@@ -576,7 +549,6 @@ def order_members(s: Shard, g: int) -> None:
         rows[to] = index
 
 
-@part
 def repair_event(s: Shard) -> bool:
     """Makes all repairs of an event; False if capacity ran out."""
     state, going_on = s.state[0], True
@@ -594,7 +566,6 @@ def repair_event(s: Shard) -> bool:
     return True
 
 
-@part
 def set_price(s: Shard) -> None:
     """Sets the price of the next event from the table as it now is; an absolute price stays as it is."""
     state = s.state[0]
@@ -605,7 +576,6 @@ def set_price(s: Shard) -> None:
 # -- merges and cuts ---------------------------------------------------------------------------------------------------
 
 
-@part
 def check_groups(s: Shard) -> bool:
     """Shrinks boxes, removes empty groups and finds those that break the model."""
     state = s.state[0]
@@ -627,7 +597,6 @@ def check_groups(s: Shard) -> bool:
     return True
 
 
-@part
 def merge_broken(s: Shard) -> bool:
     """Merges groups until every one holds the model, or none is left."""
     state = s.state[0]
@@ -659,7 +628,6 @@ def merge_broken(s: Shard) -> bool:
     return True
 
 
-@part
 def merge_pair(s: Shard, g: int, other: int) -> None:
     """Merges two groups: with the box around both, and slots made later, once for a heap that merges often.
 
@@ -692,7 +660,6 @@ def merge_pair(s: Shard, g: int, other: int) -> None:
         worklist.queue_improve(s, stays)
 
 
-@part
 def form_pending(s: Shard) -> bool:
     """Makes the pending rows a QI group as soon as they hold the model together."""
     state = s.state[0]
@@ -713,7 +680,6 @@ def form_pending(s: Shard) -> bool:
     return True
 
 
-@part
 def cut_groups(s: Shard) -> bool:
     """Cuts the groups that gained rows until none can be cut."""
     state = s.state[0]
@@ -738,7 +704,6 @@ def cut_groups(s: Shard) -> bool:
     return True
 
 
-@part
 def split_group(s: Shard, g: int, position: int, lower_stays: bool) -> None:
     """Makes the halves of a cut, as `cut` left them, two groups; both may be cut again."""
     state, n = s.state[0], s.groups.group[g].members

@@ -44,25 +44,23 @@ from streamer.incremental.core.layout import (
     Shard,
     Work,
 )
-from streamer.numba_support.jit import inner, part
+from streamer.native import compiled, inlined
+from streamer.table.arrays import Floats
 
 HALF_CODE = 0.5
 
 
-@part
 def first_edge(space: Geometry, j: int, lo: int) -> float:
     """First point of a published interval that begins with the cell `lo`, in codes."""
     return float(lo * space.axes[j].codes_per_cell)
 
 
-@part
 def last_edge(space: Geometry, j: int, hi: int) -> float:
     """Last point of a published interval that ends with the cell `hi`, in codes."""
     axis = space.axes[j]
     return min(float((hi + 1) * axis.codes_per_cell - axis.overlap), axis.end)
 
 
-@part
 def middle(space: Geometry, j: int, cell: int) -> float:
     """Where a row stands for T-QGSSD: the middle of its cell's interval; of a category the leaf."""
     if space.axes[j].first_leaf >= 0:
@@ -70,7 +68,6 @@ def middle(space: Geometry, j: int, cell: int) -> float:
     return (first_edge(space, j, cell) + last_edge(space, j, cell)) / 2
 
 
-@part
 def leaves_of_cover(space: Geometry, j: int, lo: int, hi: int) -> int:
     """Leaves of the smallest node over the leaves lo..hi of attribute j."""
     if lo == hi:
@@ -80,7 +77,6 @@ def leaves_of_cover(space: Geometry, j: int, lo: int, hi: int) -> int:
     return max(space.leaves_over[i, at + lo], space.leaves_over[i, at + hi - (1 << i)])
 
 
-@part
 def cover(space: Geometry, j: int, lo: int, hi: int) -> tuple[int, int]:
     """First and last leaf of the smallest node over the leaves lo..hi of attribute j."""
     if lo == hi:
@@ -91,7 +87,6 @@ def cover(space: Geometry, j: int, lo: int, hi: int) -> tuple[int, int]:
     return space.node_ends[node, LO], space.node_ends[node, HI]
 
 
-@part
 def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
     """NCP of attribute j over the smallest publishable run around the cells lo..hi."""
     axis = space.axes[j]
@@ -102,7 +97,6 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
     return (last_edge(space, j, hi) - first_edge(space, j, lo)) / axis.width
 
 
-@part
 def hull_ncp(space: Geometry, hull: Any) -> float:
     """NCP of the smallest publishable box around a hull (2, d) of cells."""
     loss = 0.0
@@ -111,7 +105,6 @@ def hull_ncp(space: Geometry, hull: Any) -> float:
     return loss
 
 
-@part
 def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
     """Sets center, half-width and NCP of a group after its box has changed."""
     box, shape, loss = groups.box, groups.shape, 0.0
@@ -128,7 +121,6 @@ def set_shape(space: Geometry, groups: CoreGroups, g: int) -> None:
     groups.group[g].ncp = loss
 
 
-@part
 def box_contains(groups: CoreGroups, g: int, cells: Any) -> bool:
     for j in range(cells.shape[0]):
         if cells[j] < groups.box[g, LO, j] or cells[j] > groups.box[g, HI, j]:
@@ -141,7 +133,6 @@ MARGIN = 1.0 + 1e-12
 """Far above the rounding of a sum of SSDs."""
 
 
-@part
 def set_query_group(s: Shard, g: int) -> None:
     s.state[0].query = g
     for j in range(s.space.axes.shape[0]):
@@ -152,7 +143,6 @@ def set_query_group(s: Shard, g: int) -> None:
             set_path(s, j, s.groups.box[g, LO, j], s.groups.box[g, HI, j])
 
 
-@part
 def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
     """Sets the query's path of a category: the node lo..hi and those above it, up to the root."""
     path, n, last = s.work.path[j], 0, s.space.axes[j].n_leaves - 1
@@ -171,7 +161,6 @@ def set_path(s: Shard, j: int, lo: int, hi: int) -> None:
     s.work.n_path[j] = n
 
 
-@part
 def set_query_tuple(s: Shard, cells: Any) -> None:
     s.state[0].query = NONE
     for j in range(s.space.axes.shape[0]):
@@ -180,7 +169,7 @@ def set_query_tuple(s: Shard, cells: Any) -> None:
             set_path(s, j, cells[j], cells[j])
 
 
-@inner
+@inlined
 def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
     """Into `over`: leaves of the smallest node of the query's path that reaches into lo..hi, both (FAN,)."""
     over, path, level = work.over, work.path, int(work.n_path[j]) - 2
@@ -199,7 +188,7 @@ def cover_with_children(work: Work, j: int, lo: Any, hi: Any) -> None:
             over[i] = leaves if (lo[i] <= last) & (first <= hi[i]) else over[i]
 
 
-@inner
+@inlined
 def t_qgssd_of_children(s: Shard, node: int) -> None:
     """Into `bounds`: T-QGSSD (definition 6) of the query tuple to the groups of a leaf, or bounds of it for a node."""
     work, total, over, leaf = s.work, s.work.bounds, s.work.over, s.tree.node[node].leaf != 0
@@ -226,7 +215,7 @@ def t_qgssd_of_children(s: Shard, node: int) -> None:
             total[i] *= MARGIN
 
 
-@inner
+@inlined
 def qgssd_of_children(s: Shard, node: int) -> None:
     """Into `bounds`: QGSSD (definition 7) of the query group to the groups of a leaf, or bounds of it for a node."""
     work, total, over = s.work, s.work.bounds, s.work.over
@@ -249,13 +238,12 @@ def qgssd_of_children(s: Shard, node: int) -> None:
                 total[i] += closeness(leaves - (own + min(most, leaves)) / 2, unit)
 
 
-@inner
+@inlined
 def closeness(distance: float, unit: float) -> float:
     """Term of QGSSD (definition 7) of a distance in codes."""
     return 1.0 / max(distance / unit, HALF_UNIT)
 
 
-@part
 def qgssd_from(space: Geometry, groups: CoreGroups, g: int, h: int) -> float:
     """QGSSD (definition 7) of two groups."""
     distance: float
@@ -270,3 +258,12 @@ def qgssd_from(space: Geometry, groups: CoreGroups, g: int, h: int) -> float:
             distance = leaves - (hi - lo + other_hi - other_lo + 2) / 2
         total += closeness(distance, space.axes[j].unit)
     return total
+
+
+@compiled
+def qgssd_to_all(space: Geometry, groups: CoreGroups, own: int, scores: Floats) -> None:
+    """Sets the shapes of all groups by their boxes, then fills in the QGSSD of one of them to each; scores (groups,)."""
+    for g in range(scores.shape[0]):
+        set_shape(space, groups, g)
+    for g in range(scores.shape[0]):
+        scores[g] = qgssd_from(space, groups, own, g)

@@ -30,10 +30,9 @@ from streamer.incremental.core.scores import (
     t_qgssd_of_children,
 )
 from streamer.incremental.core.tree import precedes
-from streamer.numba_support.jit import inner, part
+from streamer.native import inlined
 
 
-@part
 def locate(s: Shard, cells: Any) -> int:
     """The group that a tuple of cells (d,) int32 belongs to; NONE if there is no group."""
     if s.state[0].root == NONE:
@@ -48,7 +47,6 @@ def locate(s: Shard, cells: Any) -> int:
     return int(s.work.found[0].group)
 
 
-@part
 def nearest(s: Shard, g: int) -> int:
     """The other group of highest QGSSD, with its score in `found`; NONE if there is no other.
 
@@ -60,7 +58,6 @@ def nearest(s: Shard, g: int) -> int:
     return int(s.work.found[0].group) if s.state[0].n_found else NONE
 
 
-@part
 def top(s: Shard, g: int, count: int) -> None:
     """The `count` <= FAN other groups of highest QGSSD into `found`, best first, equal ones by number.
 
@@ -74,7 +71,7 @@ def top(s: Shard, g: int, count: int) -> None:
 # -- containment -------------------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def distances_of_children(s: Shard, node: int) -> None:
     """Into `bounds`: above zero if no box at or below a child of a node contains the query tuple."""
     away = s.work.bounds
@@ -86,7 +83,6 @@ def distances_of_children(s: Shard, node: int) -> None:
             away[i] = max(away[i], max(np.float64(lo[i]) - value, value - np.float64(hi[i])))
 
 
-@part
 def containing(s: Shard, cells: Any) -> int:
     """Of the groups whose box contains the cells, the one that wins ties; NONE if there is none."""
     tree, groups, stack, away, best, least = s.tree, s.groups, s.work.candidates, s.work.bounds, NONE, inf
@@ -113,7 +109,7 @@ def containing(s: Shard, cells: Any) -> int:
     return best
 
 
-@inner
+@inlined
 def push_candidate(s: Shard, begin: int, depth: int, node: int, bound: float) -> int:
     """Pushes a node among those from `begin` on, highest bound last, of equal ones who wins ties; the new depth."""
     stack, first, at = s.work.candidates, s.tree.node[node].first, depth
@@ -130,7 +126,7 @@ def push_candidate(s: Shard, begin: int, depth: int, node: int, bound: float) ->
 # -- highest scores ----------------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
     """Whether g comes before h if their scores are equal."""
     if by_number:
@@ -138,7 +134,6 @@ def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
     return precedes(groups, g, h)
 
 
-@part
 def score_candidates(s: Shard, g: int) -> None:
     """Computes the QGSSD of the groups that the caller left in `found`."""
     found = s.work.found
@@ -146,7 +141,6 @@ def score_candidates(s: Shard, g: int) -> None:
         found[i].score = qgssd_from(s.space, s.groups, g, int(found[i].group))
 
 
-@part
 def search_best(s: Shard, count: int, by_number: bool) -> None:
     """The `count` groups of highest score to the query into `found`, best first; begins with `found`."""
     tree, state, stack, found, bounds = s.tree, s.state[0], s.work.candidates, s.work.found, s.work.bounds
@@ -181,7 +175,7 @@ def search_best(s: Shard, count: int, by_number: bool) -> None:
     state.n_found = n
 
 
-@inner
+@inlined
 def may_win(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bool:
     """Whether a node may hold a group that comes before the last of those found."""
     if bound != last.score:
@@ -191,7 +185,7 @@ def may_win(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bo
     return wins(s.groups, s.tree.node[node].first, last.group, by_number)
 
 
-@inner
+@inlined
 def insert_best(groups: CoreGroups, found: Any, n: int, count: int, h: int, score: float, by_number: bool) -> int:
     """Inserts a group into the n best so far, unless it is there already or `count` are better; returns the new n."""
     for i in range(n):
@@ -214,7 +208,6 @@ def insert_best(groups: CoreGroups, found: Any, n: int, count: int, h: int, scor
 # -- similarity lists --------------------------------------------------------------------------------------------------
 
 
-@part
 def begin_affected(s: Shard, g: int) -> None:
     """Begins to search the groups whose similarity lists a group's box enters: QGSSD above the list's floor.
 
@@ -228,7 +221,6 @@ def begin_affected(s: Shard, g: int) -> None:
         s.state[0].n_candidates = 1
 
 
-@part
 def next_affected(s: Shard, g: int) -> int:
     """The next such group, with its QGSSD in state.affected_score; NONE: there are no more.
 

@@ -24,14 +24,11 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 from streamer.incremental.core import layout, moves
 from streamer.incremental.core.journal import mark_changed, mark_touched, note_origin, remember
-from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Records, Shard, records
+from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Records, Shard
 from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
 from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
 from streamer.incremental.core.repair import repair_event, set_price
@@ -45,7 +42,7 @@ from streamer.incremental.core.worklist import (
     queue_check,
     queue_cut,
 )
-from streamer.numba_support.jit import part, switching
+from streamer.native import compiled
 
 # -- the net effect ----------------------------------------------------------------------------------------------------
 #
@@ -60,7 +57,6 @@ from streamer.numba_support.jit import part, switching
 #   the numbers of the groups that it names. `Export.scores` has the floor of each list, then its scores.
 
 
-@part
 def export(s: Shard) -> bool:
     """Writes the net effect; False if capacity ran out."""
     needed, scores = numbers_needed(s), (LINKS + 1) * s.state[0].n_lists_before
@@ -73,7 +69,6 @@ def export(s: Shard) -> bool:
     return True
 
 
-@part
 def numbers_needed(s: Shard) -> int:
     """The most numbers that the export takes."""
     state, d = s.state[0], s.groups.box.shape[2]
@@ -86,7 +81,6 @@ def numbers_needed(s: Shard) -> int:
     return needed
 
 
-@part
 def export_rows(s: Shard, at: int) -> int:
     """Writes the rows; returns the end of the numbers."""
     numbers, begin = s.export.numbers, at
@@ -102,7 +96,6 @@ def export_rows(s: Shard, at: int) -> int:
     return at
 
 
-@part
 def export_groups(s: Shard, at: int) -> int:
     """Writes the QI groups; returns the end of the numbers."""
     numbers, journal, pool = s.export.numbers, s.journal, s.groups.pool
@@ -126,7 +119,6 @@ def export_groups(s: Shard, at: int) -> int:
     return at
 
 
-@part
 def export_box(numbers: Any, at: int, box: Any, which: int) -> int:
     """Writes one box; returns the end of the numbers."""
     for side in (LO, HI):
@@ -136,7 +128,6 @@ def export_box(numbers: Any, at: int, box: Any, which: int) -> int:
     return at
 
 
-@part
 def export_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
     """Writes n entries; returns the end of the numbers."""
     for i in range(n):
@@ -144,7 +135,6 @@ def export_run(numbers: Any, at: int, entries: Any, first: int, n: int) -> int:
     return at + n
 
 
-@part
 def readers_see(s: Shard, e: int) -> int:
     """1 if readers see a QI group differently from before the batch."""
     entry, journal = s.journal.entry[e], s.journal
@@ -163,7 +153,6 @@ def readers_see(s: Shard, e: int) -> int:
     return 0
 
 
-@part
 def export_lists(s: Shard, at: int) -> int:
     """Writes the changed similarity lists, with their scores; returns the end of the numbers."""
     numbers, scores, begin, score = s.export.numbers, s.export.scores, at, 0
@@ -193,7 +182,7 @@ MEMBER, TREE_SLOT = 0, 4
 """Rows of `work.ints` for a group to be formed: its members, and its slots; sorting uses another row."""
 
 
-@switching(layout.set_of)
+@compiled
 def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool) -> int:
     """Applies operations (n,) OPERATION with cells (n, d) int32 from `first` on, then drains if asked to.
 
@@ -220,7 +209,6 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
     return i
 
 
-@part
 def run_operation(s: Shard, operation: Records, cells: Any) -> bool:
     """One operation; False if capacity ran out."""
     kind, index, state = operation.kind, operation.index, s.state[0]
@@ -253,7 +241,6 @@ def run_operation(s: Shard, operation: Records, cells: Any) -> bool:
     return dissolve_all(s)
 
 
-@part
 def add_row(s: Shard, operation: Records, cells: Any) -> None:
     index, state = operation.index, s.state[0]
     row = s.rows.row[index]
@@ -263,7 +250,6 @@ def add_row(s: Shard, operation: Records, cells: Any) -> None:
     moves.assign(s, index, layout.NO_GROUP_YET)
 
 
-@part
 def write_row(s: Shard, operation: Records, cells: Any) -> None:
     index = operation.index
     row = s.rows.row[index]
@@ -276,7 +262,6 @@ def write_row(s: Shard, operation: Records, cells: Any) -> None:
         s.rows.cells[index, j] = cells[j]
 
 
-@part
 def insert(s: Shard, operation: Records, cells: Any) -> bool:
     """The first half of INSERT."""
     if moves.is_short(s, 1, 1):
@@ -286,7 +271,6 @@ def insert(s: Shard, operation: Records, cells: Any) -> bool:
     return True
 
 
-@part
 def join_best(s: Shard, index: int) -> bool:
     """The second half of INSERT, and of a REWRITE that moves: a pending row joins the best group."""
     g = locate(s, s.rows.cells[index])
@@ -300,7 +284,6 @@ def join_best(s: Shard, index: int) -> bool:
     return True
 
 
-@part
 def take(s: Shard, index: int) -> bool:
     """TAKE: a row leaves the table."""
     g = s.rows.row[index].group
@@ -313,7 +296,6 @@ def take(s: Shard, index: int) -> bool:
     return True
 
 
-@part
 def rewrite(s: Shard, operation: Records, cells: Any) -> bool:
     """REWRITE: sets `half_done` if the row has left its group and must join one."""
     index = operation.index
@@ -344,7 +326,6 @@ def rewrite(s: Shard, operation: Records, cells: Any) -> bool:
     return True
 
 
-@part
 def form_group(s: Shard, g: int, slots_named: bool) -> bool:
     """FORM, REFORM: the named rows become QI group g, or, if g is NONE, one with a new number."""
     state, rows = s.state[0], int(s.state[0].n_gathered)
@@ -368,7 +349,6 @@ def form_group(s: Shard, g: int, slots_named: bool) -> bool:
     return True
 
 
-@part
 def retire(s: Shard, g: int) -> bool:
     """RETIRE: a QI group whose rows are all in others is removed."""
     if moves.is_short(s, s.groups.group[g].members, 1):
@@ -377,7 +357,6 @@ def retire(s: Shard, g: int) -> bool:
     return True
 
 
-@part
 def renew(s: Shard, g: int) -> bool:
     """RENEW: the box and the similarity list that this version's rules give a QI group of another one's."""
     if moves.is_short(s, s.groups.group[g].members, 1):
@@ -388,7 +367,6 @@ def renew(s: Shard, g: int) -> bool:
     return True
 
 
-@part
 def dissolve_all(s: Shard) -> bool:
     """DISSOLVE: every row becomes pending."""
     for g in range(s.state[0].groups_used):
@@ -400,7 +378,6 @@ def dissolve_all(s: Shard) -> bool:
     return True
 
 
-@part
 def check_and_refresh(s: Shard) -> bool:
     """Checks touched groups and refreshes similarity lists; False if capacity ran out or a law is broken."""
     state = s.state[0]
@@ -417,7 +394,6 @@ def check_and_refresh(s: Shard) -> bool:
     return True
 
 
-@part
 def check_touched(s: Shard) -> bool:
     """Whether every touched group holds what it must."""
     state = s.state[0]
@@ -443,7 +419,6 @@ def check_touched(s: Shard) -> bool:
     return True
 
 
-@part
 def count_members(s: Shard, g: int) -> int:
     """What k counts of a group, counted from its members."""
     state, group = s.state[0], s.groups.group[g]
@@ -459,7 +434,6 @@ def count_members(s: Shard, g: int) -> int:
     return count
 
 
-@part
 def clear_batch(s: Shard) -> None:
     """Forgets a drained batch; the indexes of groups that are gone become free."""
     state, journal, group = s.state[0], s.journal, s.groups.group
@@ -478,7 +452,7 @@ def clear_batch(s: Shard) -> None:
     state.refreshed = state.drained = 0
 
 
-@switching(layout.set_of)
+@compiled
 def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> int:
     """Puts groups that were written into the arrays into the tree, then makes their similarity lists.
 
@@ -496,15 +470,3 @@ def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: A
     set_price(s)
     restore_lists(s, owners, floors, ends, others, scores)
     return state.groups_used
-
-
-WarmingCall = tuple[Callable[..., object], tuple[object, ...]]
-"""An entry and its arguments; it is compiled for their types, not called."""
-
-
-def warming_calls(figures: str) -> Iterator[WarmingCall]:
-    """The entries of the core, for tables with figures of this type; the slowest to compile first."""
-    shard = layout.tiny_shard(figures)
-    numbers, scores = np.zeros(1, np.int64), np.zeros(1)
-    yield advance, (shard, records(1, layout.OPERATION), np.zeros((1, 1), np.int32), 0, False)
-    yield restore, (shard, 0, numbers, scores, numbers, numbers, scores)

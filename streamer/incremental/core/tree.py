@@ -37,10 +37,10 @@ from streamer.incremental.core.layout import (
     Geometry,
     Shard,
 )
-from streamer.numba_support.jit import inner, part
+from streamer.native import inlined
 
 
-@inner
+@inlined
 def precedes(groups: CoreGroups, g: int, h: int) -> bool:
     """Whether g wins a tie against h: least NCP, then fewest members, then lowest number."""
     one, other = groups.group[g], groups.group[h]
@@ -51,7 +51,7 @@ def precedes(groups: CoreGroups, g: int, h: int) -> bool:
     return one.number < other.number
 
 
-@inner
+@inlined
 def list_floor(s: Shard, g: int) -> float:
     """The floor of a group's similarity list; inf if it has none."""
     at = s.groups.group[g].list
@@ -60,7 +60,7 @@ def list_floor(s: Shard, g: int) -> float:
     return s.lists.one[at].floor
 
 
-@inner
+@inlined
 def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> bool:
     """Sets one figure of a node's hull; returns whether it changed."""
     changed = bool(tree.hull[node, figure, j] != value)
@@ -68,7 +68,7 @@ def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> 
     return changed
 
 
-@inner
+@inlined
 def lane_of(tree: CoreTree, node: int, child: int) -> int:
     i = 0
     while tree.child[node, i] != child:
@@ -76,7 +76,6 @@ def lane_of(tree: CoreTree, node: int, child: int) -> int:
     return i
 
 
-@part
 def fill_lane(s: Shard, leaf: int, i: int) -> None:
     """Copies a group's shape, NCP and floor to its lane of a leaf."""
     tree, groups, g = s.tree, s.groups, s.tree.child[leaf, i]
@@ -94,7 +93,7 @@ def fill_lane(s: Shard, leaf: int, i: int) -> None:
     tree.rank[leaf, FLOOR, i] = list_floor(s, g)
 
 
-@inner
+@inlined
 def fill_lane_above(tree: CoreTree, node: int) -> None:
     """Copies a node's figures to its lane of the node above, if there is one."""
     parent = tree.node[node].parent
@@ -108,7 +107,7 @@ def fill_lane_above(tree: CoreTree, node: int) -> None:
     tree.rank[parent, NCP, i], tree.rank[parent, FLOOR, i] = tree.node[node].ncp, tree.node[node].floor
 
 
-@inner
+@inlined
 def refresh_hull(tree: CoreTree, node: int) -> bool:
     """Computes a node's hull from its children's; returns whether anything changed."""
     changed = False
@@ -127,7 +126,7 @@ def refresh_hull(tree: CoreTree, node: int) -> bool:
     return changed
 
 
-@inner
+@inlined
 def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     """Finds the group that wins ties among a node's children; returns whether it or its NCP changed."""
     record, rank = tree.node[node], tree.rank[node, NCP]
@@ -144,7 +143,7 @@ def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     return changed
 
 
-@inner
+@inlined
 def refresh_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     """Finds the group of lowest number among a node's children; returns whether it changed."""
     record = tree.node[node]
@@ -160,7 +159,7 @@ def refresh_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     return changed
 
 
-@inner
+@inlined
 def refresh_floor(tree: CoreTree, node: int) -> bool:
     """Finds the lowest floor among a node's children; returns whether it changed."""
     record, floor = tree.node[node], inf
@@ -171,7 +170,6 @@ def refresh_floor(tree: CoreTree, node: int) -> bool:
     return changed
 
 
-@part
 def refresh_node(s: Shard, node: int) -> bool:
     """Computes everything that a node knows from its children, at least one; returns whether anything changed."""
     changed = refresh_hull(s.tree, node)
@@ -183,7 +181,6 @@ def refresh_node(s: Shard, node: int) -> bool:
     return changed
 
 
-@part
 def refresh_upwards(s: Shard, node: int, g: int) -> None:
     """Refreshes a node below which group g has changed, come or gone, and those above, until one stays the same."""
     while node != NONE:
@@ -192,7 +189,6 @@ def refresh_upwards(s: Shard, node: int, g: int) -> None:
         node = s.tree.node[node].parent
 
 
-@part
 def resized(s: Shard, g: int) -> None:
     """Only the size of a group has changed: no NCP does."""
     node = s.groups.group[g].node
@@ -202,7 +198,6 @@ def resized(s: Shard, g: int) -> None:
         node = s.tree.node[node].parent
 
 
-@part
 def floor_changed(s: Shard, g: int) -> None:
     """A group has a similarity list with another floor, or a new one, or none any more."""
     tree, child, node, floor = s.tree, g, s.groups.group[g].node, list_floor(s, g)
@@ -217,7 +212,7 @@ FEW = FAN // 3
 """A node with fewer children is dissolved; a cut leaves at least so many on each side."""
 
 
-@inner
+@inlined
 def extent_figures(space: Geometry, j: int) -> tuple[int, int]:
     """The figures of a node's hull that bound its extent: of a number the centers, of a category the boxes."""
     if space.axes[j].first_leaf < 0:
@@ -225,7 +220,7 @@ def extent_figures(space: Geometry, j: int) -> tuple[int, int]:
     return HULL_LO, HULL_HI
 
 
-@inner
+@inlined
 def new_node(s: Shard, leaf: int) -> int:
     """A node without children; the caller has checked the capacity."""
     state = s.state[0]
@@ -243,7 +238,6 @@ def new_node(s: Shard, leaf: int) -> int:
     return node
 
 
-@part
 def append(s: Shard, node: int, child: int) -> None:
     """Adds a child to a node that has space for it; refreshes nothing."""
     record = s.tree.node[node]
@@ -257,7 +251,7 @@ def append(s: Shard, node: int, child: int) -> None:
         fill_lane_above(s.tree, child)
 
 
-@inner
+@inlined
 def drop_lane(tree: CoreTree, node: int, i: int) -> None:
     """Removes the child at lane i from a node; the last child takes its lane."""
     record = tree.node[node]
@@ -270,7 +264,6 @@ def drop_lane(tree: CoreTree, node: int, i: int) -> None:
         tree.rank[node, what, i] = tree.rank[node, what, record.n]
 
 
-@part
 def cut_upwards(s: Shard, node: int) -> int:
     """Cuts a full node in two, and those above it that are full; returns the new sibling of `node`."""
     tree, new = s.tree, NONE
@@ -293,7 +286,6 @@ def cut_upwards(s: Shard, node: int) -> int:
         node = tree.node[node].parent
 
 
-@part
 def cut(s: Shard, node: int) -> int:
     """Cuts a full node where the halves' extents, once per child, are least; returns the new, upper node."""
     tree, order, n = s.tree, s.work.order, int(s.tree.node[node].n)
@@ -319,7 +311,7 @@ def cut(s: Shard, node: int) -> int:
     return sibling
 
 
-@inner
+@inlined
 def sort_children(s: Shard, node: int, j: int, figure: int) -> None:
     """Sorts the lanes of a node's children by a figure of attribute j, into `order`."""
     order, by = s.work.order, s.tree.lane[node, j, figure]
@@ -331,7 +323,7 @@ def sort_children(s: Shard, node: int, j: int, figure: int) -> None:
         order[at] = i
 
 
-@inner
+@inlined
 def add_extents(s: Shard, node: int) -> None:
     """Into `bounds` at i: extents of the first i children in `order` and of the rest, each times their number."""
     order, extents, n = s.work.order, s.work.bounds, int(s.tree.node[node].n)
@@ -354,7 +346,6 @@ TIGHT = 0.01
 """Weight of a child's extent beside its growth: of those that need not grow, the tightest is chosen."""
 
 
-@part
 def nodes_needed(s: Shard) -> int:
     """The most new nodes that one `put` takes."""
     needed, node = 1, s.state[0].root
@@ -364,7 +355,6 @@ def nodes_needed(s: Shard) -> int:
     return needed
 
 
-@part
 def put(s: Shard, g: int) -> None:
     """Puts a group into the tree that is new or whose box has changed; box, shape, size and number are set."""
     leaf = s.groups.group[g].node
@@ -378,13 +368,12 @@ def put(s: Shard, g: int) -> None:
     refresh_upwards(s, leaf, g)
 
 
-@part
 def take_out(s: Shard, g: int) -> None:
     """Takes a group out of the tree."""
     refresh_upwards(s, drop_group(s, g), g)
 
 
-@inner
+@inlined
 def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int) -> bool:
     """Whether a leaf's extents, as they were, enclose one of its groups: then it may stay there."""
     for j in range(space.axes.shape[0]):
@@ -395,7 +384,7 @@ def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int
     return True
 
 
-@inner
+@inlined
 def ends(space: Geometry, groups: CoreGroups, g: int, j: int) -> tuple[float, float]:
     """The range of a group along attribute j, as extents count it."""
     if space.axes[j].first_leaf < 0:
@@ -406,7 +395,6 @@ def ends(space: Geometry, groups: CoreGroups, g: int, j: int) -> tuple[float, fl
 # -- a group comes -----------------------------------------------------------------------------------------------------
 
 
-@part
 def insert_group(s: Shard, g: int) -> int:
     """Puts a group below the leaf that grows least, which is cut first if it is full; returns the leaf."""
     tree, state = s.tree, s.state[0]
@@ -423,7 +411,7 @@ def insert_group(s: Shard, g: int) -> int:
     return leaf
 
 
-@inner
+@inlined
 def nearest_child(s: Shard, node: int, g: int) -> int:
     """The child that grows least by a group, in widths of the domains."""
     grows, best = s.work.bounds, 0
@@ -442,7 +430,7 @@ def nearest_child(s: Shard, node: int, g: int) -> int:
     return int(s.tree.child[node, best])
 
 
-@inner
+@inlined
 def growth(s: Shard, node: int, g: int) -> float:
     """How much a node grows by a group, in widths of the domains."""
     total = 0.0
@@ -454,7 +442,7 @@ def growth(s: Shard, node: int, g: int) -> float:
     return total
 
 
-@inner
+@inlined
 def free_node(s: Shard, node: int) -> None:
     s.tree.node[node].parent = s.state[0].node_free
     s.state[0].node_free = node
@@ -463,7 +451,6 @@ def free_node(s: Shard, node: int) -> None:
 # -- a group goes ------------------------------------------------------------------------------------------------------
 
 
-@part
 def drop_group(s: Shard, g: int) -> int:
     """Takes a group out of its leaf, and dissolves nodes with few children; returns where to refresh from, or NONE."""
     tree, child = s.tree, g
@@ -487,7 +474,6 @@ def drop_group(s: Shard, g: int) -> int:
         free_node(s, child)
 
 
-@part
 def drop_root(s: Shard, root: int) -> int:
     """The root has one child less: frees it if it has none, or only one node; else returns it for a refresh."""
     record = s.tree.node[root]
@@ -502,7 +488,7 @@ def drop_root(s: Shard, root: int) -> int:
     return NONE
 
 
-@inner
+@inlined
 def roomy_sibling(space: Geometry, tree: CoreTree, node: int) -> int:
     """The sibling of nearest centers that has space for a node's children; NONE if there is none."""
     parent, best, least = tree.node[node].parent, NONE, inf

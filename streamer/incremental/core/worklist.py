@@ -7,10 +7,8 @@ the group says whether its entry still counts, and is read when the entry is pop
 from __future__ import annotations
 
 from streamer.incremental.core.layout import TO_CHECK, TO_CUT, TO_IMPROVE, TO_MERGE, Shard, Work
-from streamer.numba_support.jit import part
 
 
-@part
 def push(work: Work, which: int, number: int, named: int) -> None:
     heap, at = work.heap, work.heap_size[which]
     work.heap_size[which] += 1
@@ -23,7 +21,6 @@ def push(work: Work, which: int, number: int, named: int) -> None:
     heap[which, at].number, heap[which, at].named = number, named
 
 
-@part
 def pop(work: Work, which: int) -> tuple[int, int]:
     """Removes the lowest number and returns it with what it names; the heap is not empty."""
     heap = work.heap
@@ -48,7 +45,6 @@ NO_CHECK, CHECK_COUNTS, CHECK_AFTER_DELETE, CHECK_AFTER_MOVE = 0, 1, 2, 3
 """Values of `group.to_check`: none; rows came or have other values; rows were deleted; rows moved or changed cells."""
 
 
-@part
 def queue_check(s: Shard, g: int, why: int) -> None:
     """Queues a group that has lost rows, or may not hold the model any more, for a check after the operations."""
     group = s.groups.group[g]
@@ -57,7 +53,6 @@ def queue_check(s: Shard, g: int, why: int) -> None:
     group.to_check = max(group.to_check, why)
 
 
-@part
 def queue_cut(s: Shard, g: int) -> None:
     """Queues a group that has gained rows, or was merged or cut."""
     group = s.groups.group[g]
@@ -66,7 +61,6 @@ def queue_cut(s: Shard, g: int) -> None:
         push(s.work, TO_CUT, group.number, g)
 
 
-@part
 def queue_merge(s: Shard, g: int) -> None:
     """Queues a group that does not hold the model."""
     group = s.groups.group[g]
@@ -75,7 +69,6 @@ def queue_merge(s: Shard, g: int) -> None:
         push(s.work, TO_MERGE, group.number, g)
 
 
-@part
 def queue_improve(s: Shard, g: int) -> None:
     """Queues a group that the event has touched for local repair."""
     group = s.groups.group[g]

@@ -15,7 +15,6 @@ import numpy as np
 
 from streamer.incremental.core import capacity
 from streamer.incremental.core.layout import DEMAND, FREE, NONE, Records, Shard, records
-from streamer.incremental.core.model import asks_share
 from streamer.privacy.models import Model, model_of, subject_of
 from streamer.table.arrays import Bools, Ints
 from streamer.table.microdata import INDIVIDUAL, Subject
@@ -208,7 +207,7 @@ def count_demands(s: Shard) -> Entries:
         reached.single[:] = np.bincount(group[n == 1] + 1, minlength=len(reached))
         if not demand.of_individuals:
             entries.append(np.stack([group, who, n]))
-        if asks_share(demand):
+        if demand.numerator < demand.denominator:
             np.maximum.at(reached.top, group + 1, n.astype(np.int32))
             of_group, rows, subjects = _counted(group, n)
             entries.append(np.stack([-3 - of_group, rows * len(s.demands.demand) + c, subjects]))

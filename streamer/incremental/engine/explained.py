@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups, float_type, geometry, records
-from streamer.incremental.core.scores import qgssd_from, set_shape
+from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups, geometry, records
+from streamer.incremental.core.scores import qgssd_to_all
 from streamer.incremental.engine.stored_state import QIGroupState, SimilarityList
 from streamer.privacy.models import Margin, margins, model_of
 from streamer.table.arrays import Floats, Ints
@@ -129,9 +129,9 @@ def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], numbe
     """
     axes, groups, numbers = geometry(space), _as_groups(space, qi_groups), list(qi_groups)
     own = numbers.index(number)
-    for g in range(len(numbers)):
-        set_shape(axes, groups, g)
-    scores = [(other, float(qgssd_from(axes, groups, own, g))) for g, other in enumerate(numbers) if g != own]
+    found = np.empty(len(numbers))
+    qgssd_to_all(axes, groups, own, found)
+    scores = [(other, score) for g, (other, score) in enumerate(zip(numbers, found.tolist(), strict=True)) if g != own]
     scores.sort(key=lambda scored: (-scored[1], scored[0]))
     return SimilarityList(tuple(scores[:count]), scores[count][1] if len(scores) > count else 0.0)
 
@@ -140,5 +140,5 @@ def _as_groups(space: Space, qi_groups: Mapping[int, QIGroupState]) -> CoreGroup
     """The boxes as the core has them, without members."""
     n, d = len(qi_groups), space.d
     box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
-    shape = np.zeros((n, 2, d), float_type(space))
+    shape = np.zeros((n, 2, d))
     return CoreGroups(records(n, GROUP), box, shape, np.zeros((2, 0), np.int32), np.zeros(BLOCK_SIZES, np.int32))
