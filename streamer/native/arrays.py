@@ -74,12 +74,14 @@ EXPORTED int64_t PREFIX(owns)(const char *p) {
     if (p >= one->data && p <= one->data + one->room) return 1;
   return 0;
 }
+static inline int64_t at_(int64_t i, int64_t n, int64_t line) {
+  if (i < 0) i += n;
 #ifdef CHECKED
-static inline int64_t at_(int64_t i, int64_t n, int64_t line) { if (i < 0 || i >= n) fail(OUTSIDE, line); return i; }
-#define AT(i, n) at_(i, n, __LINE__)
-#else
-#define AT(i, n) (i)
+  if (i < 0 || i >= n) fail(OUTSIDE, line);
 #endif
+  return i;
+}
+#define AT(i, n) at_(i, n, __LINE__)
 static inline int64_t cut(int64_t at, int64_t n) { if (at < 0) at += n; return at < 0 ? 0 : at > n ? n : at; }
 """
 

@@ -327,6 +327,8 @@ def _given(of: Any, words: Any, owns: Callable[[int], None]) -> Any:
         word = next(words)
         if of == "float":
             return _DOUBLE.unpack(_BITS.pack(word))[0]
+        if of == "uint":
+            return np.uint64(word % 2**64)
         return None if of == "None" else bool(word) if of == "bool" else word
     if of[0] == "array":
         return _copied(dtype_of(of[1]), [next(words) for _ in range(1 + 2 * of[2])], owns)

@@ -299,7 +299,10 @@ class Written:
             case ast.Name(id=name):
                 return f"(&v_{name})" if name in self.f.held else f"v_{name}"
             case ast.Attribute(value=value, attr=attr):
-                text = f"{self.expr(value)}->f_{attr}"
+                of, text = self.of(value), f"{self.expr(value)}->f_{attr}"
+                if isinstance(of, Array):
+                    sizes = ", ".join(f"{self.expr(value)}.n[{i}]" for i in range(of.n_dims))
+                    return f"({self.c(self.of(e))}){{{sizes}}}"
                 return f"(&{text})" if isinstance(self.of(e), Fields) else widened(text, self.element_code(e))
             case ast.Subscript():
                 return self.subscript(e)
@@ -332,16 +335,17 @@ class Written:
             return f"({{ {self.kept(name, e.left)} {same}; }})"
         if len(e.ops) == 1:
             return self.in_order([e.left, e.comparators[0]], lambda texts: f"({texts[0]} {SIGNS[type(e.ops[0])]} {texts[1]})")
-        first, text, left = "", [], self.expr(e.left)
-        for op, right in zip(e.ops, e.comparators, strict=True):
-            name = self.expr(right) if self.is_simple(right) else self.temp()
-            compared = f"{left} {SIGNS[type(op)]} {name}"
-            if not self.is_simple(right):
-                first += f"{self.c(self.of(right))} {name}; "
-                compared = f"({name} = {self.expr(right)}, {compared})"
-            text.append(compared)
-            left = name
-        return f"({{ {first}{' && '.join(text)}; }})"
+        items, named, first = [e.left, *e.comparators], [], ""
+        for one in items:
+            named.append(self.expr(one) if self.is_simple(one) else self.temp())
+            if not self.is_simple(one):
+                first += f"{self.c(self.of(one))} {named[-1]}; "
+        texts = []
+        for i, op in enumerate(e.ops):
+            new = [k for k in ((0, 1) if i == 0 else (i + 1,)) if not self.is_simple(items[k])]
+            sets = "".join(f"{named[k]} = {self.expr(items[k])}, " for k in new)
+            texts.append(f"({sets}{named[i]} {SIGNS[type(op)]} {named[i + 1]})")
+        return f"({{ {first}{' && '.join(texts)}; }})"
 
     def operation(self, op: ast.operator, a: tuple[str, Type], b: tuple[str, Type]) -> str:
         """`a op b`, each a text and its type."""
@@ -387,9 +391,7 @@ class Written:
         return arrays.sliced(self.c, base, of, cuts, self.temp)
 
     def index(self, base: str, axis: int, e: ast.expr) -> str:
-        known = self.f.constant_at.get(e)
-        text = f"({base}.n[{axis}] - {-known})" if isinstance(known, int) and known < 0 else self.expr(e)
-        return f"AT({text}, {base}.n[{axis}])"
+        return f"AT({self.expr(e)}, {base}.n[{axis}])"
 
     def place(self, target: ast.expr) -> str:
         """Where an assignment writes a number."""

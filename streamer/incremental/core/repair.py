@@ -221,10 +221,10 @@ def costs_of_children(s: Shard, node: int) -> None:
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(s.work, j, lo, hi)
             for i in range(min(total.shape[0], layout.FAN)):
-                total[i] += max(np.float64(over[i]) - np.float64(half[i]), 0.0) / width
+                total[i] += max(over[i] - half[i], 0.0) / width
         else:
             for i in range(min(total.shape[0], layout.FAN)):
-                total[i] += max(max(np.float64(lo[i]) - value, value - np.float64(hi[i])), 0.0) / width
+                total[i] += max(max(lo[i] - value, value - hi[i]), 0.0) / width
     rows = float(s.state[0].k + 1)
     for i in range(min(total.shape[0], layout.FAN)):
         total[i] = (ncp[i] + rows * total[i]) * BELOW

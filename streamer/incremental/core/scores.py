@@ -137,7 +137,7 @@ def set_query_group(s: Shard, g: int) -> None:
     s.state[0].query = g
     for j in range(s.space.axes.shape[0]):
         if s.space.axes[j].first_leaf < 0:
-            s.work.query_center[j] = np.float64(s.groups.shape[g, CENTER, j])
+            s.work.query_center[j] = s.groups.shape[g, CENTER, j]
         else:
             s.work.query_center[j] = float(s.groups.box[g, LO, j])
             set_path(s, j, s.groups.box[g, LO, j], s.groups.box[g, HI, j])
@@ -200,15 +200,15 @@ def t_qgssd_of_children(s: Shard, node: int) -> None:
         if s.space.axes[j].first_leaf >= 0:
             cover_with_children(work, j, lo, hi)
             for i in range(min(total.shape[0], FAN)):
-                total[i] += np.float64(half[i]) / max(np.float64(over[i]), np.float64(half[i]))
+                total[i] += half[i] / max(over[i], half[i])
         elif leaf:
             for i in range(min(total.shape[0], FAN)):
-                width = np.float64(half[i])
-                total[i] += width / max(abs(value - np.float64(center[i])), width)
+                width = half[i]
+                total[i] += width / max(abs(value - center[i]), width)
         else:
             for i in range(min(total.shape[0], FAN)):
-                width = np.float64(half[i])
-                gap = max(max(np.float64(lo[i]) - value, value - np.float64(hi[i])), 0.0)
+                width = half[i]
+                gap = max(max(lo[i] - value, value - hi[i]), 0.0)
                 total[i] += width / (gap + width)
     if not leaf and s.state[0].exact == 0:
         for i in range(min(total.shape[0], FAN)):
@@ -227,14 +227,14 @@ def qgssd_of_children(s: Shard, node: int) -> None:
         if s.space.axes[j].first_leaf < 0:
             center_lo, center_hi = lane[CENTER_LO], lane[CENTER_HI]
             for i in range(min(total.shape[0], FAN)):
-                distance = max(np.float64(center_lo[i]) - center, center - np.float64(center_hi[i]))
+                distance = max(center_lo[i] - center, center - center_hi[i])
                 total[i] += closeness(distance, unit)
         else:
-            half, own = lane[HALF], np.float64(work.path[j, 0, LEAVES])
+            half, own = lane[HALF], work.path[j, 0, LEAVES]
             cover_with_children(work, j, lane[HULL_LO], lane[HULL_HI])
             for i in range(min(total.shape[0], FAN)):
-                most = np.float64(half[i])
-                leaves = max(np.float64(over[i]), most * of_groups)
+                most = half[i]
+                leaves = max(over[i], most * of_groups)
                 total[i] += closeness(leaves - (own + min(most, leaves)) / 2, unit)
 
 
@@ -250,7 +250,7 @@ def qgssd_from(space: Geometry, groups: CoreGroups, g: int, h: int) -> float:
     total = 0.0
     for j in range(space.axes.shape[0]):
         if space.axes[j].first_leaf < 0:
-            distance = abs(np.float64(groups.shape[g, CENTER, j]) - np.float64(groups.shape[h, CENTER, j]))
+            distance = abs(groups.shape[g, CENTER, j] - groups.shape[h, CENTER, j])
         else:
             lo, hi = int(groups.box[g, LO, j]), int(groups.box[g, HI, j])
             other_lo, other_hi = int(groups.box[h, LO, j]), int(groups.box[h, HI, j])

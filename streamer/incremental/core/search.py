@@ -80,7 +80,7 @@ def distances_of_children(s: Shard, node: int) -> None:
     for j in range(s.space.axes.shape[0]):
         value, lo, hi = s.work.query_center[j], s.tree.lane[node, j, HULL_LO], s.tree.lane[node, j, HULL_HI]
         for i in range(min(away.shape[0], FAN)):
-            away[i] = max(away[i], max(np.float64(lo[i]) - value, value - np.float64(hi[i])))
+            away[i] = max(away[i], max(lo[i] - value, value - hi[i]))
 
 
 def containing(s: Shard, cells: Any) -> int:

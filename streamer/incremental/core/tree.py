@@ -81,10 +81,10 @@ def fill_lane(s: Shard, leaf: int, i: int) -> None:
     tree, groups, g = s.tree, s.groups, s.tree.child[leaf, i]
     for j in range(s.space.axes.shape[0]):
         lane = tree.lane[leaf, j]
-        center, half = np.float64(groups.shape[g, CENTER, j]), np.float64(groups.shape[g, HALF_WIDTH, j])
+        center, half = groups.shape[g, CENTER, j], groups.shape[g, HALF_WIDTH, j]
         lo, hi = center - half, center + half
         if s.space.axes[j].first_leaf >= 0:
-            lo, hi = np.float64(groups.box[g, LO, j]), np.float64(groups.box[g, HI, j])
+            lo, hi = float(groups.box[g, LO, j]), float(groups.box[g, HI, j])
         elif not s.state[0].exact:
             lo, hi = np.nextafter(lo, -inf), np.nextafter(hi, inf)  # the sums may have been rounded inwards
         lane[HULL_LO, i], lane[HULL_HI, i], lane[HALF, i] = lo, hi, half
@@ -334,11 +334,11 @@ def add_extents(s: Shard, node: int) -> None:
         lane, unit = s.tree.lane[node, j], s.space.axes[j].unit
         lo, hi = inf, -inf
         for i in range(1, n):
-            lo, hi = min(lo, np.float64(lane[first, order[i - 1]])), max(hi, np.float64(lane[last, order[i - 1]]))
+            lo, hi = min(lo, lane[first, order[i - 1]]), max(hi, lane[last, order[i - 1]])
             extents[i] += i * log(1.0 + (hi - lo) / unit)
         lo, hi = inf, -inf
         for i in range(n - 1, 0, -1):
-            lo, hi = min(lo, np.float64(lane[first, order[i]])), max(hi, np.float64(lane[last, order[i]]))
+            lo, hi = min(lo, lane[first, order[i]]), max(hi, lane[last, order[i]])
             extents[i] += (n - i) * log(1.0 + (hi - lo) / unit)
 
 
@@ -388,8 +388,8 @@ def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int
 def ends(space: Geometry, groups: CoreGroups, g: int, j: int) -> tuple[float, float]:
     """The range of a group along attribute j, as extents count it."""
     if space.axes[j].first_leaf < 0:
-        return np.float64(groups.shape[g, CENTER, j]), np.float64(groups.shape[g, CENTER, j])
-    return np.float64(groups.box[g, LO, j]), np.float64(groups.box[g, HI, j])
+        return groups.shape[g, CENTER, j], groups.shape[g, CENTER, j]
+    return float(groups.box[g, LO, j]), float(groups.box[g, HI, j])
 
 
 # -- a group comes -----------------------------------------------------------------------------------------------------
@@ -422,8 +422,8 @@ def nearest_child(s: Shard, node: int, g: int) -> int:
         begin, end = ends(s.space, s.groups, g, j)
         lo, hi, width = s.tree.lane[node, j, first], s.tree.lane[node, j, last], s.space.axes[j].width
         for i in range(FAN):
-            more = max(np.float64(lo[i]) - begin, 0.0) + max(end - np.float64(hi[i]), 0.0)
-            grows[i] += (more + TIGHT * (np.float64(hi[i]) - np.float64(lo[i]))) / width
+            more = max(lo[i] - begin, 0.0) + max(end - hi[i], 0.0)
+            grows[i] += (more + TIGHT * (hi[i] - lo[i])) / width
     for i in range(1, s.tree.node[node].n):
         if grows[i] < grows[best]:
             best = i
@@ -497,8 +497,8 @@ def roomy_sibling(space: Geometry, tree: CoreTree, node: int) -> int:
         if one != node and tree.node[one].n + tree.node[node].n <= FAN - 2:
             away = 0.0
             for j in range(space.axes.shape[0]):
-                before = np.float64(tree.hull[one, CENTER_LO, j]) - tree.hull[node, CENTER_HI, j]
-                after = np.float64(tree.hull[node, CENTER_LO, j]) - tree.hull[one, CENTER_HI, j]
+                before = tree.hull[one, CENTER_LO, j] - tree.hull[node, CENTER_HI, j]
+                after = tree.hull[node, CENTER_LO, j] - tree.hull[one, CENTER_HI, j]
                 away += max(max(before, after), 0.0) / space.axes[j].width
             if best == NONE or away < least:
                 best, least = one, away

@@ -1,0 +1,51 @@
+"""Compiled and as it was written, every construct of the subset gives the same to the last bit."""
+
+from __future__ import annotations
+
+import copy
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from streamer.native.library import Form
+from unit.native.subset import CASES
+from worlds.native import called, made_of
+
+
+@pytest.fixture(scope="module", params=[(), ("-DCHECKED",)], ids=["plain", "checked"])
+def forms(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Form]]:
+    calls = [(function, [find(one, lambda _: True) for one in drawn]) for function, drawn in CASES.values()]
+    return made_of(calls, *request.param)
+
+
+def bits(value: Any) -> Any:
+    """A value with nothing left that compares equal although it differs, as 0.0 and -0.0 do."""
+    if isinstance(value, np.ndarray):
+        plain = value.tobytes() if value.dtype.names is None else repr(value.tolist())  # between fields is anything
+        return value.dtype, value.shape, plain
+    if isinstance(value, tuple):
+        return type(value).__name__, tuple(map(bits, value))
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else struct.pack("d", value)
+    return ("bool", bool(value)) if isinstance(value, bool | np.bool_) else None if value is None else int(value)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_construct_is_the_same_to_the_last_bit(
+    forms: Mapping[str, Sequence[Form]], name: str, data: st.DataObject
+) -> None:
+    function, drawn = CASES[name]
+    arguments = tuple(data.draw(one) for one in drawn)
+    others = copy.deepcopy(arguments)
+    expected = function(*arguments)
+    got = called(forms[f"{function.__module__}:{name}"], others)
+    assert bits(got) == bits(expected)
+    assert bits(others) == bits(arguments)
