@@ -20,6 +20,6 @@ def run_core() -> None:
     shard = layout.empty_shard(Space([Axis(1, 2, True, 1.0, 1.0, None)]), 2, True, True, False)
     numbers, scores = np.zeros(1, np.int64), np.zeros(1)
     step.advance(shard, layout.records(0, layout.OPERATION), np.zeros((0, 1), np.int32), 0, False)
-    fill_tally(shard.work.tally, layout.records(0, layout.TALLY))
+    fill_tally(shard.work.tally, numbers, numbers)
     qgssd_to_all(shard.space, shard.groups, 0, scores)
     step.restore(shard, 0, numbers, scores, numbers, numbers, scores)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import borrowing
 from streamer.privacy.models import Model
 from streamer.table.arrays import Ints
 from streamer.table.microdata import NULL
@@ -61,7 +60,6 @@ def scratch_for(rules: Rules) -> Scratch:
     return Scratch(np.zeros(1, dtype=np.int64), count, zeros, zeros.copy(), at)
 
 
-@borrowing
 def add(rules: Rules, scratch: Scratch, row: int) -> None:
     """Counts a row."""
     scratch.size[0] += 1
@@ -79,7 +77,6 @@ def add(rules: Rules, scratch: Scratch, row: int) -> None:
             scratch.top[i] = count
 
 
-@borrowing
 def remove(rules: Rules, scratch: Scratch, row: int) -> None:
     """Takes back a counted row."""
     scratch.size[0] -= 1
@@ -97,7 +94,6 @@ def remove(rules: Rules, scratch: Scratch, row: int) -> None:
             scratch.top[i] -= 1
 
 
-@borrowing
 def holds(rules: Rules, scratch: Scratch) -> bool:
     """Whether the counted rows are a group that holds the model."""
     size = scratch.size[0]
@@ -111,7 +107,6 @@ def holds(rules: Rules, scratch: Scratch) -> bool:
     return True
 
 
-@borrowing
 def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:
     """Empties the counts, which must be those of exactly `rows`."""
     scratch.size[0] = 0
@@ -123,7 +118,6 @@ def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:
         scratch.n_distinct[i] = 0
 
 
-@borrowing
 def holds_together(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
     """Whether the rows as one group hold the model; the counts are empty before and after."""
     if rows.shape[0] < rules.rows:

@@ -103,9 +103,10 @@ def _check_counts(s: Shard, alive: list[int]) -> None:
     tallied = Counter(rows if s.state.individuals[0] else {})
     for c in range(len(s.demands.demand)):
         tallied.update(_checked_demand(s, c, alive))
-    assert {(int(one.group), int(one.who)): int(one.n) for one in s.work.tally if one.n} == tallied
+    kept = zip(s.work.tally.key.tolist(), s.work.tally.n.tolist(), strict=True)
+    assert {key: n for key, n in kept if n} == {(g << 32) + who: n for (g, who), n in tallied.items()}
     assert int(s.state.tally_used[0]) == len(tallied)
-    assert 2 * len(tallied) <= len(s.work.tally)
+    assert 2 * len(tallied) <= len(s.work.tally.n)
     counted = Counter(dict.fromkeys((NO_GROUP_YET, *alive), 0))
     for (g, _), n in rows.items():
         counted[g] += 1 if s.state.individuals[0] else n

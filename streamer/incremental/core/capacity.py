@@ -17,7 +17,7 @@ import numpy as np
 
 from streamer.errors import LawViolated
 from streamer.incremental.core import layout
-from streamer.incremental.core.layout import LINKS, TALLY, Shard, records
+from streamer.incremental.core.layout import LINKS, Shard, empty_tally
 from streamer.incremental.core.model import fill_tally
 
 DOUBLED_BELOW = 1 << 16
@@ -61,7 +61,7 @@ def grow(s: Shard) -> Shard:
             demands = s.demands._replace(fits=np.zeros(n, np.int8))
             return s._replace(demands=demands, work=s.work._replace(ints=ints, tie_hashes=tie_hashes, losses=losses))
         case layout.TALLIES:
-            return _rehashed(s, _more(s.work.tally, least))
+            return _rehashed(s, _more(s.work.tally.n, least))
         case layout.EXPORT:  # its contents are not needed any more
             return s._replace(export=type(s.export)(np.zeros(least, np.int64), np.zeros(least)))
         case layout.ENTRIES:
@@ -83,7 +83,7 @@ def with_capacity(s: Shard, what: int, least: int) -> Shard:
         layout.NODES: len(s.tree.node),
         layout.LISTS: len(s.lists.one),
         layout.MEMBERS: s.work.ints.shape[1],
-        layout.TALLIES: len(s.work.tally),
+        layout.TALLIES: len(s.work.tally.n),
     }
     if least <= lengths[what]:
         return s
@@ -160,6 +160,7 @@ def _more_lists(s: Shard, least: int) -> layout.Lists:
 
 
 def _rehashed(s: Shard, n: int) -> Shard:
-    tally = records(n, TALLY)
-    fill_tally(tally, s.work.tally[s.work.tally.n > 0])
+    tally, old = empty_tally(n), s.work.tally
+    used = np.flatnonzero(old.n)
+    fill_tally(tally, old.key[used], old.n[used].astype(np.int64))
     return s._replace(work=s.work._replace(tally=tally))

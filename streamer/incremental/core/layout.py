@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamer.kernels.counts import Counts
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Axis, Space
 
@@ -217,8 +218,6 @@ LIST_BEFORE = np.dtype([("floor", "f8"), ("owner", "i4"), ("n", "i4")], align=Tr
 
 HEAP = np.dtype([("number", "i8"), ("named", "i8")])
 
-TALLY = np.dtype([("group", "i4"), ("who", "i4"), ("n", "i4")])
-
 DEMAND = np.dtype(
     [
         ("least", "i8"),  # distinct subjects at least
@@ -353,7 +352,7 @@ class Work(NamedTuple):
 
     heap: Records  # (5, twice the groups) HEAP
     heap_size: Ints  # (5,)
-    tally: Records  # TALLY: see `core.model`
+    tally: Counts  # see `core.model`
     last_seen: Ints  # (individuals,): more than the stamp of a pass if it has seen them
     ints: Any  # (7, n) int32
     tie_hashes: Any  # (2, n) uint64
@@ -387,6 +386,13 @@ class Shard(NamedTuple):
 
 
 FIRST_CAPACITY = 1024
+
+
+def empty_tally(length: int) -> Counts:
+    """Counts of nothing."""
+    return Counts(np.zeros(length, np.int64), np.zeros(length, np.int32))
+
+
 CANDIDATES = 1 << 12
 
 
@@ -492,7 +498,7 @@ def _empty_work(space: Space, n: int, individuals: bool, tallied: bool) -> Work:
     return Work(
         records((5, 2 * n), HEAP),
         np.zeros(5, np.int64),
-        records(n if tallied else 1, TALLY),
+        empty_tally(n if tallied else 1),
         np.zeros(n if individuals else 1, np.int64),
         np.zeros((7, n), np.int32),
         np.zeros((2, n), np.uint64),

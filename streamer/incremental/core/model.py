@@ -7,7 +7,7 @@ The rules of this file
   Subjects are individuals, or what a sensitive column publishes, or its ancestors at a level; Python numbers them.
 * Counts follow every row that comes, goes or is rewritten (`moves.assign`, `step.write_row`), for QI groups and for the
   pending rows. Groups are counted from the start only at a drain, where the law is checked.
-* The *tally* is a hash of counts by (group, who). Beside rows by (group, individual), it has rows by (group, -2 -
+* The *tally* has counts by (group, who) (`streamer.kernels.counts`). Beside rows by (group, individual), it has rows by (group, -2 -
   number of a subject); for shares it has how many subjects have n rows, by (-3 - group, n * demands + demand). So the
   largest count falls by one exactly when the last subject that had it loses a row, and the next one need not be sought.
 * Only deletions and rewrites lose distinct subjects. A *share* can also be broken by an insertion (the new row's value,
@@ -28,91 +28,41 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from streamer.incremental.core.layout import NONE, CoreRows, Demands, Records, Shard, Work
+from streamer.kernels import counts
+from streamer.kernels.counts import Counts
 from streamer.native import compiled
 from streamer.table.arrays import Ints
 
-# The tally: a hash with open addressing by (group, who). An entry that falls to 0 is removed, and later ones move up.
-
-SPREAD, INT32_MAX = 0x1E3779B1, 0x7FFFFFFF  # their product fits into 63 bits: compiled and uncompiled agree
 
 
-def _home(group: int, who: int, length: int) -> int:
-    """Where an entry stands in a tally of this length unless another entry is there."""
-    mixed = (group + 2) * SPREAD & INT32_MAX
-    mixed = ((mixed >> 13) ^ mixed ^ who) * SPREAD & INT32_MAX
-    return ((mixed >> 15) ^ mixed) % length
-
-
-def find(tally: Any, group: int, who: int) -> int:
-    """Index of the entry, or of the free slot for it."""
-    at = _home(int(group), int(who), tally.shape[0])
-    while tally[at].n > 0 and (tally[at].group != group or tally[at].who != who):
-        at += 1
-        if at == tally.shape[0]:
-            at = 0
-    return at
+def key_of(group: int, who: int) -> int:
+    """Under which the tally counts who in a group (or PENDING)."""
+    return (int(group) << 32) + int(who)
 
 
 def count_in(s: Shard, group: int, who: int) -> int:
     """Adds one row of an individual in a group (or PENDING); returns the new count."""
-    tally = s.work.tally
-    at = find(tally, group, who)
-    if tally[at].n > 0:
-        tally[at].n += 1
-        return int(tally[at].n)
-    tally[at].group, tally[at].who, tally[at].n = group, who, 1
-    s.state[0].tally_used += 1
-    return 1
+    n = counts.count_in(s.work.tally, key_of(group, who))
+    if n == 1:
+        s.state[0].tally_used += 1
+    return n
 
 
 def count_out(s: Shard, group: int, who: int) -> int:
     """Removes one row; returns the new count."""
-    tally = s.work.tally
-    at = find(tally, group, who)
-    tally[at].n -= 1
-    if tally[at].n > 0:
-        return int(tally[at].n)
-    s.state[0].tally_used -= 1
-    hole, at = at, at + 1
-    while True:
-        if at == tally.shape[0]:
-            at = 0
-        entry = tally[at]
-        if entry.n == 0:
-            return 0
-        home = _home(int(entry.group), int(entry.who), tally.shape[0])
-        if (at > hole and (home <= hole or home > at)) or (at < hole and at < home <= hole):
-            tally[hole].group, tally[hole].who, tally[hole].n = entry.group, entry.who, entry.n
-            entry.n = 0
-            hole = at
-        at += 1
+    n = counts.count_out(s.work.tally, key_of(group, who))
+    if n == 0:
+        s.state[0].tally_used -= 1
+    return n
 
 
 @compiled
-def fill_tally(tally: Records, entries: Records) -> None:
-    """Puts entries, TALLY, each pair of group and who once, into an empty tally that is longer."""
-    for entry in entries:
-        at = find(tally, entry.group, entry.who)
-        tally[at].group, tally[at].who, tally[at].n = entry.group, entry.who, entry.n
-
-
-def standing(homes: Ints, length: int) -> Ints:
-    """Slots of entries in a hash with open addressing; homes (n,) int64, ascending, n < length.
-
-    Each entry stands at its home, or after the one before it. Entries that run over the end take the first free slots:
-    all slots after their homes are taken.
-    """
-    order = np.arange(len(homes))
-    at = order + np.maximum.accumulate(homes - order)
-    beyond = at >= length
-    if beyond.any():
-        free = np.ones(length, bool)
-        free[at[~beyond]] = False
-        at[beyond] = np.flatnonzero(free)[: beyond.sum()]
-    return at
+def fill_tally(tally: Counts, keys: Ints, n: Ints) -> None:
+    """Puts counts into an empty tally that is longer; each key once."""
+    for i in range(keys.shape[0]):
+        at = counts.entry_of(tally, keys[i])
+        tally.key[at], tally.n[at] = keys[i], n[i]
 
 
 # -- whether a group holds ---------------------------------------------------------------------------------------------
@@ -412,4 +362,4 @@ def subject_number(s: Shard, c: int, index: int) -> int:
 
 
 def tally_count(s: Shard, group: int, who: int) -> int:
-    return int(s.work.tally[find(s.work.tally, group, who)].n)
+    return counts.count_of(s.work.tally, key_of(group, who))

@@ -387,7 +387,7 @@ def is_short(s: Shard, rows: int, groups: int) -> bool:
         state.short, state.short_by = layout.NODES, state.nodes_used + (groups + 1) * nodes_needed(s)
     elif rows > s.work.ints.shape[1]:
         state.short, state.short_by = layout.MEMBERS, rows
-    elif state.tallied and 2 * (state.tally_used + state.tallied * (rows + 1)) > s.work.tally.shape[0]:
+    elif state.tallied and 2 * (state.tally_used + state.tallied * (rows + 1)) > s.work.tally.n.shape[0]:
         state.short, state.short_by = layout.TALLIES, 2 * (state.tally_used + state.tallied * (rows + 1))
     else:
         return journal.journal_is_short(s, rows + 1, groups + 1)

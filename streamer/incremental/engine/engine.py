@@ -48,7 +48,7 @@ import numpy as np
 
 from streamer.errors import ConfigError, Conflict, EventRefused
 from streamer.incremental.core import capacity, layout
-from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, TALLY, Records, Shard, records
+from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, Records, Shard, records
 from streamer.incremental.core.model import fill_tally
 from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine import replacing, stored_state
@@ -407,11 +407,10 @@ def _count(core: CoreArrays) -> None:
         counted = np.bincount(pairs[:, 0] + 1, minlength=len(s.groups.group) + 1)
         state.pending_count, s.groups.group.count[:] = int(counted[0]), counted[1:]
     if state.tallied[0]:
-        s.state.tally_used = entries.shape[1]
-        tally = records(entries.shape[1], TALLY)
-        tally.group, tally.who, tally.n = entries
+        group, who, n = entries
+        s.state.tally_used = len(n)
         s.work.tally.n[:] = 0
-        fill_tally(s.work.tally, tally)
+        fill_tally(s.work.tally, (group << 32) + who, n)
 
 
 QUEUED_RECORDS_PER_K = 4

@@ -21,7 +21,6 @@ from numpy.dtypes import StringDType
 
 from streamer.incremental.core import capacity
 from streamer.incremental.core.layout import NO_GROUP_YET, NONE, Records
-from streamer.incremental.core.model import standing
 from streamer.incremental.engine.constraints import Numbers, SubjectNumbers, ValueTexts
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.stored_state import PENDING as NO_QI_GROUP
@@ -474,3 +473,19 @@ def array_of(runs: Sequence[Sequence[int]], length: int) -> Ints:
         return np.fromiter(chain.from_iterable(runs), np.int64, len(runs) * length).reshape(len(runs), length)
     except OverflowError:
         raise ValueError("a number is too large") from None
+
+
+def standing(homes: Ints, length: int) -> Ints:
+    """Slots of entries in a hash with open addressing; homes (n,) int64, ascending, n < length.
+
+    Each entry stands at its home, or after the one before it. Entries that run over the end take the first free slots:
+    all slots after their homes are taken.
+    """
+    order = np.arange(len(homes))
+    at = order + np.maximum.accumulate(homes - order)
+    beyond = at >= length
+    if beyond.any():
+        free = np.ones(length, bool)
+        free[at[~beyond]] = False
+        at[beyond] = np.flatnonzero(free)[: beyond.sum()]
+    return at

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import borrowing, inlined
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL
@@ -181,7 +181,6 @@ def remove_bundle(task: Task, bundle: int) -> None:
         remove(task.rules, task.scratch, row)
 
 
-@borrowing
 def clear_bundles(task: Task, counted: Ints) -> None:
     """Empties the counts of these bundles, which are all that was counted; cheaper than removing each."""
     rules, scratch = task.rules, task.scratch
@@ -195,7 +194,6 @@ def clear_bundles(task: Task, counted: Ints) -> None:
         scratch.n_distinct[i] = 0
 
 
-@borrowing
 def rows_in(bundles: Bundles, chosen: Ints) -> int:
     """How many rows the chosen bundles have."""
     rows = 0
@@ -204,7 +202,6 @@ def rows_in(bundles: Bundles, chosen: Ints) -> int:
     return rows
 
 
-@borrowing
 def bundles_hold(task: Task, chosen: Ints) -> bool:
     """Whether the chosen bundles are together a QI group that holds; the counts are empty before and after."""
     if rows_in(task.bundles, chosen) < task.rules.rows:
@@ -218,7 +215,6 @@ def bundles_hold(task: Task, chosen: Ints) -> bool:
     return answer
 
 
-@borrowing
 def rows_lacking(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
     """How many more rows a group needs at least to hold: the most that one of its constraints asks for.
 

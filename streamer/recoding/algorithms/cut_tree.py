@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import borrowing, compiled, inlined
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
@@ -82,7 +82,7 @@ def scan_for(m: int, d: int) -> Scan:
 
 
 @inlined
-def sharpened(term: float, sharpness: int | np.int64) -> float:
+def sharpened(term: float, sharpness: int) -> float:
     """term ^ (2 ^ sharpness)."""
     for _ in range(sharpness):
         term *= term
@@ -91,13 +91,12 @@ def sharpened(term: float, sharpness: int | np.int64) -> float:
 
 @inlined
 def _scan(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, backwards: int, scan: Scan, out: Floats
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, backwards: int, scan: Scan, out: Floats
 ) -> int:
     """Fills in out[i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
     """
-    # named here: numba counts references to all fields of a tuple wherever one is used, even in an innermost loop
     shape, (cells, first, last), term = task.shape, task.bundles, scan.term
     growing, box_lo, box_hi = scan.growing, scan.lo, scan.hi
     m, d, n_wide = along.shape[0], lo.shape[0], scan.n_wide[0]
@@ -133,7 +132,6 @@ def _scan(
     return int(m)
 
 
-@borrowing
 def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools) -> bool:
     """Fills in out[i]: whether the first i + 1 bundles of `along`, or the last ones, hold the model; whether any do.
 
@@ -154,7 +152,6 @@ def _hold_so_far(task: Task, along: Ints, rows: int, backwards: bool, out: Bools
     return some
 
 
-@borrowing
 def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
     """The position between two cells of attribute j that is nearest the middle, of two the lower; else the middle."""
     m = along.shape[0]
@@ -165,9 +162,8 @@ def _middle(bundles: Bundles, along: Ints, j: int, edge: int) -> int:
     return int(m // 2)
 
 
-@borrowing
 def best_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool, scan: Scan
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, strict: bool, scan: Scan
 ) -> tuple[int, int, bool]:
     """Attribute and position of a node's best cut, and whether both parts are known to hold the model.
 
@@ -176,17 +172,15 @@ def best_cut(
     """
     if strict:
         # most often the cut of least weight is such a cut: two tests instead of two at every position
-        # a bare False would be a type of its own, for which all is compiled again
-        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, np.bool_(False), np.bool_(False), scan)
+        best_j, best_at, _ = _least_cut(task, along, lo, hi, sharpness, False, False, scan)
         if bundles_hold(task, along[best_j, :best_at]) and bundles_hold(task, along[best_j, best_at:]):
             return best_j, best_at, True
     return _least_cut(task, along, lo, hi, sharpness, strict, strict, scan)
 
 
-@borrowing
 def _least_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int | np.int64, strict: bool | np.bool_,
-    again: bool | np.bool_, scan: Scan,
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, strict: bool,
+    again: bool, scan: Scan,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """The same, testing every position at which a cut could be the best; again: this node's weights may be kept."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
@@ -240,7 +234,6 @@ def _least_total(along: Ints, weights: Floats, length: Ints, edge: int) -> float
     return least
 
 
-@borrowing
 def _separate(along: Ints, best_j: int, best_at: int, is_lower: Bools, aside: Ints) -> None:
     """Moves the lower part of a node to the left along every attribute; along (d, m); is_lower, aside: scratch."""
     d, m = along.shape
@@ -309,7 +302,7 @@ def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
     for i in range(m):
         lo, hi = min(lo, cells[i, j]), max(hi, cells[i, j])
     if hi - lo >= CELLS_PER_BUNDLE * m:
-        out[:] = np.argsort(cells[:, j], kind="mergesort")
+        sort_stably(cells[:, j], out, counts)
         return
     counts[: hi - lo + 2] = 0
     for i in range(m):
@@ -343,7 +336,7 @@ def _cut_next(growth: Growth, begin: int, end: int, holding: int) -> None:
 
 @inlined
 def _split(
-    task: Task, growth: Growth, begin: int, end: int, rows: int, holding: bool, sharpness: int | np.int64
+    task: Task, growth: Growth, begin: int, end: int, rows: int, holding: bool, sharpness: int
 ) -> tuple[int, bool]:
     """Cuts the part begin..end, of two bundles or more, in two: where, and whether both parts are known to hold.
 
@@ -391,7 +384,7 @@ def _end_with(task: Task, growth: Growth, begin: int, end: int, finest: int) -> 
 
 
 @compiled
-def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
+def grow(task: Task, growth: Growth, sharpness: int) -> Order:
     """Grows the tree of all bundles of the task, part after part from left to right; the order is a view of it."""
     _begin(task, growth)
     m = task.bundles.begin.shape[0]
@@ -399,8 +392,7 @@ def grow(task: Task, growth: Growth, sharpness: int | np.int64) -> Order:
     return Order(growth.along[0, :m], growth.tile[:m], growth.blocks[: growth.n[1]])
 
 
-@borrowing
-def _grow(task: Task, growth: Growth, sharpness: int | np.int64) -> None:
+def _grow(task: Task, growth: Growth, sharpness: int) -> None:
     """Cuts the root and all that comes of it."""
     m, finest = task.bundles.begin.shape[0], task.rows_min // FINE
     n, before = rows_in(task.bundles, growth.along[0, :m]), 0
@@ -423,7 +415,7 @@ def _grow(task: Task, growth: Growth, sharpness: int | np.int64) -> None:
 
 
 @compiled
-def order_of(task: Task, sharpness: int | np.int64) -> Order:
+def order_of(task: Task, sharpness: int) -> Order:
     """The bundles in order; all of them together hold the model."""
     m, d = task.bundles.cells.shape
     order = grow(task, growth_for(m, d), sharpness)

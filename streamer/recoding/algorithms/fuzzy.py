@@ -57,7 +57,7 @@ import msgspec
 import numpy as np
 
 from streamer.errors import UsageError
-from streamer.numba_support.jit import compiled
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of

@@ -10,7 +10,7 @@ lower bound first (of equals the left one) and skips what cannot beat the best s
 search costs no more in a table of a million rows.
 
 `streamer.privacy.compiled` counts one group at a time, at the cost of all its rows. `SubjectCounts` keeps the counts of
-all groups in one hash table with open addressing, so a question about a large group and a few rows costs as much as the
+all groups in one table (`streamer.kernels.counts`), so a question about a large group and a few rows costs as much as the
 few rows.
 """
 
@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import borrowing, compiled, inlined
+from streamer.kernels.counts import Counts, count_in, count_of, count_out
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules
 from streamer.progress import OnProgress, pieces
 from streamer.recoding.algorithms.bundles import (
@@ -44,18 +45,15 @@ NEAREST_VISITS = 128
 ROWS_PER_SLOT = 1_024
 """To improve a group takes about as long as so many rows take other loops."""
 
-PRIME = 2_147_483_629
-FACTOR = 2_654_435_761  # both below 2^32, so that no product leaves int64
 ROOM = 3
 
 
 class SubjectCounts(NamedTuple):
-    """Counts over g slots and s subjects, whose codes are c in all. Entry i of the hash table is place[i], times[i]."""
+    """Counts over g slots and s subjects, whose codes are c in all."""
 
     first: Ints  # (s,) where a subject's codes begin among the c
     n_codes: Ints  # (1,) c
-    place: Ints  # (2^i,) slot * c + code; -1: empty
-    times: Ints  # (2^i,) rows
+    rows: Counts  # by slot * c + code
     top: Ints  # (g, s) the largest count, or more
     n_distinct: Ints  # (g, s)
 
@@ -67,91 +65,52 @@ def counts_for(rules: Rules, n_slots: int) -> SubjectCounts:
     first, n_codes = np.zeros(s, np.int64), 0
     for i in range(s):
         first[i] = n_codes
-        n_codes += rules.subjects[:, i].max() + 1
-    size = 16
-    while size < ROOM * n * s:
-        size *= 2
-    return SubjectCounts(first, np.full(1, n_codes, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.int64),
+        most = 0
+        for row in range(n):
+            most = max(most, rules.subjects[row, i])
+        n_codes += most + 1
+    size = max(16, ROOM * n * s)
+    return SubjectCounts(first, np.full(1, n_codes, np.int64), Counts(np.zeros(size, np.int64), np.zeros(size, np.int64)),
         np.zeros((n_slots, s), np.int64), np.zeros((n_slots, s), np.int64))  # fmt: skip
 
 
 @inlined
-def _home(place: int, size: int) -> int:
-    return ((place % PRIME) * FACTOR >> 15) & (size - 1)
+def _key(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
+    return slot * counts.n_codes[0] + counts.first[i] + code
 
 
 @inlined
-def _at(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
-    """The entry of this count, or the empty one where it would be."""
-    place = slot * counts.n_codes[0] + counts.first[i] + code
-    size = counts.place.shape[0]
-    at = _home(place, size)
-    while counts.place[at] >= 0 and counts.place[at] != place:
-        at = (at + 1) & (size - 1)
-    return at
-
-
-@inlined
-def count_of(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
+def rows_with(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
     """Rows of a slot with a code of subject i."""
-    at = _at(counts, slot, i, code)
-    return counts.times[at] if counts.place[at] >= 0 else 0
+    return count_of(counts.rows, _key(counts, slot, i, code))
 
 
-@borrowing
 def count_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
     """Adds a row to a slot."""
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
         if code == rules.uncounted[i]:
             continue
-        at = _at(counts, slot, i, code)
-        if counts.place[at] < 0:
-            counts.place[at] = slot * counts.n_codes[0] + counts.first[i] + code
-            counts.times[at] = 0
-            counts.n_distinct[slot, i] += 1
-        counts.times[at] += 1
-        counts.top[slot, i] = max(counts.top[slot, i], counts.times[at])
+        n = count_in(counts.rows, _key(counts, slot, i, code))
+        counts.n_distinct[slot, i] += int(n == 1)
+        counts.top[slot, i] = max(counts.top[slot, i], n)
 
 
-@borrowing
 def discount_row(rules: Rules, counts: SubjectCounts, slot: int, row: int) -> None:
     """Removes a row from a slot; `top` stays, and may then be too large."""
     for i in range(rules.distinct.shape[0]):
         code = rules.subjects[row, i]
         if code == rules.uncounted[i]:
             continue
-        at = _at(counts, slot, i, code)
-        counts.times[at] -= 1
-        if counts.times[at] == 0:
-            counts.n_distinct[slot, i] -= 1
-            _clear(counts, at)
+        counts.n_distinct[slot, i] -= int(count_out(counts.rows, _key(counts, slot, i, code)) == 0)
 
 
-@borrowing
-def _clear(counts: SubjectCounts, at: int) -> None:
-    """Empties an entry, and moves up those that it had displaced."""
-    size = counts.place.shape[0]
-    hole, here = at, at
-    while True:
-        here = (here + 1) & (size - 1)
-        if counts.place[here] < 0:
-            break
-        home = _home(counts.place[here], size)
-        if ((here - home) & (size - 1)) >= ((here - hole) & (size - 1)):
-            counts.place[hole], counts.times[hole] = counts.place[here], counts.times[here]
-            hole = here
-    counts.place[hole] = -1
-
-
-@borrowing
 def count_bundle(task: Task, counts: SubjectCounts, slot: int, bundle: int) -> None:
     """Adds the rows of a bundle to a slot."""
     for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
         count_row(task.rules, counts, slot, row)
 
 
-@borrowing
 def recount_bundle(task: Task, counts: SubjectCounts, bundle: int, source: int, target: int) -> None:
     """Moves the rows of a bundle from slot to slot."""
     for row in range(task.bundles.begin[bundle], task.bundles.end[bundle]):
@@ -167,7 +126,6 @@ def counts_of(task: Task, qi_group: Ints, n_slots: int) -> SubjectCounts:
     return counts
 
 
-@borrowing
 def _count_all(task: Task, counts: SubjectCounts, qi_group: Ints) -> None:
     for bundle in range(qi_group.shape[0]):
         if qi_group[bundle] >= 0:
@@ -206,7 +164,6 @@ def groups_of(task: Task, qi_group: Ints, n_slots: int) -> Groups:
     return groups
 
 
-@borrowing
 def _fill(task: Task, groups: Groups, qi_group: Ints) -> None:
     """Puts all bundles into their slots, which are empty."""
     w = groups.lo.shape[0] // 2
@@ -232,7 +189,6 @@ def _prepend(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
     return widen(task.shape, cells, cells, groups.lo[leaf], groups.hi[leaf], groups.term[leaf])
 
 
-@borrowing
 def _join_children(groups: Groups, node: int) -> bool:
     """Makes the box and NCP of an inner node those of its children; whether that changed them."""
     changed = False
@@ -246,7 +202,6 @@ def _join_children(groups: Groups, node: int) -> bool:
     return changed
 
 
-@borrowing
 def _box_changed(groups: Groups, slot: int) -> None:
     """Updates the group's NCP and the nodes above it."""
     leaf = groups.lo.shape[0] // 2 + slot
@@ -256,7 +211,6 @@ def _box_changed(groups: Groups, slot: int) -> None:
         node //= 2
 
 
-@borrowing
 def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
     """Makes `members`, bundles in their order, the group in a slot; none: the slot is empty."""
     leaf = groups.lo.shape[0] // 2 + slot
@@ -268,7 +222,6 @@ def put(task: Task, groups: Groups, slot: int, members: Ints) -> None:
     _box_changed(groups, slot)
 
 
-@borrowing
 def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
     """Puts a bundle before the others of a slot; for the slot that had it, `put` must be called with what is left."""
     groups.changed[slot] = True
@@ -276,7 +229,6 @@ def join(task: Task, groups: Groups, slot: int, bundle: int) -> None:
         _box_changed(groups, slot)
 
 
-@borrowing
 def unite(task: Task, groups: Groups, gone: int, stays: int) -> None:
     """Moves all bundles of a slot into another, before those there; the first then stays empty."""
     w = groups.lo.shape[0] // 2
@@ -305,7 +257,6 @@ def changed_slots(task: Task, groups: Groups, on_progress: OnProgress) -> Iterat
         yield slots[piece]
 
 
-@borrowing
 def count_group(task: Task, groups: Groups, slot: int) -> None:
     """Counts the rows of a slot into the task's scratch."""
     bundle = groups.first[slot]
@@ -314,7 +265,6 @@ def count_group(task: Task, groups: Groups, slot: int) -> None:
         bundle = groups.next[bundle]
 
 
-@borrowing
 def discount_group(task: Task, groups: Groups, slot: int) -> None:
     """Takes them back."""
     bundle = groups.first[slot]
@@ -331,7 +281,6 @@ def members_of(groups: Groups, slot: int) -> Ints:
     return members
 
 
-@borrowing
 def _n_members(groups: Groups, slot: int) -> int:
     n, bundle = 0, groups.first[slot]
     while bundle >= 0:
@@ -339,7 +288,6 @@ def _n_members(groups: Groups, slot: int) -> int:
     return n
 
 
-@borrowing
 def put_members(groups: Groups, slot: int, members: Ints) -> int:
     """Fills in the bundles of a slot, in the order of its list; how many."""
     n, bundle = 0, groups.first[slot]
@@ -349,7 +297,6 @@ def put_members(groups: Groups, slot: int, members: Ints) -> int:
     return n
 
 
-@borrowing
 def leave_out(members: Ints, at: int) -> None:
     """Moves the later members up by one place; what is last is of no use then."""
     for i in range(at, members.shape[0] - 1):
@@ -369,7 +316,6 @@ def _joined_ncp(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells
     return per_row
 
 
-@borrowing
 def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> float:
     """By how much the total loss grows when `rows` rows at `cells` join a group."""
     leaf = groups.lo.shape[0] // 2 + slot
@@ -433,8 +379,8 @@ def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, 
             if code == task.rules.uncounted[i]:
                 continue
             for other in range(begin, end):
-                n += task.rules.subjects[other, i] == code
-            n += count_of(counts, slot, i, code)
+                n += int(task.rules.subjects[other, i] == code)
+            n += rows_with(counts, slot, i, code)
             if n * task.rules.denominator[i] > rows * task.rules.numerator[i]:
                 return False
     return True
@@ -458,7 +404,7 @@ def search_for() -> Search:
 @compiled
 def nearest(
     task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
-    visits_max: int | np.int64,
+    visits_max: int,
 ) -> tuple[int, float]:  # fmt: skip
     """The group, other than `own`, that a bundle joins at the least growth below `limit`, and that growth.
 
@@ -467,10 +413,9 @@ def nearest(
     return nearest_by(search_for(), task, groups, counts, own, bundle, limit, visits_max)
 
 
-@borrowing
 def nearest_by(
     search: Search, task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
-    visits_max: int | np.int64,
+    visits_max: int,
 ) -> tuple[int, float]:  # fmt: skip
     """The same, in memory that is there."""
     shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
@@ -547,7 +492,7 @@ def _ask(task: Task, groups: Groups, slot: int, members: Ints, target: Ints, gro
 
 @compiled
 def nearest_of_all(
-    task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int | np.int64
+    task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int
 ) -> tuple[Ints, Floats]:
     """Where each bundle of a group would go, or -1, and at what growth; (m,) each. One search for all of them.
 
@@ -558,9 +503,8 @@ def nearest_of_all(
     return target, grown
 
 
-@borrowing
 def _nearest_of_all(
-    search: Search, task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int | np.int64,
+    search: Search, task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int,
     target: Ints, grown: Floats,
 ) -> None:  # fmt: skip
     shape, lo, hi, term, size = task.shape, groups.lo, groups.hi, groups.term, 0

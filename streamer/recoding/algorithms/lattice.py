@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding

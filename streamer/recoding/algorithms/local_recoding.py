@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled, inlined
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
 from streamer.recoding.algorithms.bundles import Shape, ncp_term, rows_lacking, shape_of

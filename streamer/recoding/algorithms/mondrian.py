@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.numba_support.jit import compiled
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of

@@ -46,7 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import borrowing, compiled, inlined
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, part_of, unheard
@@ -186,7 +186,6 @@ def _blocks_for(b: int, d: int) -> _Blocks:
         np.empty(d))  # fmt: skip
 
 
-@borrowing
 def _lay(task: Task, order: Order, line: _Blocks) -> None:
     """Fills in the blocks of an order."""
     cells, b, m = task.bundles.cells, order.blocks.shape[0], order.bundles.shape[0]
@@ -204,7 +203,6 @@ def _lay(task: Task, order: Order, line: _Blocks) -> None:
     line.begin[b], line.best[b], line.best[0] = m, np.inf, 0.0
 
 
-@borrowing
 def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) -> None:
     """Improves best and origin at the ends of all segments that begin with block `start`.
 
@@ -248,7 +246,6 @@ def _reach(task: Task, order: Order, line: _Blocks, start: int, limit: float) ->
         clear_bundles(task, order.bundles[line.begin[start] : position])
 
 
-@borrowing
 def _least_along(task: Task, order: Order, line: _Blocks, limit: float) -> float:
     """The least loss of all segmentations, or infinite if none loses less than `limit`; line.origin then tells it."""
     _lay(task, order, line)
@@ -268,11 +265,14 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     b = order.blocks.shape[0]
     line = _blocks_for(b, task.bundles.cells.shape[1])
     least = _least_along(task, order, line, limit)
-    begins, end = np.zeros(order.bundles.shape[0], np.int64), b
+    number, end, at = np.zeros(order.bundles.shape[0], np.int64), b, -1
     while end > 0 and least < np.inf:
         end = line.origin[end]
-        begins[line.begin[end]] = 1
-    return least, np.cumsum(begins) - 1
+        number[line.begin[end]] = 1
+    for i in range(number.shape[0]):
+        at += number[i]
+        number[i] = at
+    return least, number
 
 
 @compiled
@@ -282,7 +282,6 @@ def loss_of(task: Task, members: Ints) -> float:
     return _loss_in(task, members, np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d))
 
 
-@borrowing
 def _loss_in(task: Task, members: Ints, lo: Ints, hi: Ints, term: Floats) -> float:
     """The same; lo..hi: the box of no rows, of which it makes theirs."""
     for bundle in members:
@@ -328,7 +327,6 @@ def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
     return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
 
 
-@borrowing
 def _gather(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> int:
     """Fills in desk.members and desk.bundles; how many these are."""
     m = 0
@@ -358,7 +356,6 @@ def _ncp_with(shape: Shape, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: 
     return per_row
 
 
-@borrowing
 def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
     """Fills in the bundles (m,) in the order in which groups grow: from the first bundle, always by the nearest one.
 
@@ -442,10 +439,12 @@ def _recut_with_partners(
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
     """
-    together, n = np.full(PARTNERS_MAX + 1, slot), 1
-    for i in np.argsort(grown, kind="mergesort"):
+    together, n, m = np.full(PARTNERS_MAX + 1, slot), 1, grown.shape[0]
+    order = np.empty(m, np.int64)
+    sort_stably(grown, order, np.empty(m, np.int64))
+    for i in order:
         partner = target[i]
-        if partner < 0 or groups.rows[partner] > FAR * task.rows_min or (together[:n] == partner).any():
+        if partner < 0 or groups.rows[partner] > FAR * task.rows_min or has(together[:n], partner):
             continue
         together[n] = partner
         n += 1
@@ -462,27 +461,47 @@ def _recut_with_partners(
     return several <= n
 
 
+def has(values: Ints, value: int) -> bool:
+    """Whether a value is among others."""
+    for one in values:  # noqa: SIM110 - compiled
+        if one == value:
+            return True
+    return False
+
+
+def _joined(groups: Groups, members: Ints, target: Ints, goal: int) -> Ints:
+    """The bundles of a slot, then those of `members` that go there."""
+    theirs = members_of(groups, goal)
+    n = theirs.shape[0]
+    joined = np.empty(n + members.shape[0], np.int64)
+    joined[:n] = theirs
+    for i in range(members.shape[0]):
+        if target[i] == goal:
+            joined[n] = members[i]
+            n += 1
+    return joined[:n]
+
+
 @compiled
 def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
     """Sends every bundle of a group to its target if that gains and all targets hold; whether it did."""
-    if (target < 0).any():
+    if has(target, -1):
         return False
     gain = groups.rows[slot] * groups.ncp[slot]
     for i in range(target.shape[0]):
-        if (target[:i] == target[i]).any():
+        if has(target[:i], target[i]):
             continue
-        joined = np.append(members_of(groups, target[i]), members[target == target[i]])
+        joined = _joined(groups, members, target, target[i])
         gain += groups.rows[target[i]] * groups.ncp[target[i]] - loss_of(task, joined)
         if gain < GAIN_MIN or not bundles_hold(task, joined):
             return False
     for i in range(target.shape[0]):
-        if not (target[:i] == target[i]).any():
-            put(task, groups, target[i], np.append(members_of(groups, target[i]), members[target == target[i]]))
+        if not has(target[:i], target[i]):
+            put(task, groups, target[i], _joined(groups, members, target, target[i]))
     _empty(task, groups, slot)
     return True
 
 
-@borrowing
 def _relieve(
     task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints, bench: Bench, now: Ints
 ) -> bool:
@@ -519,7 +538,6 @@ def _relieve(
     return relieved
 
 
-@borrowing
 def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goal: int) -> bool:
     """Whether a group, which is counted in `task`, holds without a bundle, and another one with it."""
     if task.rules.distinct.shape[0] == 0:
@@ -531,7 +549,6 @@ def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goa
     return False
 
 
-@borrowing
 def _holds_with(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
     """Whether a group with one more bundle holds; the counts are empty before and after."""
     add_bundle(task, bundle)

@@ -23,12 +23,11 @@ after FAR_VISITS_MAX. Once enough slots are empty the others are renumbered, so 
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import borrowing, compiled, inlined
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
 from streamer.recoding.algorithms.bundles import Shape, Task, add_bundle, ncp_term, remove_bundle, rows_lacking
@@ -103,7 +102,6 @@ def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Fl
     return least
 
 
-@borrowing
 def _rise(shape: Shape, groups: Groups, one: int, other: int) -> float:
     """By how much the total loss rises when the groups of two slots become one."""
     w = groups.lo.shape[0] // 2
@@ -127,7 +125,6 @@ def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> in
     return rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
 
 
-@borrowing
 def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
     """Counts a slot's rows into the task's scratch; codes (2, .): its subjects and codes, each once; how many."""
     n, bundle = 0, groups.first[slot]
@@ -145,13 +142,11 @@ def _load(task: Task, groups: Groups, slot: int, codes: Ints) -> int:
     return n
 
 
-@borrowing
 def _unload(task: Task, codes: Ints, n: int) -> None:
     for at in range(n):
         task.scratch.counts[codes[0, at], codes[1, at]] = 0
 
 
-@borrowing
 def _fit(
     task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
 ) -> bool:
@@ -184,7 +179,6 @@ def _fit(
     return True
 
 
-@borrowing
 def _partner(
     search: Search, task: Task, groups: Groups, counts: SubjectCounts, slot: int, codes: Ints, others: Ints,
     strict: bool, far: int,
@@ -261,10 +255,11 @@ def agglomerated(
 def _merging(task: Task, qi_group: Ints, n_slots: int, rank: Floats) -> _Merging:
     """Every slot with rows waits for its turn."""
     groups, counts = groups_of(task, qi_group, n_slots), counts_of(task, qi_group, n_slots)
-    first_rank = np.full(n_slots, np.inf)
+    first_rank, waits = np.full(n_slots, np.inf), np.zeros(n_slots, np.bool_)
     for bundle in range(qi_group.shape[0]):
         first_rank[qi_group[bundle]] = min(first_rank[qi_group[bundle]], rank[bundle])
-    return _Merging(groups, counts, first_rank, groups.rows > 0, np.arange(n_slots), np.array([n_slots, 0]))
+        waits[qi_group[bundle]] = True
+    return _Merging(groups, counts, first_rank, waits, np.arange(n_slots), np.array([n_slots, 0]))
 
 
 @compiled
@@ -273,10 +268,12 @@ def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool
     groups, counts, rank, waits, into, n = merging
     n_slots, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
     codes, others, search = np.empty((2, size), np.int64), np.empty((2, size), np.int64), search_for()
-    waiting = [(rank[slot], groups.rows[slot], slot) for slot in range(n_slots) if waits[slot]]
-    heapify(waiting)
-    while len(waiting) > 0 and n[0] > n_slots * FULL and turns > 0:
-        _, rows, slot = heappop(waiting)
+    waiting = heap_for(n_slots)
+    for slot in range(n_slots):
+        if waits[slot]:
+            push(waiting, rank[slot], groups.rows[slot], slot)
+    while waiting.n[0] > 0 and n[0] > n_slots * FULL and turns > 0:
+        rows, slot = pop(waiting)
         if groups.rows[slot] != rows or not waits[slot]:
             continue
         turns -= 1
@@ -294,11 +291,10 @@ def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool
         n[0] -= 1
         rank[stays] = min(rank[stays], rank[gone])
         waits[gone], waits[stays] = False, True
-        heappush(waiting, (rank[stays], groups.rows[stays], stays))
-    return len(waiting) > 0
+        push(waiting, rank[stays], groups.rows[stays], stays)
+    return waiting.n[0] > 0
 
 
-@borrowing
 def _unite(task: Task, groups: Groups, counts: SubjectCounts, gone: int, stays: int) -> None:
     """Moves all bundles of a slot into another; the first then stays empty."""
     bundle = groups.first[gone]
@@ -349,21 +345,23 @@ def _held(task: Task, qi_group: Ints, n_slots: int) -> tuple[Ints, int]:
 def _assign(task: Task, found: Ints, n_kept: int) -> int:
     """Sends bundles without a group (-1), in order, to the group that takes each; how many are left without one."""
     aside = n_kept  # a slot for the bundles without a group, which is emptied at once
-    groups, counts = groups_of(task, np.where(found < 0, aside, found), n_kept + 1), counts_of(task, found, n_kept + 1)
+    begun = found.copy()
+    for bundle in range(found.shape[0]):
+        if found[bundle] < 0:
+            begun[bundle] = aside
+    groups, counts = groups_of(task, begun, n_kept + 1), counts_of(task, found, n_kept + 1)
     put(task, groups, aside, np.empty(0, np.int64))
     return _assign_all(search_for(), task, groups, counts, found, aside)
 
 
-@borrowing
 def _assign_all(search: Search, task: Task, groups: Groups, counts: SubjectCounts, found: Ints, aside: int) -> int:
-    # bare numbers would be types of their own, for each of which all is compiled again
-    near, far, left = np.int64(NEAREST_VISITS), np.int64(FAR_VISITS_MAX), 0
+    left = 0
     for bundle in range(found.shape[0]):
         if found[bundle] >= 0:
             continue
-        slot, _ = nearest_by(search, task, groups, counts, aside, bundle, np.inf, near)
+        slot, _ = nearest_by(search, task, groups, counts, aside, bundle, np.inf, NEAREST_VISITS)
         if slot < 0:
-            slot, _ = nearest_by(search, task, groups, counts, aside, bundle, np.inf, far)
+            slot, _ = nearest_by(search, task, groups, counts, aside, bundle, np.inf, FAR_VISITS_MAX)
         if slot < 0:
             left += 1
             continue
@@ -395,7 +393,6 @@ def _commonness(task: Task) -> Floats:
     return np.minimum.reduceat(common, task.bundles.begin)
 
 
-@borrowing
 def ends_of(task: Task, members: Ints, ends: Ints) -> None:
     """Fills in ends (6, d): the lowest cells, how many bundles have them, and the next ones; then of the highest."""
     d = ends.shape[1]
@@ -467,7 +464,6 @@ def bench_for(task: Task) -> Bench:
     return Bench(np.empty((6, d), np.int64), np.empty((6, d), np.int64), np.empty(SWAPPED_MAX, np.int64), search_for())
 
 
-@borrowing
 def swap(
     task: Task, aside: Task, groups: Groups, counts: SubjectCounts | None, slot: int, members: Ints, at: int,
     bench: Bench, other: int,
@@ -495,7 +491,6 @@ def swap(
     return True
 
 
-@borrowing
 def _best_swap(
     task: Task, aside: Task, groups: Groups, slot: int, members: Ints, at: int, bench: Bench, other: int, theirs: Ints
 ) -> int:
@@ -532,7 +527,6 @@ def _best_swap(
     return best
 
 
-@borrowing
 def _both_hold(task: Task, aside: Task, bundle: int, their: int) -> bool:
     """Whether two groups, counted in `task` and `aside`, hold once a bundle of each is in the other."""
     remove_bundle(task, bundle)
@@ -549,7 +543,6 @@ def _both_hold(task: Task, aside: Task, bundle: int, their: int) -> bool:
     return answer
 
 
-@borrowing
 def _relieve(
     task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slot: int, members: Ints, bench: Bench
 ) -> int:
@@ -571,7 +564,7 @@ def _relieve(
         remove_bundle(task, bundle)
         if left == 0 or holds(task.rules, task.scratch):
             other, _ = nearest_by(
-                search, task, groups, counts, slot, bundle, gain - GAIN_MIN, np.int64(EXCHANGE_VISITS)
+                search, task, groups, counts, slot, bundle, gain - GAIN_MIN, EXCHANGE_VISITS
             )
             if other >= 0:
                 recount_bundle(task, counts, bundle, slot, other)
@@ -587,7 +580,7 @@ def _relieve(
                 continue
         add_bundle(task, bundle)
         if groups.rows[slot] <= SWAPPED_MAX and left > 0 and gain > rows * groups.ncp[slot] + GAIN_MIN:
-            other, _ = nearest_by(search, task, groups, None, slot, bundle, gain, np.int64(NEAREST_VISITS))
+            other, _ = nearest_by(search, task, groups, None, slot, bundle, gain, NEAREST_VISITS)
             if other >= 0 and groups.rows[other] <= SWAPPED_MAX:
                 moved += swap(task, aside, groups, counts, slot, members, at - 1, bench, other)
     for bundle in members:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.numba_support.jit import compiled
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding

@@ -1,0 +1,1 @@
+"""Laws and structures that compiled functions of both wings share."""
