@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dis
 import fcntl
 import importlib.util
 import inspect
@@ -79,7 +80,7 @@ def zig() -> list[str]:
 
 def calls_of_examples() -> dict[Compiled[..., Any], set[tuple[Any, ...]]]:
     """Each function that Python calls, with the types of the arguments of every call."""
-    from streamer.native.examples import run
+    from streamer.native.examples import call_all
 
     found: dict[Compiled[..., Any], set[tuple[Any, ...]]] = {}
 
@@ -87,7 +88,7 @@ def calls_of_examples() -> dict[Compiled[..., Any], set[tuple[Any, ...]]]:
         found.setdefault(called, set()).add(tuple(map(type_of, arguments)))
 
     with recorded(hear):
-        run()
+        call_all()
     return found
 
 
@@ -114,8 +115,8 @@ def refuse_what_is_missing(made: Sequence[Program]) -> None:
         for function in _functions_of(module):
             if function in inside:
                 continue
-            for name in sorted(set(function.__code__.co_names)):
-                named = vars(module).get(name)
+            for name in sorted({one.argval for one in dis.get_instructions(function) if one.opname == "LOAD_GLOBAL"}):
+                named = function.__globals__.get(name)
                 if isinstance(named, FunctionType) and named in inside:
                     where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
                     raise NotTranslated(f"{where}: Python calls {name}, which is compiled into others: @compiled")

@@ -2,24 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+
 import numpy as np
 
 from streamer.incremental.core import layout, step
 from streamer.incremental.core.model import fill_tally
 from streamer.incremental.core.scores import qgssd_to_all
+from streamer.privacy.models import model_of
+from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
+from streamer.recoding.algorithms.contract import Options
+from streamer.recoding.algorithms.local_recoding import settled
+from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.hierarchy import Hierarchy
+from streamer.table.microdata import Microdata
+from streamer.table.schema import Diversity, KeptColumn, Table
 from streamer.table.space import Axis, Space
 
+ROWS, CELLS, VALUES, K, RARE = 40, 10, 5, 2, 7
+"""Every so many rows, one has a leaf of its own: rare leaves have an order of their own."""
 
-def run() -> None:
+FAR = 10_000_000_000
+"""A domain whose cells need 64 bits."""
+
+
+def call_all() -> None:
     """Calls all of them."""
-    run_core()
+    call_core()
+    call_for_orphans()
+    for microdata in _tables():
+        for algorithm in ALGORITHMS.values():
+            model, options = model_of(microdata.table), Options(refine=int(algorithm.refines), rows_per_call=ROWS)
+            for asked in (options, replace(options, suppression=0.1)):
+                if not objections(algorithm, microdata.table, model, asked):
+                    run(algorithm, microdata, model, asked)
 
 
-def run_core() -> None:
+def call_for_orphans() -> None:
+    """What `bottom-up` does with rows that fit nowhere: two values, each half of the QI group and of the orphans."""
+    *_, table = (one.table for one in _tables() if one.table.diversity.beta)
+    table = replace(table, diversity=Diversity(beta=Decimal("0.5")))
+    codes, values = np.zeros((6, 2), np.int64), np.array([0, 1, 0, 0, 1, 1])[:, None]
+    orphans = Microdata(table, codes, None, values, ((b'"leaf 0"', b'"leaf 1"'),))
+    box = np.zeros((1, 2), np.int64)
+    settled(orphans, model_of(table), np.array([0, 0, -1, -1, -1, -1]), box, box.copy())
+
+
+def call_core() -> None:
     """The entries of the incremental wing, on a shard without rows."""
-    shard = layout.empty_shard(Space([Axis(1, 2, True, 1.0, 1.0, None)]), 2, True, True, False)
+    shard = layout.empty_shard(Space([Axis(1, 2, True, 1.0, 1.0, None)]), K, True, True, False)
     numbers, scores = np.zeros(1, np.int64), np.zeros(1)
     step.advance(shard, layout.records(0, layout.OPERATION), np.zeros((0, 1), np.int32), 0, False)
     fill_tally(shard.work.tally, numbers, numbers)
     qgssd_to_all(shard.space, shard.groups, 0, scores)
     step.restore(shard, 0, numbers, scores, numbers, numbers, scores)
+
+
+def _tables() -> Iterator[Microdata]:
+    """Small tables: plain, with sensitive values, and of individuals; and one whose cells are far apart."""
+    one, rows = Decimal(1), np.arange(ROWS)
+    leaves = Hierarchy.from_rows(sorted((f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(ROWS)))
+    number = NumericAttribute("number", (Decimal(0), Decimal(CELLS - 1)), one, one, one)
+    far = NumericAttribute("far", (Decimal(0), Decimal(FAR)), one, None, one)
+    category = CategoricalAttribute("category", leaves, one)
+    codes = np.column_stack([rows * 7 % CELLS, np.where(rows % RARE, rows % K, rows)])
+    plain = Table("example", ("id",), (number, category), (KeptColumn("value", sensitive=True, hierarchy=leaves),), K)
+    texts = (tuple(b'"leaf %d"' % value for value in range(VALUES)),)
+    for diversity, individual in ((Diversity(), None), (Diversity(l=K, beta=Decimal("0.9")), None), (Diversity(), "who")):
+        table = replace(plain, diversity=diversity, individual=individual)
+        yield Microdata(table, codes, rows // 2 if individual else None, rows[:, None] % VALUES, texts)
+    yield Microdata(replace(plain, attributes=(far, category)), codes * [FAR // CELLS, 1], None, rows[:, None] % VALUES, texts)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.native import compiled, inlined
+from streamer.native import inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL

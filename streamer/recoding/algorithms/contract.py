@@ -28,7 +28,7 @@ from math import floor
 import numpy as np
 
 from streamer.errors import LawViolated
-from streamer.native import compiled, inlined
+from streamer.native import compiled
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.vectors import VectorCounts

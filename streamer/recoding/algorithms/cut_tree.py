@@ -31,6 +31,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.sorting import sort_stably
+from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.bundles import (
@@ -73,7 +75,6 @@ class Scan(NamedTuple):
     growing: Ints  # (d,) those in which a part that grows has not reached the node's box
 
 
-@compiled
 def scan_for(m: int, d: int) -> Scan:
     """Memory for nodes of up to m bundles."""
     box = np.empty((2, d), np.int64)
@@ -278,7 +279,6 @@ class Order(NamedTuple):
     blocks: Ints  # (b,) where the blocks begin
 
 
-@compiled
 def growth_for(m: int, d: int) -> Growth:
     """Memory for trees of up to m bundles with d attributes."""
     return Growth(np.empty((d, m), np.int64), np.empty(m, np.int64), np.empty(m, np.int64),
@@ -286,7 +286,6 @@ def growth_for(m: int, d: int) -> Growth:
         np.empty(m, np.int64), np.empty((2, d), np.int64), np.empty(CELLS_PER_BUNDLE * m + 1, np.int64))  # fmt: skip
 
 
-@compiled
 def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
     """Fills in the bundles in the order of their cells (m, d) of attribute j, equal ones as they come."""
     m = out.shape[0]
@@ -315,7 +314,6 @@ def _put_along(cells: Ints, j: int, out: Ints, counts: Ints) -> None:
         counts[cell] += 1
 
 
-@compiled
 def _begin(task: Task, growth: Growth) -> None:
     """Makes it a tree that is only its root; all bundles together hold the model."""
     m, d = task.bundles.cells.shape
@@ -383,7 +381,6 @@ def _end_with(task: Task, growth: Growth, begin: int, end: int, finest: int) -> 
         rows += size
 
 
-@compiled
 def grow(task: Task, growth: Growth, sharpness: int) -> Order:
     """Grows the tree of all bundles of the task, part after part from left to right; the order is a view of it."""
     _begin(task, growth)

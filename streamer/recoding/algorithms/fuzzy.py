@@ -50,14 +50,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from streamer.errors import UsageError
-from streamer.native import compiled, inlined
+from streamer.kernels.counts import Counts, count_in, count_of
+from streamer.kernels.sorting import heap_for, pop, push
+from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
@@ -172,19 +173,15 @@ def distances(points: Points, centres: Centres, rows_max: int) -> Iterator[tuple
         yield piece, common
 
 
-@compiled
 def _from_common(common: Singles, base: float, numbers: Singles, centres: Singles, weight: float) -> None:
     """Turns common paths (b, p) into distances, in place; numbers (b, q), centres (q, p)."""
-    nothing, most, each = np.float32(0), np.float32(base), np.float32(weight)
-    for i in range(common.shape[0]):
-        for j in range(common.shape[1]):
-            common[i, j] = most - common[i, j]
-        for q in range(numbers.shape[1]):
-            number = numbers[i, q]
-            for j in range(common.shape[1]):
-                common[i, j] += each * abs(number - centres[q, j])
-        for j in range(common.shape[1]):
-            common[i, j] = max(common[i, j], nothing)
+    np.subtract(np.float32(base), common, out=common)
+    for q in range(numbers.shape[1]):
+        apart = numbers[:, q, None] - centres[q]
+        np.abs(apart, out=apart)
+        apart *= np.float32(weight)
+        common += apart
+    np.maximum(common, np.float32(0), out=common)
 
 
 class Clusters(NamedTuple):
@@ -263,7 +260,6 @@ def _fill_counts(losses: Shape, cells: Ints, cluster: Ints, clusters: Clusters) 
                 clusters.terms[c, j] = ncp_term(losses, j, clusters.lo[c, j], clusters.hi[c, j])
 
 
-@compiled
 def fits(rules: Rules, scratch: Scratch, rows_min: int) -> bool:
     """Whether what is counted keeps every share; fewer than rows_min rows are measured as rows_min."""
     size = max(scratch.size[0], rows_min)
@@ -273,7 +269,6 @@ def fits(rules: Rules, scratch: Scratch, rows_min: int) -> bool:
     return True
 
 
-@compiled
 def _count(rules: Rules, scratch: Scratch, clusters: Clusters, c: int, back: bool) -> None:
     """Counts a cluster's rows, or takes them back."""
     row = clusters.head[c]
@@ -285,12 +280,11 @@ def _count(rules: Rules, scratch: Scratch, clusters: Clusters, c: int, back: boo
         row = clusters.following[row]
 
 
-@compiled
 def _nearest(
     losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
 ) -> int:
     """The cluster that c joins, whose rows are counted; alive: the numbers of all clusters, in order."""
-    best, least, nearest, nearest_rise = -1, float(np.inf), -1, float(np.inf)
+    best, least, nearest, nearest_rise = -1, np.inf, -1, np.inf
     lo, hi, terms, size = clusters.lo, clusters.hi, clusters.terms, clusters.size
     shares = rules.distinct.shape[0] > 0
     for i in range(alive.shape[0]):
@@ -323,7 +317,6 @@ def _nearest(
     return best if best >= 0 else nearest
 
 
-@compiled
 def _join(losses: Shape, clusters: Clusters, c: int, o: int) -> None:
     """c's rows become o's."""
     clusters.following[clusters.tail[o]] = clusters.head[c]
@@ -345,12 +338,13 @@ def _merge_some(
 
     into: the cluster that each joined, or itself; waits: whose turn is still to come; turns: how many at most.
     """
-    alive = np.flatnonzero(clusters.size)
-    waiting = [(int(clusters.size[c]), int(c)) for c in alive if waits[c]]
-    n_alive, n_merges = alive.shape[0], 0
-    heapify(waiting)
-    while len(waiting) > 0 and turns > 0:
-        size, c = heappop(waiting)
+    alive = _with_rows(clusters, np.arange(clusters.size.shape[0]))
+    waiting, n_alive, n_merges = heap_for(alive.shape[0]), alive.shape[0], 0
+    for c in alive:
+        if waits[c]:
+            push(waiting, 0.0, clusters.size[c], c)
+    while waiting.n[0] > 0 and turns > 0:
+        size, c = pop(waiting)
         if clusters.size[c] != size:
             continue  # it has joined another, or was joined and waits with its new size
         turns -= 1
@@ -364,12 +358,22 @@ def _merge_some(
             continue
         _join(losses, clusters, c, o)
         into[c], waits[o] = o, True
-        heappush(waiting, (int(clusters.size[o]), o))
+        push(waiting, 0.0, clusters.size[o], o)
         n_alive -= 1
         n_merges += 1
         if 2 * n_alive < alive.shape[0]:
-            alive = alive[clusters.size[alive] > 0]
+            alive = _with_rows(clusters, alive)
     return n_merges
+
+
+def _with_rows(clusters: Clusters, among: Ints) -> Ints:
+    """Those of some clusters that have rows."""
+    kept, n = among.copy(), 0
+    for c in among:
+        if clusters.size[c] > 0:
+            kept[n] = c
+            n += 1
+    return kept[:n]
 
 
 @compiled
@@ -450,20 +454,13 @@ def nearest(points: Points, centres: Centres, few: int) -> Nearest:
     return found
 
 
-@compiled
 def _few_least(distances: Singles, cluster: Ints, distance: Singles) -> None:
-    """The least of each row of distances (b, p), in order, into cluster and distance (b, few)."""
-    few = cluster.shape[1]
-    for i in range(distances.shape[0]):
-        distance[i, :] = np.inf
-        for j in range(distances.shape[1]):
-            here = distances[i, j]
-            if here < distance[i, few - 1]:
-                at = few - 1
-                while at > 0 and here < distance[i, at - 1]:
-                    distance[i, at], cluster[i, at] = distance[i, at - 1], cluster[i, at - 1]
-                    at -= 1
-                distance[i, at], cluster[i, at] = here, j
+    """The least of each row of distances (b, p), in order, into cluster and distance (b, few); overwrites distances."""
+    each = np.arange(len(distances))
+    for at in range(cluster.shape[1]):
+        cluster[:, at] = distances.argmin(axis=1)  # the first of equals
+        distance[:, at] = distances[each, cluster[:, at]]
+        distances[each, cluster[:, at]] = np.inf
 
 
 def memberships(near: Nearest) -> Floats:
@@ -510,7 +507,8 @@ def largest_move(points: Points, before: Centres, after: Centres) -> float:
 def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> None:
     """Puts rows into the nearest cluster that they fit; cluster (n,): -1 before, and after if none fits."""
     n, s = rules.subjects.shape
-    size, counts, n_codes = np.zeros(n, dtype=np.int64), {-1: 0}, 1
+    size, n_codes = np.zeros(n, np.int64), 1
+    counts = Counts(np.zeros(2 * n * s + 1, np.int64), np.zeros(2 * n * s + 1, np.int64))
     for i in range(n):
         for j in range(s):
             n_codes = max(n_codes, rules.subjects[i, j] + 1)
@@ -523,7 +521,7 @@ def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> No
             for c in near[i]:
                 size_asked, fitting = max(size[c] + 1, rows_min), True
                 for j in range(s):
-                    count = counts.get((c * s + j) * n_codes + rules.subjects[i, j], 0) + 1
+                    count = count_of(counts, (c * s + j) * n_codes + rules.subjects[i, j]) + 1
                     if count * rules.denominator[j] > size_asked * rules.numerator[j]:
                         fitting = False
                         break
@@ -531,8 +529,7 @@ def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> No
                     cluster[i], placed = c, True
                     size[c] += 1
                     for j in range(s):
-                        at = (c * s + j) * n_codes + rules.subjects[i, j]
-                        counts[at] = counts.get(at, 0) + 1
+                        count_in(counts, (c * s + j) * n_codes + rules.subjects[i, j])
                     break
 
 

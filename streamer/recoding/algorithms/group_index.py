@@ -5,7 +5,7 @@ takes no part. The bundles of a group are a linked list.
 
 The slots are the leaves of a binary tree. Its nodes keep the box around all groups below and, of each attribute, the
 largest NCP of any of them. These give a lower bound of the growth for all groups below: a group that does not reach the
-bundle's cell grows at least to the cell from the near edge of the box around all. `nearest` visits the child of the
+bundle's cell grows at least to the cell from the near edge of the box around all. `nearest_by` visits the child of the
 lower bound first (of equals the left one) and skips what cannot beat the best so far. It stops after some nodes, so a
 search costs no more in a table of a million rows.
 
@@ -58,7 +58,6 @@ class SubjectCounts(NamedTuple):
     n_distinct: Ints  # (g, s)
 
 
-@compiled
 def counts_for(rules: Rules, n_slots: int) -> SubjectCounts:
     """Counts of nothing, with room for all rows."""
     n, s = rules.subjects.shape
@@ -273,7 +272,6 @@ def discount_group(task: Task, groups: Groups, slot: int) -> None:
         bundle = groups.next[bundle]
 
 
-@compiled
 def members_of(groups: Groups, slot: int) -> Ints:
     """The bundles of a slot, in the order of its list."""
     members = np.empty(_n_members(groups, slot), np.int64)
@@ -396,28 +394,18 @@ class Search(NamedTuple):
 STACK = 128
 
 
-@compiled
 def search_for() -> Search:
     return Search(np.empty(STACK, np.int64), np.empty(STACK))
-
-
-@compiled
-def nearest(
-    task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
-    visits_max: int,
-) -> tuple[int, float]:  # fmt: skip
-    """The group, other than `own`, that a bundle joins at the least growth below `limit`, and that growth.
-
-    counts: only groups that then still hold are asked; None: all are. (-1, limit) if there is none.
-    """
-    return nearest_by(search_for(), task, groups, counts, own, bundle, limit, visits_max)
 
 
 def nearest_by(
     search: Search, task: Task, groups: Groups, counts: SubjectCounts | None, own: int, bundle: int, limit: float,
     visits_max: int,
 ) -> tuple[int, float]:  # fmt: skip
-    """The same, in memory that is there."""
+    """The group, other than `own`, that a bundle joins at the least growth below `limit`, and that growth.
+
+    counts: only groups that then still hold are asked; None: all are. (-1, limit) if there is none.
+    """
     shape, rows_min, lo, hi, term = task.shape, task.rows_min, groups.lo, groups.hi, groups.term
     sizes, ncp = groups.rows, groups.ncp
     cells, rows = task.bundles.cells[bundle], task.bundles.end[bundle] - task.bundles.begin[bundle]
@@ -490,7 +478,6 @@ def _ask(task: Task, groups: Groups, slot: int, members: Ints, target: Ints, gro
     return most
 
 
-@compiled
 def nearest_of_all(
     task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int
 ) -> tuple[Ints, Floats]:

@@ -46,6 +46,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamer.kernels.counts import Counts, entry_of
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
 from streamer.privacy.models import Model
@@ -286,13 +287,20 @@ def _n_small(recodings: _Recodings, kept: _KeptNodes, node: Ints, rows_min: int)
     return small
 
 
-@compiled
+def _is_below(node: Ints, other: Ints) -> bool:
+    """Whether a node is as low as another in every attribute, or lower."""
+    for j in range(len(node)):  # noqa: SIM110 - compiled
+        if node[j] > other[j]:
+            return False
+    return True
+
+
 def _fewest_below(kept: _KeptNodes, node: Ints) -> int:
     """Of the kept nodes at or below this one, the one of fewest rows; of equals the first kept."""
     best, fewest = 0, kept.begins[1]
     for i in range(1, kept.n[0]):
         n_rows = kept.begins[i + 1] - kept.begins[i]
-        if n_rows < fewest and (kept.nodes[i] <= node).all():
+        if n_rows < fewest and _is_below(kept.nodes[i], node):
             best, fewest = i, n_rows
     return best
 
@@ -313,30 +321,25 @@ def _grouped(recodings: _Recodings, node: Ints, rows: Ints) -> tuple[Ints, int]:
     return _renumbered(group, n_groups)
 
 
-@compiled
 def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
     """The numbers (m,), all below n_numbers, renumbered from 0 by first occurrence; and how many distinct ones."""
     m = numbers.shape[0]
-    bits = 1
-    while (1 << bits) < 2 * m:
-        bits += 1
-    size = 1 << bits
-    buckets = np.full(size, -1, dtype=np.int32)
-    known = np.empty(m, dtype=np.int64)
-    out = np.empty(m, dtype=np.int64)
-    count = 0
-    homes = numbers
-    if n_numbers > size:  # Fibonacci hashing, then linear probing; arrays of numbers may overflow, single ones not
-        homes = ((numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits)).astype(np.int64)
+    out, count, size = np.empty(m, np.int64), 0, 2 * m + 1
+    if n_numbers <= size:
+        known = np.zeros(n_numbers, np.int32)  # the new number, from 1
+        for i in range(m):
+            if known[numbers[i]] == 0:
+                count += 1
+                known[numbers[i]] = count
+            out[i] = known[numbers[i]] - 1
+        return out, count
+    table = Counts(np.zeros(size, np.int64), np.zeros(size, np.int32))
     for i in range(m):
-        number, bucket = numbers[i], homes[i]
-        while buckets[bucket] >= 0 and known[buckets[bucket]] != number:
-            bucket = (bucket + 1) & (size - 1)
-        if buckets[bucket] < 0:
-            buckets[bucket] = count
-            known[count] = number
+        at = entry_of(table, numbers[i])
+        if table.n[at] == 0:
             count += 1
-        out[i] = buckets[bucket]
+            table.key[at], table.n[at] = numbers[i], count
+        out[i] = table.n[at] - 1
     return out, count
 
 
@@ -363,7 +366,8 @@ def _counted_out(
     ends = np.zeros(n_groups + 1, dtype=np.int64)
     for vector in pairs.vector:
         ends[group[vector] + 1] += 1
-    ends = np.cumsum(ends)
+    for g in range(n_groups):
+        ends[g + 1] += ends[g]
     members = np.empty(n_pairs, dtype=np.int64)
     at = ends[:-1].copy()
     for e in range(n_pairs):
@@ -381,7 +385,7 @@ def _counted_out(
         for e in members[ends[g] : ends[g + 1]]:
             before = counts[pairs.code[e]]
             counts[pairs.code[e]] = before + pairs.rows[e]
-            distinct += before == 0
+            distinct += int(before == 0)
             top = max(top, before + pairs.rows[e])
         for e in members[ends[g] : ends[g + 1]]:
             counts[pairs.code[e]] = 0
@@ -499,7 +503,8 @@ def _has_unknown(shape: LatticeShape, marks: Marks, start: int, end: int) -> boo
                 continue
             other = node + step * shape.strides[j]
             if marks.tags[other] == UNKNOWN:
-                marks.clear[marks.seen[:n_seen]] = -1
+                for i in range(n_seen):
+                    marks.clear[marks.seen[i]] = -1
                 return True
             if marks.tags[other] == tag and marks.clear[other] != end:
                 marks.clear[other], marks.todo[waiting], marks.seen[n_seen] = end, other, other
@@ -547,18 +552,16 @@ def _highest(shape: LatticeShape, tags: Tags, queue: _Queue) -> int:
     return -1
 
 
-@compiled
 def _degree_product(shape: LatticeShape, tags: Tags, number: int) -> int:
     """Unclassified parents x unclassified children."""
     parents, children = 0, 0
     for j in range(shape.strides.shape[0]):
         level, stride = shape.levels[number, j], shape.strides[j]
-        parents += level < shape.n_levels[j] - 1 and tags[number + stride] == UNKNOWN
-        children += level > 0 and tags[number - stride] == UNKNOWN
+        parents += int(level < shape.n_levels[j] - 1 and tags[number + stride] == UNKNOWN)
+        children += int(level > 0 and tags[number - stride] == UNKNOWN)
     return parents * children
 
 
-@compiled
 def _sink(queue: _Queue, key: int) -> None:
     """Replaces the first key of the heap."""
     keys, size, at = queue.keys, queue.size[0], 0

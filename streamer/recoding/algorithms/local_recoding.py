@@ -167,6 +167,18 @@ def _find_spare(rules: Rules, scratch: Scratch, rows: Ints, portions: Ints, grou
         clear(rules, scratch, members)
 
 
+def _group_of(groups: Ints, portion: int) -> int:
+    """The group whose portions reach over this one."""
+    low, high = 0, len(groups) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if groups[middle] <= portion:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 @compiled
 def _take_portions(
     rules: Rules, giving: Scratch, taking: Scratch, orphans: Ints, rows: Ints, portions: Ints, groups: Ints,
@@ -184,7 +196,7 @@ def _take_portions(
         for row in members:
             add(rules, taking, row)
         taken[portion] = lack(rules, taking) < before
-        g = np.searchsorted(groups, portion, side="right") - 1
+        g = _group_of(groups, portion)
         if taken[portion] and gave[g]:
             for other in range(groups[g], groups[g + 1]):
                 if not taken[other]:
@@ -243,7 +255,7 @@ def _join_one_by_one(
         for g in range(n_groups):
             fits = True
             for i in range(n_shared):
-                fits &= (count[i, g] + 1) * shared.denominator[i] <= (sizes[g] + 1) * shared.numerator[i]
+                fits = fits and (count[i, g] + 1) * shared.denominator[i] <= (sizes[g] + 1) * shared.numerator[i]
             if not fits:
                 continue
             wide, rise = 0.0, -sizes[g] * ncp[g]
@@ -266,7 +278,6 @@ def _join_one_by_one(
                 hi[nearest, j] = max(hi[nearest, j], cells[orphan, j])
 
 
-@compiled
 def _count(codes: Ints, by_code: Ints, code: int, qi_group: Ints, count: Ints) -> None:
     """Rows of one code in every QI group; count: int64 (g,), overwritten."""
     count[:] = 0
@@ -293,12 +304,12 @@ def _take_in(microdata: Microdata, rules: Rules, qi_group: Ints, lo: Ints, hi: I
     begins = np.searchsorted(qi_group[order], np.arange(len(lo) + 1))
     sizes, ncp = np.diff(begins), space.ncp(lo, hi)
     box_lo, box_hi = space.box_of_cells(microdata.cells[waiting])
-    _add_all(rules, scratch, waiting)
+    held = _add_all(rules, scratch, waiting)
     stands, n = np.ones(len(lo), dtype=np.bool_), len(waiting)
-    while not holds(rules, scratch):
+    while not held:
         wide = space.ncp(*space.generalize(np.minimum(lo, box_lo), np.maximum(hi, box_hi)))
         g = int(np.argmin(np.where(stands, (sizes + n) * wide - sizes * ncp, np.inf)))
-        _add_all(rules, scratch, order[begins[g] : begins[g + 1]])
+        held = _add_all(rules, scratch, order[begins[g] : begins[g + 1]])
         box_lo, box_hi = space.generalize(np.minimum(lo[g], box_lo), np.maximum(hi[g], box_hi))
         stands[g], n = False, n + sizes[g]
     number = np.where(stands, np.cumsum(stands) - 1, stands.sum())
@@ -307,9 +318,11 @@ def _take_in(microdata: Microdata, rules: Rules, qi_group: Ints, lo: Ints, hi: I
 
 
 @compiled
-def _add_all(rules: Rules, scratch: Scratch, rows: Ints) -> None:
+def _add_all(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
+    """Counts some rows more; whether all that are counted hold."""
     for row in rows:
         add(rules, scratch, row)
+    return holds(rules, scratch)
 
 
 class _Buckets(NamedTuple):

@@ -23,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.native import compiled, inlined
+from streamer.kernels.sorting import sort_stably
+from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Floats, Ints
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
 
@@ -106,7 +107,6 @@ def leaf_numbers(tree: Tree) -> Ints:
     return number
 
 
-@compiled
 def _next_part(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, int]:
     """The part to cut next, now that the positions begin..end (exclusive) were cut at middle: the lower half.
 
@@ -125,17 +125,15 @@ def _next_part(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, 
     return end, leaves.waiting[leaves.n[1]]
 
 
-@compiled
 def _ends(along: Cells) -> tuple[int, int]:
     """Lowest and highest cell."""
-    lo = hi = along[0]
+    lo, hi = along[0], along[0]
     for cell in along:
         lo = min(lo, cell)
         hi = max(hi, cell)
     return lo, hi
 
 
-@compiled
 def distinct(along: Cells, values: Values) -> int:
     """Fills in the distinct cells of `along` and their counts; returns how many there are."""
     lo, hi = _ends(along)
@@ -144,7 +142,6 @@ def distinct(along: Cells, values: Values) -> int:
     return _distinct_by_sorting(along, values)
 
 
-@compiled
 def _distinct_by_counting(along: Cells, lo: int, hi: int, values: Values) -> int:
     values.counts[: hi - lo + 1] = 0
     for cell in along:
@@ -159,10 +156,12 @@ def _distinct_by_counting(along: Cells, lo: int, hi: int, values: Values) -> int
     return n_values
 
 
-@compiled
 def _distinct_by_sorting(along: Cells, values: Values) -> int:
-    n_values = 0
-    for cell in np.sort(along):
+    n_values, m = 0, len(along)
+    order = np.empty(m, np.int64)
+    sort_stably(along, order, np.empty(m, np.int64))
+    for i in order:
+        cell = along[i]
         if n_values == 0 or values.cells[n_values - 1] != cell:
             values.cells[n_values] = cell
             values.counts[n_values] = 0
@@ -171,7 +170,6 @@ def _distinct_by_sorting(along: Cells, values: Values) -> int:
     return n_values
 
 
-@compiled
 def _allowed(counting: Counting, rows: Ints, along: Cells, at: int, n_below: int) -> bool:
     """Whether both halves hold if the rows are cut above cell `at`; n_below: rows up to `at`."""
     if n_below < counting.rows_min or len(rows) - n_below < counting.rows_min:
@@ -181,7 +179,6 @@ def _allowed(counting: Counting, rows: Ints, along: Cells, at: int, n_below: int
     return _half_holds(counting, rows, along, at, True) and _half_holds(counting, rows, along, at, False)
 
 
-@compiled
 def _half_holds(counting: Counting, rows: Ints, along: Cells, at: int, lower: bool) -> bool:
     for i in range(len(rows)):
         if (along[i] <= at) == lower:
@@ -191,7 +188,6 @@ def _half_holds(counting: Counting, rows: Ints, along: Cells, at: int, lower: bo
     return answer
 
 
-@compiled
 def _cut_at(layout: Layout, begin: int, end: int, j: int, at: int) -> int:
     """Cuts the positions begin..end (exclusive) above cell `at` of attribute j; returns where the upper half begins."""
     along = layout.columns[j, begin:end].copy()
@@ -201,7 +197,6 @@ def _cut_at(layout: Layout, begin: int, end: int, j: int, at: int) -> int:
     return middle
 
 
-@compiled
 def _move_lower_first(what: Cells, scratch: Cells, along: Cells, at: int) -> int:
     """Moves what belongs to cells up to `at` to the front; returns how many.
 
@@ -209,11 +204,11 @@ def _move_lower_first(what: Cells, scratch: Cells, along: Cells, at: int) -> int
     """
     n_below, n_above = 0, 0
     for i in range(len(what)):
-        is_below = along[i] <= at
+        is_below = int(along[i] <= at)
         scratch[n_above] = what[i]
         what[n_below] = what[i]
         n_below += is_below
-        n_above += not is_below
+        n_above += 1 - is_below
     what[n_below:] = scratch[:n_above]
     return n_below
 
@@ -226,7 +221,6 @@ def _cut_all(shape: Shape, weights: Ints, tree: Tree) -> None:
         begin, end = _next_part(tree.leaves, begin, _cut_once(shape, weights, tree, begin, end), end)
 
 
-@compiled
 def _cut_once(shape: Shape, weights: Ints, tree: Tree, begin: int, end: int) -> int:
     """Cuts the positions begin..end in two; returns where the upper half begins, `begin` if no cut is allowed."""
     layout, _, counting, values = tree
@@ -246,7 +240,7 @@ def _cut_once(shape: Shape, weights: Ints, tree: Tree, begin: int, end: int) -> 
                 score[j] = ncp_term(shape, j, lo, hi)
     rows = layout.rows[begin:end]
     for _ in range(d):
-        j = int(np.argmax(score))
+        j = _highest(score)
         if score[j] == -np.inf:
             break
         score[j] = -np.inf
@@ -261,7 +255,15 @@ def _cut_once(shape: Shape, weights: Ints, tree: Tree, begin: int, end: int) -> 
     return begin
 
 
-@compiled
+def _highest(score: Floats) -> int:
+    """The first of the highest scores."""
+    best = 0
+    for j in range(len(score)):
+        if score[j] > score[best]:
+            best = j
+    return best
+
+
 def _median(counting: Counting, rows: Ints, along: Cells, values: Values) -> int:
     """The last cell of the lower half, on one side of the median row's cell or the other; -1 if neither is allowed."""
     n_below, i = 0, 0
@@ -286,7 +288,6 @@ def weights_up_to(n: int) -> Ints:
     return np.rint(count * np.log2(np.maximum(count, 1)) * ONE).astype(np.int64)
 
 
-@compiled
 def _weight_of(weights: Ints, values: Values, n_values: int) -> int:
     """Sum of the weights of the first n_values counts."""
     weight = 0
@@ -295,7 +296,6 @@ def _weight_of(weights: Ints, values: Values, n_values: int) -> int:
     return weight
 
 
-@compiled
 def _both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_below: int) -> float:
     """Sum of the entropies of two halves, in multiples of 2 ** -20; a half's weight is the sum of its counts' weights.
 
@@ -305,7 +305,6 @@ def _both_entropies(weights: Ints, n: int, weight: int, n_below: int, weight_bel
     return float((weights[n_below] - weight_below) / n_below + (weights[n_above] - weight_above) / n_above)
 
 
-@compiled
 def split_value(weights: Ints, counting: Counting, rows: Ints, along: Cells, values: Values, n_values: int) -> int:
     """The last cell of the lower half, of the n_values >= 2 distinct ones; -1 if no cut on the walk is allowed."""
     start, weight = min(n_values // 2, n_values - 2), _weight_of(weights, values, n_values)

@@ -46,6 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.privacy.models import Model
@@ -178,7 +179,6 @@ class _Blocks(NamedTuple):
     term: Floats
 
 
-@compiled
 def _blocks_for(b: int, d: int) -> _Blocks:
     """Memory for up to b blocks."""
     return _Blocks(np.empty(b + 1, np.int64), np.empty(b, np.int64), np.empty((b, d), np.int64),
@@ -275,7 +275,6 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
     return least, number
 
 
-@compiled
 def loss_of(task: Task, members: Ints) -> float:
     """Loss of the bundles as one group: rows times NCP."""
     d = task.bundles.cells.shape[1]
@@ -289,7 +288,6 @@ def _loss_in(task: Task, members: Ints, lo: Ints, hi: Ints, term: Floats) -> flo
     return rows_in(task.bundles, members) * total(term)
 
 
-@compiled
 def _empty(task: Task, groups: Groups, slot: int) -> None:
     """Empties a slot; it is the next to be filled."""
     put(task, groups, slot, np.empty(0, np.int64))
@@ -308,7 +306,6 @@ class _Desk(NamedTuple):
     bench: Bench
 
 
-@compiled
 def _desk_for(task: Task) -> _Desk:
     """As large as the largest groups that are recut together need it."""
     m, d = task.bundles.cells.shape
@@ -319,7 +316,6 @@ def _desk_for(task: Task) -> _Desk:
     return _Desk(np.empty(m, np.int64), bundles, growth_for(m, d), _blocks_for(m, d), grown, bench_for(task))
 
 
-@compiled
 def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
     """The groups in some slots as a task of its own; desk.members: their bundles."""
     m = _gather(task, groups, desk, slots)
@@ -388,7 +384,6 @@ def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
             lo[:], hi[:], term[:] = EMPTY_LO, EMPTY_HI, 0.0
 
 
-@compiled
 def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
     """Recuts the groups in some slots together, in the order in which groups grow or of a tree; whether that gained."""
     limit = -GAIN_MIN
@@ -401,8 +396,7 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
         put_as_groups_grow(together, order.bundles, desk.line.box, desk.line.term)
         least = _least_along(together, order, desk.line, limit)
     if least == np.inf:
-        # a bare 0 would be a type of its own, for which all is compiled again
-        order = grow(together, desk.growth, np.int64(0))
+        order = grow(together, desk.growth, 0)
         least = _least_along(together, order, desk.line, limit)
     if least == np.inf:
         return False
@@ -431,7 +425,6 @@ def _is_known(groups: Groups, pairs: Ints, slot: int, partner: int) -> bool:
     return known
 
 
-@compiled
 def _recut_with_partners(
     task: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int, target: Ints, grown: Floats
 ) -> bool:
@@ -482,7 +475,6 @@ def _joined(groups: Groups, members: Ints, target: Ints, goal: int) -> Ints:
     return joined[:n]
 
 
-@compiled
 def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
     """Sends every bundle of a group to its target if that gains and all targets hold; whether it did."""
     if has(target, -1):
@@ -559,13 +551,12 @@ def _holds_with(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
     return answer
 
 
-@compiled
 def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int) -> bool:
     """Tries all moves for one group; whether one was made."""
     if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, desk, np.array([slot])):
         return True
     members = members_of(groups, slot)
-    target, grown = nearest_of_all(task, groups, slot, members, FAIR, np.int64(VISITS))
+    target, grown = nearest_of_all(task, groups, slot, members, FAIR, VISITS)
     return (
         _dissolve(task, groups, slot, members, target)
         or _relieve(task, aside, groups, slot, members, target, desk.bench, members.copy())

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
@@ -42,7 +43,7 @@ from streamer.recoding.algorithms.group_index import (
     changed_slots,
     count_bundle,
     count_group,
-    count_of,
+    rows_with,
     counts_of,
     discount_group,
     groups_of,
@@ -157,7 +158,7 @@ def _fit(
         n_distinct[i] = counts.n_distinct[other, i]
     for at in range(n):
         i, code = codes[0, at], codes[1, at]
-        there = count_of(counts, other, i, code)
+        there = rows_with(counts, other, i, code)
         if there == 0:
             n_distinct[i] += 1
         else:
@@ -458,7 +459,6 @@ class Bench(NamedTuple):
     search: Search
 
 
-@compiled
 def bench_for(task: Task) -> Bench:
     d = task.bundles.cells.shape[1]
     return Bench(np.empty((6, d), np.int64), np.empty((6, d), np.int64), np.empty(SWAPPED_MAX, np.int64), search_for())

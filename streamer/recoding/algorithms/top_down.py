@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.native import compiled, inlined
+from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
@@ -88,12 +88,10 @@ def trial_for(rules: Rules, tree: LevelTree) -> Trial:
     return Trial(child, n_of, values, along, begins, scratch_for(rules), scratch_for(rules))
 
 
-@compiled
 def _value(tree: LevelTree, j: int, level: int, row: int) -> int:
     return int(tree.value[tree.start[j] + level * tree.n_used[j] + tree.cell_number[j, row]])
 
 
-@compiled
 def _agree(tree: LevelTree, j: int, level: int, rows: Ints) -> bool:
     first = _value(tree, j, level, rows[0])
     for row in rows:  # noqa: SIM110 - compiled
@@ -102,7 +100,6 @@ def _agree(tree: LevelTree, j: int, level: int, rows: Ints) -> bool:
     return True
 
 
-@compiled
 def _sort_by_child(tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints) -> int:
     """Fills in values, along and begins for the children that attribute j has at `level`; how many."""
     n_children = 0
@@ -125,7 +122,6 @@ def _sort_by_child(tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints
     return n_children
 
 
-@compiled
 def _specialize(rules: Rules, tree: LevelTree, trial: Trial, j: int, level: int, rows: Ints) -> float:
     """Fills in trial.child for attribute j at `level`, one below the group's; returns how much the rows' NCP falls."""
     n_children = _sort_by_child(tree, trial, j, level, rows)
@@ -145,27 +141,27 @@ def _specialize(rules: Rules, tree: LevelTree, trial: Trial, j: int, level: int,
     for c in range(n_children):
         n = 0
         for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
-            n += trial.child[row] != REMAINDER
+            n += int(trial.child[row] != REMAINDER)
         row = trial.along[trial.begins[c]]
         below = tree.start[j] + level * tree.n_used[j] + tree.cell_number[j, row]
         fall += n * (tree.ncp[below + tree.n_used[j]] - tree.ncp[below])
     return fall
 
 
-@compiled
 def _hold_remainder(rules: Rules, trial: Trial, rows: Ints, stands: Bools) -> None:
     """Takes rows back from the children that stand until the remainder holds."""
     for row in rows:
         if trial.child[row] == REMAINDER:
             add(rules, trial.remainder, row)
-    size = np.diff(trial.begins[: len(stands) + 1])
-    asked = ~stands
-    while lack(rules, trial.remainder) > 0 and not asked.all():
-        c = int(np.argmax(np.where(asked, -1, size)))
-        asked[c] = True
+    asks = stands.copy()
+    while lack(rules, trial.remainder) > 0:
+        c = _of_most_rows(trial, asks)
+        if c < 0:
+            break
+        asks[c] = False
         _take_back(rules, trial, trial.along[trial.begins[c] : trial.begins[c + 1]])
     while lack(rules, trial.remainder) > 0:  # at least one child stands, or the remainder would hold
-        c = len(size) - 1 - int(np.argmin(np.where(stands, size, len(trial.along) + 1)[::-1]))
+        c = _of_fewest_rows(trial, stands)
         stands[c] = False
         for row in trial.along[trial.begins[c] : trial.begins[c + 1]]:
             if trial.child[row] != REMAINDER:
@@ -176,7 +172,26 @@ def _hold_remainder(rules: Rules, trial: Trial, rows: Ints, stands: Bools) -> No
             remove(rules, trial.remainder, row)
 
 
-@compiled
+def _of_most_rows(trial: Trial, among: Bools) -> int:
+    """The child of most rows, of equals the earlier; -1 if there is none."""
+    best, most = -1, -1
+    for c in range(len(among)):
+        size = trial.begins[c + 1] - trial.begins[c]
+        if among[c] and size > most:
+            best, most = c, size
+    return best
+
+
+def _of_fewest_rows(trial: Trial, among: Bools) -> int:
+    """The child of fewest rows, of equals the later."""
+    best, fewest = -1, len(trial.along) + 1
+    for c in range(len(among)):
+        size = trial.begins[c + 1] - trial.begins[c]
+        if among[c] and size <= fewest:
+            best, fewest = c, size
+    return best
+
+
 def _take_back(rules: Rules, trial: Trial, members: Ints) -> None:
     """Takes back rows that the remainder needs and without which the child `members` holds."""
     missing = lack(rules, trial.remainder)
@@ -196,7 +211,6 @@ def _take_back(rules: Rules, trial: Trial, members: Ints) -> None:
     clear(rules, trial.giving, members)
 
 
-@compiled
 def choose(rules: Rules, tree: LevelTree, trial: Trial, level: Ints, rows: Ints, child: Ints) -> int:
     """The attribute to specialize, or -1; fills in child by row of `rows`; lowers levels at which all rows agree."""
     best, most = -1, 0.0
@@ -213,10 +227,11 @@ def choose(rules: Rules, tree: LevelTree, trial: Trial, level: Ints, rows: Ints,
     return best
 
 
-@compiled
 def sort_by_part(trial: Trial, rows: Ints, child: Ints) -> int:
     """Sorts the rows by child, the remainder last; fills in begins and returns how many parts there are."""
-    n_children = child.max() + 1
+    n_children = 0
+    for c in child:
+        n_children = max(n_children, c + 1)
     size = np.zeros(n_children + 1, dtype=np.int64)
     for c in child:
         size[c] += 1  # the remainder's -1 is the last position
@@ -235,13 +250,23 @@ def sort_by_part(trial: Trial, rows: Ints, child: Ints) -> int:
     return n_parts
 
 
+def rows_left(child: Ints) -> bool:
+    """Whether some rows stay behind."""
+    for c in child:  # noqa: SIM110 - compiled
+        if c == REMAINDER:
+            return True
+    return False
+
+
 @compiled
 def _specialized(rules: Rules, tree: LevelTree, trial: Trial, rows: Ints, most: int) -> tuple[Ints, Ints]:
     """Sorts the rows (n,) by QI group; the levels (m, d) of each, at most `most`, and where its rows end, (m,)."""
     n, d = rows.shape[0], tree.n_levels.shape[0]
     level, waiting_level = np.zeros((most, d), np.int64), np.zeros((most, d), np.int64)
     ends, waiting_end = np.zeros(most, np.int64), np.zeros(most, np.int64)
-    waiting_level[0], waiting_end[0] = tree.n_levels - 1, n
+    for j in range(d):
+        waiting_level[0, j] = tree.n_levels[j] - 1
+    waiting_end[0] = n
     child = np.empty(n, np.int64)
     begin, done, waiting = 0, 0, 1
     while waiting > 0:
@@ -255,7 +280,7 @@ def _specialized(rules: Rules, tree: LevelTree, trial: Trial, rows: Ints, most: 
             done += 1
             continue
         n_parts = sort_by_part(trial, rows[begin:end], child[: end - begin])
-        behind = child[: end - begin].min() == REMAINDER
+        behind = rows_left(child[: end - begin])
         for part in range(n_parts - 1, -1, -1):
             waiting_level[waiting] = here
             waiting_level[waiting, j] -= 0 if behind and part == n_parts - 1 else 1
