@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.native import compiled
+from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, holds_together, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
@@ -234,7 +234,7 @@ def sort_by_part(trial: Trial, rows: Ints, child: Ints) -> int:
         n_children = max(n_children, c + 1)
     size = np.zeros(n_children + 1, dtype=np.int64)
     for c in child:
-        size[c] += 1  # the remainder's -1 is the last position
+        size[_position(c, n_children)] += 1
     n_parts = 0
     trial.begins[0] = 0
     at = np.empty(n_children + 1, dtype=np.int64)
@@ -245,9 +245,16 @@ def sort_by_part(trial: Trial, rows: Ints, child: Ints) -> int:
             n_parts += 1
     before = rows.copy()
     for i in range(len(rows)):
-        rows[at[child[i]]] = before[i]
-        at[child[i]] += 1
+        position = _position(child[i], n_children)
+        rows[at[position]] = before[i]
+        at[position] += 1
     return n_parts
+
+
+@inlined
+def _position(child: int, n_children: int) -> int:
+    """Where a child stands among the others; the remainder is the last."""
+    return n_children if child == REMAINDER else child
 
 
 def rows_left(child: Ints) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.privacy.compiled import rules_of
-from streamer.recoding.algorithms.group_index import count_of, count_row, counts_for, discount_row
+from streamer.recoding.algorithms.group_index import count_row, counts_for, discount_row, rows_with
 from worlds.microdata import MODELS
 
 SLOTS, CODES = 7, 40
@@ -37,6 +37,6 @@ def test_counts_follow_rows_from_group_to_group(places: list[int], moves: list[t
             expected = Counter(int(subjects[row, i]) for row, there in enumerate(places) if there == slot)
             del expected[int(rules.uncounted[i])]  # a null that does not count as a value
             codes = range(subjects[:, i].max() + 1)
-            assert [count_of(counts, slot, i, code) for code in codes] == [expected[code] for code in codes]
+            assert [rows_with(counts, slot, i, code) for code in codes] == [expected[code] for code in codes]
             assert counts.n_distinct[slot, i] == len(expected)
             assert counts.top[slot, i] >= max(expected.values(), default=0)

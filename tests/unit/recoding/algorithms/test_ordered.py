@@ -30,9 +30,10 @@ from streamer.recoding.algorithms.group_index import (
     growth,
     laid_out,
     members_of,
-    nearest,
+    nearest_by,
     nearest_of_all,
     put,
+    search_for,
     slots_for,
 )
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
@@ -272,14 +273,14 @@ def test_the_nearest_group_is_the_one_of_least_growth(data: st.DataObject, small
     bundles = world.task.bundles
     cells, weight = bundles.cells[bundle], int(bundles.end[bundle] - bundles.begin[bundle])
     grown = {slot: world.loss([*slots[slot], bundle]) - world.loss(slots[slot]) for slot in slots if slot != own}
-    found, least = nearest(world.task, world.groups, None, own, bundle, np.inf, 128)
+    found, least = nearest_by(search_for(), world.task, world.groups, None, own, bundle, np.inf, 128)
     if not grown:
         assert found == -1
         return
     assert least == pytest.approx(min(grown.values()))
     assert grown[found] == pytest.approx(least)
     assert growth(world.task, world.groups, found, cells, weight) == least
-    assert nearest(world.task, world.groups, None, own, bundle, least, 128) == (-1, least)
+    assert nearest_by(search_for(), world.task, world.groups, None, own, bundle, least, 128) == (-1, least)
 
 
 @given(
@@ -580,7 +581,7 @@ def test_every_number_of_a_candidate_has_a_slot() -> None:
 def said_uncompiled(expression: str) -> str:
     """What another process that compiles nothing prints of it."""
     script = f"from {__name__.removeprefix('tests.')} import *; print({expression})"
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment = {**os.environ, "STREAMER_NATIVE": "off", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT,
