@@ -2,8 +2,8 @@
 
 The rules of this file
 ----------------------
-* A process, not a thread: an algorithm holds Python's lock between its compiled loops, and so does the compiler on a
-  machine without machine code. It runs at nice 10, so that batches go first.
+* A process, not a thread: an algorithm holds Python's lock between its compiled loops. It runs at nice 10, so
+  that batches go first.
 * One process per worker, one region after the other. It starts when `is_ready` is first called, or with the first
   region, and ends after IDLE_SECONDS without a region, or with its worker: then its input ends.
 * A worker has one region in work at a time, from reading it until it is replaced: so no two shards are kept from their
@@ -35,7 +35,7 @@ import numpy as np
 from streamer.errors import StreamerError
 from streamer.grouping import first_groups, groups_by, regrouped_region
 from streamer.incremental.shard.steps import told
-from streamer.numba_support.cache import PACKAGE
+from streamer.native.library import PACKAGE
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table

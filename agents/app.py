@@ -30,7 +30,6 @@ from faust.app.base import BootStrategy
 from agents.ingest import Ingest
 from agents.log import quiet_aiokafka
 from agents.web.service import Web
-from streamer.compiling import warm_in_background
 from streamer.errors import EXIT_OK, StreamerError, needs_extra
 from streamer.worker.settings import WorkerSettings
 
@@ -74,7 +73,6 @@ class App(faust.App):
 def create_app(settings: WorkerSettings) -> App:
     """The app of one worker."""
     quiet_aiokafka()
-    warm_in_background(settings.table)
     app = App(settings.app_id, broker=f"kafka://{settings.kafka}")
     app.ingest = Ingest(settings, app, beacon=app.beacon)
     if settings.web is not None:

@@ -34,13 +34,11 @@ from agents.anonymizer import FIRST, Anonymizer, Job, NotAnonymized
 from agents.log import log_minute
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import ComputeLock, ShardThread, unexpected
-from streamer.compiling import is_warm
 from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
 from streamer.grouping import cohort_formation
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard import ready as events
-from streamer.incremental.shard.activities import SAMPLE
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import Message
@@ -147,7 +145,7 @@ class HeldShard:
         form = cohort_formation(table) if table.sealed is not None else None
         self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock, form)
         self._servers, self._outlet = Servers(store, outlet, shard_input, shared.schemas), outlet
-        self.thread = ShardThread(number, self.name, compute_lock, lambda: self.is_compiled)
+        self.thread = ShardThread(number, self.name, compute_lock)
         self.facts = events.Facts(Phase.IDLE.value, Meta())
         """The shard after its last step."""
         self._failure: StreamerError | None = None
@@ -158,11 +156,6 @@ class HeldShard:
         self._hurries, self._ticked_at = True, 0.0
         """Whether the machine wants a tick at once, and when it got the last one, by the monotonic clock."""
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the core is compiled, or never will be."""
-        return is_warm(self.table)
 
     @property
     def is_served(self) -> bool:
@@ -431,7 +424,7 @@ class HeldShard:
             due, self._ticked_at = False, monotonic()
             await self.handle(events.Tick(time(), self._ticked_at, idle, self.held_since, secrets.randbits(64)))
         why = self._machine.wants_region if self._job is None else ""
-        if not why or (why == SAMPLE and not self.is_compiled):
+        if not why:
             return
         anonymizer = self._shared.anonymizer
         if anonymizer.is_ready() and anonymizer.throttle.begins(self):

@@ -3,7 +3,6 @@
 The rules of this file
 ----------------------
 * A limit counts computing and waiting for Redis and Kafka, not waiting for the compute lock while other shards compute.
-  It begins when the core is compiled: before, a call takes a hundred times as long, and compiling takes its processor.
 * A call that exceeds its limit cannot be cancelled, and what it still does is unknown: the process ends, and a
   supervisor starts it again.
 * Errors that are not ours may quote people's values: only their class and their place in the code leave this file.
@@ -118,17 +117,12 @@ class _Call(NamedTuple):
     result: Future[Any]
 
 
-COMPILED_LOOK_SECONDS = 1.0
-"""How often it is looked whether the core is compiled, while a call runs."""
-
 
 class ShardThread:
     """Runs one shard's calls in order; used from the worker's event loop. number: the shard's; name: for messages."""
 
-    def __init__(
-        self, number: int, name: str, compute_lock: ComputeLock, is_compiled: Callable[[], bool] = lambda: True
-    ) -> None:
-        self._name, self._lock, self._is_compiled = name, compute_lock, is_compiled
+    def __init__(self, number: int, name: str, compute_lock: ComputeLock) -> None:
+        self._name, self._lock = name, compute_lock
         self._cpu: Cpu | None = None
         self._executor = ThreadPoolExecutor(1, f"shard-{number}", initializer=self._begin)
         self._call: _Call | None = None
@@ -148,14 +142,14 @@ class ShardThread:
 
     @property
     def busy_seconds(self) -> float:
-        """How long the call that is running has computed or waited for Redis or Kafka since the core is compiled."""
+        """How long the call that is running has computed or waited for Redis or Kafka."""
         return 0.0 if self._running is None else self._seconds_spent()
 
     @property
     def computing_seconds(self) -> float:
         """How long the call that is running has computed or waited for the compute lock, not for Redis or Kafka.
 
-        Compiling, and making bytes for the servers, is computing without the lock.
+        Making bytes for the servers, is computing without the lock.
         """
         call = self._running
         if call is None:
@@ -170,8 +164,6 @@ class ShardThread:
         """How long the last call has run, by what its limit counts."""
         if self._call is None:
             return 0.0
-        if not self._is_compiled():
-            self._call = self._call._replace(began=monotonic(), waited=self._lock.seconds_waited)
         return monotonic() - self._call.began - (self._lock.seconds_waited - self._call.waited)
 
     async def run(self, work: Callable[[], Result], seconds_max: float) -> Result:
@@ -186,7 +178,7 @@ class ShardThread:
                 if left <= 0:
                     end_process(EXIT_HUNG, f"{self._name}: a call did not end within {seconds_max:.0f} s")
                     raise TimeoutError
-                await asyncio.wait([done], timeout=min(left, COMPILED_LOOK_SECONDS))
+                await asyncio.wait([done], timeout=left)
             return done.result()
         except StreamerError:
             raise

@@ -25,12 +25,12 @@ from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, C
 from streamer.incremental.core.scores import set_shape
 from streamer.incremental.core.search import locate, nearest
 from streamer.incremental.core.tree import put, take_out
-from streamer.numba_support.jit import entry
 from streamer.privacy.models import k_anonymity
 from streamer.recoding.algorithms.mondrian import median_tree
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Axis, Space
+from worlds.native import compiled_now
 
 K = 5
 CENTERS = 40
@@ -73,14 +73,14 @@ def mixture(space: Space, random: np.random.Generator) -> Callable[[int], Ints]:
 # -- the compiled loops that are measured ---------------------------------------------------------------------------
 
 
-@entry
+@compiled_now
 def locate_all(s: Shard, cells: Ints, found: Ints) -> None:
     """The group of each tuple (n, d)."""
     for i in range(len(cells)):
         found[i] = locate(s, cells[i])
 
 
-@entry
+@compiled_now
 def nearest_all(s: Shard, groups: Ints, found: Ints) -> None:
     """The nearest of each of some groups, searched without any suspicion."""
     for i in range(len(groups)):
@@ -88,7 +88,7 @@ def nearest_all(s: Shard, groups: Ints, found: Ints) -> None:
         found[i] = nearest(s, groups[i])
 
 
-@entry
+@compiled_now
 def set_boxes(s: Shard, groups: Ints, boxes: Ints, anew: bool) -> None:
     """Groups come, or get other boxes (n, 2, d), as they are or as groups that go and come."""
     for i in range(len(groups)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,10 +11,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+
 from servers.broker import ways
 from servers.broker.servers import Servers
-from streamer.incremental.core.layout import FLOAT32, code_set
-from streamer.numba_support.cache import is_there, never_compiled
+from streamer.native import library
 
 
 def options(text: str | None, quick: str) -> argparse.ArgumentParser:
@@ -27,10 +26,9 @@ def options(text: str | None, quick: str) -> argparse.ArgumentParser:
 
 
 def compiled() -> None:
-    """Waits until the machine code of the core is on disk: uncompiled it is some hundred times slower."""
-    if not never_compiled() and not is_there(code_set(FLOAT32)):
-        command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    """Has machine code loaded, made first if its sources have changed. Ends the benchmark if there is none."""
+    if not library.ready():
+        sys.exit("there is no machine code here: nothing that is measured so would be of use")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What all tests share: real servers on demand, what waits for the night, hypothesis profiles, a compiled core.
+"""What all tests share: real servers on demand, what waits for the night, hypothesis profiles, machine code.
 
 A test that needs a real Kafka and Redis asks for the fixture `servers`. They are started once, by the first test that
 asks, and stopped at the end; where tests run in several processes (`-n 3`), each process has its own. Where none can be
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,8 +27,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
-from streamer.incremental.core.layout import FLOAT32, code_set
-from streamer.numba_support.cache import is_there, never_compiled
+from streamer.native import library
 from worlds.checkout import ROOT
 from worlds.durations import Durations, longest_first, shared_by
 
@@ -106,23 +103,9 @@ def _servers_run_again(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    library.ready()  # built once if its sources have changed, outside of any test's time limit
     if "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(Durations())
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol() -> Iterator[None]:
-    """Before the first test of a run that drives an engine: the core is compiled, once for a state of the sources.
-
-    An engine runs uncompiled as well, some hundred times slower: longer than the time limit of many tests. Compiling is
-    no test's own time, so this stands outside of their limits. If `make venv` has begun with it in the background, this
-    waits for it.
-    """
-    needed = "streamer.incremental.engine.engine" in sys.modules and not never_compiled()
-    if needed and not is_there(code_set(FLOAT32)):
-        command = [sys.executable, "-m", "streamer.cli.main", "warm", "--core", FLOAT32]
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    return (yield)
 
 
 @pytest.fixture(scope="session")

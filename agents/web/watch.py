@@ -158,8 +158,7 @@ class FactCollector:
 
     def _still_seconds(self, shard: HeldShard, lag: int, now: float) -> float:
         next_, moved_at = self._moved.get(shard.number, (-1, now))
-        compiles_first = shard.thread.busy and not shard.is_compiled  # a batch takes a hundred times as long
-        if not lag or next_ != shard.meta.next or compiles_first:
+        if not lag or next_ != shard.meta.next:
             moved_at = now
         self._moved[shard.number] = shard.meta.next, moved_at
         return now - moved_at

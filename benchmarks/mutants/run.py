@@ -4,7 +4,7 @@ cosmic-ray's operators (and one of our own that swaps names such as `min` and `m
 tests that the module's name leads to are run on a copy of the checkout; a mutant that they all pass has survived. Which
 tests, which operators and which mutants are equivalent, with the reasons, stands in `mutants.toml`.
 
-Compiled loops run uncompiled (NUMBA_DISABLE_JIT=1), so a mutant costs no compilation. Libraries are imported once: each
+Compiled loops run uncompiled (STREAMER_NATIVE=off), so a mutant costs no compilation. Libraries are imported once: each
 mutant runs in a fork. Tests run the quickest first; those that take longer uncompiled than `seconds_per_test_max` are
 left out, as the output says. Hypothesis draws its usual examples, without shrinking what it finds.
 
@@ -33,13 +33,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text(encoding="utf-8"))
 
-os.environ["NUMBA_DISABLE_JIT"] = "1"
-os.environ["NUMBA_CACHE_DIR"] = "/nonexistent"  # so that no one looks for machine code
+os.environ["STREAMER_NATIVE"] = "off"
 sys.path.append(str(Path(sys.prefix) / "cosmic-ray"))  # after the project's own libraries, where they share some
 
 import hypothesis  # noqa: E402
 import matplotlib.pyplot  # noqa: E402, F401
-import numba  # noqa: E402, F401
 import pandas  # noqa: E402, F401
 import pydantic  # noqa: E402, F401
 import pytest  # noqa: E402

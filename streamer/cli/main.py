@@ -58,7 +58,6 @@ SECTIONS = {
         "doctor": Listed("streamer.cli.operate.doctor", "Tries all that a worker needs.", "stream"),
         "forecast": Listed("streamer.cli.batch.forecast", "Says what a live table of ROWS.csv costs."),
         "load": Listed("streamer.cli.stream.load", "Loads a file into an empty table.", "stream"),
-        "warm": Listed("streamer.cli.batch.warm", "Compiles in advance, once per machine."),
     },
     "Run it": {
         "demo": Listed("streamer.cli.demo.command", "Shows everything at work, without servers.", "demo"),

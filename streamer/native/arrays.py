@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamer.native.inference import C_ELEMENT, Array, Type
+from streamer.native.inference import Array, Type
 
 RUNTIME = r"""
 #include <math.h>

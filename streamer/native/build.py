@@ -28,7 +28,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from streamer.native import library
-from streamer.native.functions import Compiled, recorded, written
+from streamer.native.functions import Compiled, recorded
 from streamer.native.inference import NotTranslated, type_of
 from streamer.native.library import FOLDER, PACKAGE, REMEDY, WrongLibrary
 from streamer.native.program import Program, spec_of

@@ -20,7 +20,6 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from typing import Any
 

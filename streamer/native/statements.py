@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
+from streamer.native import arrays
 from streamer.native.inference import (
     ALLOCATING,
     BOOL,
@@ -36,7 +37,6 @@ from streamer.native.inference import (
     Type,
     has_array,
 )
-from streamer.native import arrays
 
 SIGNS: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&",

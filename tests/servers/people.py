@@ -58,7 +58,6 @@ class People:
             "KAFKA_BOOTSTRAP": self._kafka.mtls if user == "reader" else self._kafka.sasl,
             "REDIS_URL": self.redis.url_of(), "REDIS_USERNAME": redis_user,
             "REDIS_PASSWORD": self.redis.passwords[redis_user],
-            "NUMBA_DISABLE_JIT": "1",  # so few rows need no compiler, and no worker waits for one here
         }  # fmt: skip
 
     def call(self, user: str, command: str, *words: str, at_redis: str = "") -> Result:

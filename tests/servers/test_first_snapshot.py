@@ -20,7 +20,6 @@ N_ROWS = 400
 
 @pytest.fixture
 def connector(world: WorkedTable) -> Iterator[Source]:
-    world.environment["NUMBA_DISABLE_JIT"] = "1"  # so few rows need no compiler, and no one waits for one here
     yield Source(world, schemas=False)
     assert NAME not in world.logs()
 

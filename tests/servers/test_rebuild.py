@@ -25,7 +25,6 @@ class Rebuilt:
         self.world = world
         settings = "limits: {transaction_rows_max: 100}\nrebuild: {drift: never}\nengine: {repair: off}\n"
         world.table.write_text(f"{world.table.read_text()}\n{settings}")
-        world.environment["NUMBA_DISABLE_JIT"] = "1"  # so few rows need no compiler, and no one waits for one here
         self.people = SourceTable(SHARDS, seed=7)
         self.worker = world.start()
 

@@ -18,7 +18,6 @@ from worlds.workers import SHARDS, WorkedTable, wait_until
 
 @pytest.fixture
 def source(world: WorkedTable) -> Iterator[Source]:
-    world.environment["NUMBA_DISABLE_JIT"] = "1"  # so few rows need no compiler, and no one waits for one here
     yield Source(world)
     assert NAME not in world.logs()
 

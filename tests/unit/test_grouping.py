@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from random import Random
 
 import numpy as np
@@ -18,7 +16,7 @@ from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import read_rows
 from streamer.table.row import Row
 from streamer.table.yaml.loading import load_table
-from worlds.checkout import PATIENTS, ROOT
+from worlds.checkout import PATIENTS
 from worlds.engine_tables import FoldedTable
 from worlds.small_tables import CITY, YEARS, table
 
@@ -38,11 +36,6 @@ def test_every_row_is_in_one_group_of_k_or_more() -> None:
 def test_a_table_with_fewer_rows_than_k_begins_with_no_group_and_its_rows_wait() -> None:
     rows = Encoder(TABLE).frame(read_rows(PATIENTS / "rows.csv").head(TABLE.k - 1))
     assert first_groups(TABLE, rows, 7) == []
-
-
-def test_who_only_names_it_does_not_wait_for_the_compiler() -> None:
-    code = "import sys, streamer.grouping; sys.exit('numba' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 
 # -- rows that are there ----------------------------------------------------------------------------------------------

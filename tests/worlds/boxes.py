@@ -29,10 +29,10 @@ from streamer.incremental.core.layout import (
 )
 from streamer.incremental.core.scores import set_shape
 from streamer.incremental.core.tree import floor_changed, resized
-from streamer.numba_support.jit import entry
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
+from worlds.native import compiled_now
 
 Cells = list[int]
 Box = tuple[Cells, Cells]
@@ -199,7 +199,7 @@ def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
     return NONE
 
 
-ask_compiled = entry(ask)
+ask_compiled = compiled_now(ask)
 
 
 def roomy(array: Any, n: int) -> Any:

@@ -11,9 +11,9 @@ from streamer.incremental.core import lists, tree
 from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Shard, empty_shard
 from streamer.incremental.core.scores import set_shape
 from streamer.incremental.engine.stored_state import SimilarityList
-from streamer.numba_support.jit import entry
 from streamer.table.space import Space
 from worlds.boxes import Cells, Twin
+from worlds.native import compiled_now
 
 LENGTH, MOST = 4, 8
 
@@ -98,7 +98,7 @@ def run_as_it_stands(s: Shard, what: int, g: int) -> int:
 
 
 RUNS: dict[str, Callable[[Shard, int, int], int]] = {
-    "compiled": entry(run_as_it_stands),
+    "compiled": compiled_now(run_as_it_stands),
     "as it stands": run_as_it_stands,
 }
 

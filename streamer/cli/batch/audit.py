@@ -31,7 +31,6 @@ from streamer.cli.support.options import TOPIC, examples, json_option, kafka_opt
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, named, plural, print_table, say, say_facts
-from streamer.compiling import warm_in_background
 from streamer.errors import EXIT_LAW, ConfigError, UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental import replay
@@ -248,7 +247,6 @@ def _verdict(facts: dict[str, Any], found: Found) -> str:
 
 def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[LiveAudit, Found]:
     secret = _secret(asked.secret or log.with_name(replay.NAME))
-    warm_in_background(schema)
     engine = start_engine(schema, asked.initial, secret, progress)
     audit = LiveAudit(schema, engine, read_messages(str(asked.source)), asked.persistent)
     with progress.stage("audit") as on_progress:

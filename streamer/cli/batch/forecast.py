@@ -21,7 +21,6 @@ from streamer.cli.batch.skip_refused import refused_among, require_some_left
 from streamer.cli.support.options import examples, json_option, reads_rows, rows_argument, table_option
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say, say_facts
-from streamer.compiling import wait_while_coming, warm_in_background
 from streamer.errors import UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.events.key_form import default_form, shard_of
@@ -37,7 +36,7 @@ from streamer.incremental.forecast import (
     try_changes,
 )
 from streamer.incremental.topics import POSITIONS, SEALED, published_kinds
-from streamer.numba_support.cache import never_compiled
+from streamer.native import library
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.costs import cost_of_shards
 from streamer.table import data_warnings
@@ -112,9 +111,8 @@ def command(table: str, data: RowSource, pace: float | None, shards: int | None,
     counted.
     """
     schema = load_table(table, needs_key=False)
-    compiler = warm_in_background(schema, niceness=0)
     with stages(as_json) as progress:
-        report = forecast(schema, data, pace, shards, compiler, progress)
+        report = forecast(schema, data, pace, shards, progress)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
@@ -122,9 +120,9 @@ def command(table: str, data: RowSource, pace: float | None, shards: int | None,
 
 
 def forecast(
-    table: Table, source: RowSource, pace: float | None, shards: int | None, compiler: int | None, progress: Stages
+    table: Table, source: RowSource, pace: float | None, shards: int | None, progress: Stages
 ) -> dict[str, Any]:
-    """The report, as plain values. compiler: a process that compiles the core, which is waited for."""
+    """The report, as plain values."""
     with progress.stage("read"):
         frame = _with_key(table, source.rows())
     refused = refused_among(table, frame, progress)
@@ -132,8 +130,6 @@ def forecast(
     rows = data_warnings.without_refused(frame, refused)
     if len(rows) < 2:
         raise UsageError(f"{plural(len(rows), 'row')} cannot come and go: a forecast needs two at least")
-    with progress.stage("compile"):
-        wait_while_coming(table, compiler)
     with progress.stage("try") as on_progress:
         tried = _tried(table, rows, ceil(len(rows) / (shards or 1)), on_progress)
     of_one = Forecast(ceil(len(rows) / (shards or 1)), tried[str(table.repair)])
@@ -254,8 +250,8 @@ def _warnings(table: Table, shard: Forecast) -> Iterator[str]:
         yield "no cohort was formed of the changes that were tried"
     if last.refused:
         yield f"{plural(last.refused, 'change')} of those that were tried became dead letters: figures are too low"
-    if never_compiled():
-        yield "the core is not compiled here (NUMBA_DISABLE_JIT): times are some hundred times those of a worker"
+    if not library.ready():
+        yield "there is no machine code here: times are some hundred times those of a worker"
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -19,7 +19,6 @@ from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import chosen_shards, examples, json_option, shards_option, table_option
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import named, say_facts
-from streamer.compiling import warm_in_background
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental import replay
 from streamer.incremental.checks.as_published import QIGroupId
@@ -102,7 +101,6 @@ def command(
     with stages(as_json) as progress:
         replayed = None
         if events is not None:
-            warm_in_background(schema)
             engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(replay.NAME)), progress)
             replayed = EngineBeside(schema, laws, engine, read_messages(events))
         with progress.stage("verify"):

@@ -36,8 +36,6 @@ from streamer.cli.operate import dead_letters, index, status
 from streamer.cli.stream import produce, subscribe, topics
 from streamer.cli.support.options import examples, kafka_option, redis_option
 from streamer.cli.support.outputs import OutputPath
-from streamer.cli.support.progress import stages
-from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.topics import published_kinds
@@ -238,10 +236,6 @@ WHAT_COUNTS = (
     "A QI group that reaches 2k = 10 rows is split; one that falls below k = 5 takes rows of its neighbours, or merges "
     "with the nearest. The counts come from the worker's /metrics."
 )
-COLD = (
-    "Nothing is compiled on this machine yet: this is done once, now, before anything is shown. It takes half a minute "
-    "of a whole processor, and five minutes of a tenth of one."
-)
 LEAK = (
     "Every table here is k-anonymous. Their difference is not: a reader who knows that only she changed may learn her "
     "value from the records. `live` is for readers who may know its history (docs/explanation/guarantees.md)."
@@ -325,8 +319,6 @@ def stage_in(directory: Path, stack: ExitStack, servers: tuple[str, str] | None)
 def play(stage: DemoStage, stack: ExitStack) -> None:
     """The script. Raises the errors of the commands."""
     began = monotonic()
-    compile_first(stage.table)
-    ready = monotonic()
     is_real = stage.table.name != "survey"
     parts = Parts(8 if is_real else 7)
     kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
@@ -378,18 +370,9 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     name = stage.table.name
     left = f"The topics {name}.* at {stage.kafka}, and the keys {{{name}:0-3}}:* in Redis."
     click.echo(left if is_real else EMBEDDED)
-    click.echo(f"The demo took {monotonic() - ready:.0f} s; before, it waited {ready - began:.0f} s for the compiler.")
+    click.echo(f"The demo took {monotonic() - began:.0f} s.")
     headline("Where to go next")
     click.echo(WHERE_NEXT)
-
-
-def compile_first(table: Table) -> None:
-    """Waits with a bar until the core is compiled, here or by a process that is at it."""
-    compiler = warm_in_background(table, niceness=0)
-    if is_coming(table, compiler):
-        click.echo(COLD)
-        with stages(as_json=False) as progress, progress.stage("compiling"):
-            wait_while_coming(table, compiler)
 
 
 class Parts:

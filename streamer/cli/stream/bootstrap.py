@@ -22,7 +22,6 @@ import pandas as pd
 
 from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.support.options import TOPIC, chosen_shards
-from streamer.compiling import is_coming, wait_while_coming, warm_in_background
 from streamer.engines.pool import CallPool, written
 from streamer.errors import ConfigError, Conflict, StreamerError, UsageError
 from streamer.grouping import cohort_formation, first_groups
@@ -619,9 +618,6 @@ NO_ROWS = EncodedRows([], np.empty((0, 0), np.int64), [], [], [])
 #   called again: until all its shards have their rows, no worker serves one of them, and `status` says why.
 # * Shards are independent, so some are loaded at once. If one fails, the others finish first.
 
-UNCOMPILED_ROWS_MAX = 5_000
-"""With more rows, it is faster to compile the core first."""
-
 AT_ONCE_MAX = 4
 """Shards in memory at the same time: more threads wait for Python's lock."""
 
@@ -662,8 +658,6 @@ def begin(
             calls = [(*given, first[shard], shard) for shard in chosen]
             made = executors.pool.map("prepare", _prepared, calls, step("anonymize"))
         else:
-            step("compile")
-            _have_compiled(table, rows.counted.n_chosen, tell)
             heard = _for_each(chosen, step("anonymize"))
             made = list(threads.map(lambda shard: _prepared(*given, first[shard], shard, heard[shard]), chosen))
         if not shards.claims:
@@ -735,11 +729,3 @@ def _for_each(chosen: Sequence[int], on_progress: OnProgress) -> dict[int, OnPro
         on_progress(sum(shares.values()) / len(shares))
 
     return {shard: partial(set_share, shard) for shard in chosen}
-
-
-def _have_compiled(table: Table, n_rows: int, tell: Say) -> None:
-    """Waits until the core is compiled, if that is faster than loading uncompiled."""
-    compiler = warm_in_background(table)
-    if n_rows > UNCOMPILED_ROWS_MAX and is_coming(table, compiler):
-        tell("compiling first: once per machine and version of streamer")
-        wait_while_coming(table, compiler)

@@ -14,7 +14,6 @@ from streamer.cli.support.options import examples, json_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.tables import named, say, say_facts
-from streamer.compiling import warm_in_background
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.message_files import count_lines, read_messages
 from streamer.incremental.replay import LIVE_FILE, NAME, ReplayReport, replay_files, replayed_files, secret_of_seed
@@ -67,7 +66,6 @@ def command(
     if out is not None:
         written = [path for path in replayed_files(schema, out) if path.name != NAME]  # a secret is used again
         require_writable(written, force, map(Path, filter(None, (events, initial))))
-    warm_in_background(schema)
     with stages(as_json) as progress:
         initially = None if initial is None else Initially(initial, progress)
         total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
@@ -95,8 +93,6 @@ class Initially:
     """The table before the first event: read and put into QI groups, with progress, when the replay asks for it."""
 
     def __init__(self, path: str, progress: Stages) -> None:
-        import streamer.recoding.algorithms.catalog  # noqa: F401 - before a stage watches numba's compiler
-
         self._path, self._progress = path, progress
 
     def rows(self) -> pd.DataFrame:

@@ -1,16 +1,15 @@
 """Progress of a long command: one bar on stderr, stage after stage, and how long each stage took.
 
 A stage shows its name and its seconds, and the share that is done if the work reports it. A thread of its own draws the
-bar, so the clock moves even while machine code runs, which releases the GIL. A line says if code is compiled first.
+bar, so the clock moves even while machine code runs, which releases the GIL.
 A bar is drawn on a terminal only, and never with --json.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TaskProgressColumn, TextColumn
@@ -18,8 +17,6 @@ from rich.text import Text
 
 from streamer.cli.support.tables import fitted
 from streamer.progress import OnProgress
-
-COMPILING = "compiling machine code, once for this machine"
 
 
 class Seconds(ProgressColumn):
@@ -35,7 +32,6 @@ class Stages:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task = progress.add_task("", total=None)
-        self._has_compiled = False
         self.seconds: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -47,8 +43,7 @@ class Stages:
     def stage(self, name: str) -> Iterator[OnProgress]:
         """A stage of the work; yields a callback for the fraction done, for work that takes minutes."""
         started = self._progress.get_time()
-        with _compiler_watched(self._say_compiling):
-            yield self.next(name)
+        yield self.next(name)
         self.seconds[name] = round(self._progress.get_time() - started, 3)
 
     def next(self, name: str) -> OnProgress:
@@ -61,11 +56,6 @@ class Stages:
         if task == self._task:  # else the next part of the work has begun
             self._progress.update(task, total=1.0, completed=share)
 
-    def _say_compiling(self) -> None:
-        if not self._progress.disable and not self._has_compiled:
-            self.say(COMPILING)
-        self._has_compiled = True
-
 
 @contextmanager
 def stages(as_json: bool) -> Iterator[Stages]:
@@ -76,24 +66,6 @@ def stages(as_json: bool) -> Iterator[Stages]:
     # stdout is not redirected: it may be a file while stderr is a terminal
     with Progress(*columns, console=console, transient=True, disable=hidden, redirect_stdout=False) as progress:
         yield Stages(progress)
-
-
-@contextmanager
-def _compiler_watched(on_compiling: Callable[[], None]) -> Iterator[None]:
-    """Calls `on_compiling` whenever numba begins to compile a function; does not import numba."""
-    if "numba" not in sys.modules:
-        yield
-        return
-    from numba.core.event import Event, Listener, install_listener
-
-    class OnCompiling(Listener):  # type: ignore[misc]
-        def on_start(self, event: Event) -> None:
-            on_compiling()
-
-        def on_end(self, event: Any) -> None: ...
-
-    with install_listener("numba:compile", OnCompiling()):
-        yield
 
 
 def is_hidden(as_json: bool) -> bool:

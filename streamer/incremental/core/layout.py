@@ -26,7 +26,7 @@ import numpy as np
 
 from streamer.kernels.counts import Counts
 from streamer.table.arrays import Floats, Ints
-from streamer.table.space import Axis, Space
+from streamer.table.space import Space
 
 NONE = -1
 NO_GROUP_YET, FREE = -1, -2

@@ -35,7 +35,6 @@ from streamer.native import compiled
 from streamer.table.arrays import Ints
 
 
-
 def key_of(group: int, who: int) -> int:
     """Under which the tally counts who in a group (or PENDING)."""
     return (int(group) << 32) + int(who)

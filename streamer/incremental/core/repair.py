@@ -60,8 +60,6 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from streamer.incremental.core import layout, model, moves, worklist
 from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, loss_of_parts, shuffled
 from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from streamer.incremental.core.layout import (
     CENTER,
     CENTER_HI,
@@ -262,7 +260,7 @@ def qgssd_from(space: Geometry, groups: CoreGroups, g: int, h: int) -> float:
 
 @compiled
 def qgssd_to_all(space: Geometry, groups: CoreGroups, own: int, scores: Floats) -> None:
-    """Sets the shapes of all groups by their boxes, then fills in the QGSSD of one of them to each; scores (groups,)."""
+    """Sets all groups' shapes by their boxes, then fills in the QGSSD of one of them to each; scores (groups,)."""
     for g in range(scores.shape[0]):
         set_shape(space, groups, g)
     for g in range(scores.shape[0]):

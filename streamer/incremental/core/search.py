@@ -18,8 +18,6 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from streamer.incremental.core.layout import FAN, FLOOR, HULL_HI, HULL_LO, NCP, NONE, CoreGroups, Shard
 from streamer.incremental.core.scores import (
     box_contains,

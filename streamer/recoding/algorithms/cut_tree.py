@@ -32,7 +32,6 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.sorting import sort_stably
-from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import holds
 from streamer.recoding.algorithms.bundles import (

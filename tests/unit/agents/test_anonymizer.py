@@ -68,7 +68,6 @@ def rows(n: int) -> EncodedRows:
 
 @pytest.fixture
 def anonymizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Anonymizer]:
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # of the other process: tiny tables need no compiler
     one = Anonymizer(TABLE)
     yield one
     one.close()

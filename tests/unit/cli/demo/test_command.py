@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -10,14 +9,11 @@ import msgspec
 import pandas as pd
 import pytest
 
-from streamer.cli.demo import command
 from streamer.cli.demo.command import LOG_LINES_SHOWN, MARRIAGE, WRONG_MESSAGES, Register, running, summed, write_table
 from streamer.cli.stream.produce import Router, RowMessage
 from streamer.errors import EventRefused, StreamerError
-from streamer.incremental.core.layout import FLOAT32, code_set
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.decoder import Decoder
-from streamer.numba_support.cache import folder, only_maker
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
@@ -65,27 +61,6 @@ def test_each_wrong_message_is_refused_for_a_reason_of_its_own(table: Table) -> 
             engine.apply(decoder.decode(None, message))
         reasons.append(refused.value.reason)
     assert reasons == ["malformed-json", "unknown-category", "key-unknown"]
-
-
-def test_what_is_compiled_already_in_the_background_is_waited_for_before_anything_is_shown(
-    tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before: behind `make venv` the demo ran uncompiled, and a slow machine ended it."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "compiled"))
-    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
-    folder.cache_clear()
-    looks: list[float] = []
-
-    def waits(table: Table, process: int | None) -> None:
-        looks.append(process or 0)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command, "wait_while_coming", waits)
-    with only_maker(code_set(FLOAT32)), pytest.raises(KeyboardInterrupt):
-        command.play(command.DemoStage(tmp_path / "table.yaml", table, "", ""), ExitStack())
-    folder.cache_clear()
-    assert looks == [0], "it starts no other one"
-    assert capsys.readouterr().out == f"{command.COLD}\n"
 
 
 # -- workers ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from streamer.cli.support.help_pages import page_asked_for
 from worlds.checkout import ROOT
 
-HEAVY = {"numpy", "pandas", "numba", "faust", "confluent_kafka", "redis", "pydantic", "rich", "msgspec"}
+HEAVY = {"numpy", "pandas", "faust", "confluent_kafka", "redis", "pydantic", "rich", "msgspec"}
 """What takes longer to import than a tenth of a second, and what is no help to a page of help."""
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from rich.progress import Progress
 
-from streamer.cli.support.progress import COMPILING, Seconds, Stages, stages
+from streamer.cli.support.progress import Seconds, Stages, stages
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -66,23 +62,3 @@ def test_what_is_printed_while_a_bar_is_drawn_goes_where_it_was_told_to(capsys: 
     with stages(False) as work, work.stage("reading"):
         print("a row")
     assert capsys.readouterr().out == "a row\n"
-
-
-COMPILES = """
-import numba
-from streamer.cli.support.progress import stages
-import sys
-sys.stderr.isatty = lambda: True
-with stages(False) as work, work.stage("anonymize"):
-    for _ in range(2):
-        numba.njit(lambda x: x + 1)(1)
-"""
-
-
-def test_that_machine_code_is_made_first_is_said_once() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
-    environment["COLUMNS"] = "100"  # stderr is a pipe, which has no width
-    said = subprocess.run(
-        [sys.executable, "-c", COMPILES], capture_output=True, text=True, check=True, env=environment
-    ).stderr
-    assert said.count(COMPILING) == 1

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused, LawViolated
 from streamer.incremental.core import capacity, layout
 from streamer.incremental.core.layout import NO_GROUP_YET, Shard, empty_shard
-from streamer.incremental.core.model import count_in, find
+from streamer.incremental.core.model import count_in, tally_count
 from streamer.incremental.engine import constraints
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Delete, Insert, Modify
-from streamer.numba_support.cache import never_compiled
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.core_arrays import check_arrays
@@ -157,7 +156,7 @@ def lengths_of(s: Shard) -> dict[str, list[int]]:
         "CHANGED": [len(s.journal.changed)],
         "GONE": [len(s.journal.gone)],
         "MEMBERS": [s.work.ints.shape[1], s.work.tie_hashes.shape[1], len(s.work.losses)],
-        "TALLIES": [len(s.work.tally)],
+        "TALLIES": [len(s.work.tally.n)],
         "EXPORT": [len(s.export.numbers), len(s.export.scores)],
     }
 
@@ -168,7 +167,7 @@ def test_a_tally_that_grows_still_knows_how_many_rows_everyone_has(tight: Shard)
     count_in(tight, NO_GROUP_YET, 8)
     tight.state.short, tight.state.short_by = layout.TALLIES, 40
     s = capacity.grow(tight)
-    found = [int(s.work.tally[find(s.work.tally, group, 8)].n) for group in (5, NO_GROUP_YET, 6)]
+    found = [tally_count(s, group, 8) for group in (5, NO_GROUP_YET, 6)]
     assert (found, int(s.state.tally_used[0])) == ([3, 1, 0], 2)
 
 
@@ -198,7 +197,7 @@ def test_under_a_steady_load_nothing_keeps_growing(individual: str | None, monke
     small, random, there = table(AGE, CITY, k=3, individual=individual), Random(5), list[str]()
     engine = Engine(small)
     sizes = list[list[int]]()
-    for i in range(1_200 if never_compiled() else 20_000):
+    for i in range(20_000):
         row = Row((random.randrange(23), random.randrange(6)), (b'"%d"' % i,), (), individual and f"p{i // 2}")
         if len(there) < 100 or (len(there) < 110 and random.random() < 0.4):
             there.append(f"k{i}")

@@ -22,12 +22,12 @@ from streamer.incremental.core.cut import (
 )
 from streamer.incremental.core.layout import NONE, Shard
 from streamer.incremental.engine.tie_break import tie_hashes
-from streamer.numba_support.jit import entry
 from streamer.table.arrays import Ints
 from streamer.table.attributes import NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.core_arrays import NEXT, NUMBER, expected, halves, shard_like, shard_of, twin_of
+from worlds.native import compiled_now
 from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
 from worlds.twin import shuffled as shuffled_by_the_twin
 
@@ -84,7 +84,7 @@ TABLES = {
 }
 
 
-@entry
+@compiled_now
 def compiled_cut(s: Shard, g: int) -> tuple[int, bool]:
     return cut(s, g)
 

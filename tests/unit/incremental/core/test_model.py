@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,22 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.incremental.core.cut import cut
-from streamer.incremental.core.layout import FORM, GATHER, NO_GROUP_YET, NONE, TALLY, Shard, empty_shard, records
+from streamer.incremental.core.layout import FORM, GATHER, NO_GROUP_YET, NONE, empty_shard
 from streamer.incremental.core.model import (
     can_lose,
     can_spare_one,
     can_take,
     count_in,
     count_out,
-    find,
     holds,
     may_be_cut,
     one_row_may_suffice,
     pending_hold,
-    tally_of,
 )
 from streamer.incremental.engine.engine import Engine
-from streamer.numba_support.jit import entry
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.core_arrays import CoreTable, check_arrays, members_of
@@ -35,101 +30,19 @@ from worlds.small_tables import MODEL_TABLES, PROBLEMS, YEARS, asking, codes_of,
 from worlds.small_tables import rows as small_tables_rows
 from worlds.twin import Twin
 
-# The tally is a counter by QI group and individual: deletions and the table's end leave no trace in answers.
-
-Entry = tuple[int, int]
+# The tally is a counter by QI group and individual (how it counts: tests/unit/kernels/test_counts.py).
 
 
-def shard_with(tally: Any) -> Shard:
+def test_the_tally_tells_groups_and_individuals_apart_up_to_the_largest_numbers() -> None:
     shard = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
-    return shard._replace(work=shard.work._replace(tally=tally))
-
-
-def shard_of(length: int) -> Shard:
-    return shard_with(records(length, TALLY))
-
-
-def rows_of(s: Shard, group: int, who: int) -> int:
-    """As the tally finds it."""
-    return int(s.work.tally[find(s.work.tally, group, who)].n)
-
-
-def whole(tally: Any) -> Counter[Entry]:
-    return Counter({(int(one.group), int(one.who)): int(one.n) for one in tally if one.n})
-
-
-ENTRIES = st.tuples(st.sampled_from([NO_GROUP_YET, 0, 1, 7, 2**31 - 1]), st.sampled_from([0, 1, 2, 3, 2**31 - 1]))
-
-
-@given(st.lists(st.tuples(st.booleans(), ENTRIES), max_size=120))
-def test_it_counts_as_a_counter_does_and_says_how_many_there_are(
-    moves: list[tuple[bool, Entry]],
-) -> None:
-    """26 slots for at most 25 entries: the runs are as long as possible, and go over the end."""
-    s, counter = shard_of(26), Counter[Entry]()
-    for comes, one in moves:
-        if comes:
-            counter[one] += 1
-            assert count_in(s, *one) == counter[one]
-        elif counter[one]:
-            counter[one] -= 1
-            assert count_out(s, *one) == counter[one]
-        counter = +counter
-        assert whole(s.work.tally) == counter
-        assert int(s.state.tally_used[0]) == len(counter)
-        assert all(rows_of(s, *there) == n for there, n in counter.items())
-
-
-def test_one_that_goes_leaves_no_gap_on_the_way_over_the_end() -> None:
-    s = shard_of(8)
-    at_the_end = [who for who in range(400) if find(s.work.tally, 3, who) == 7][:3]
-    for who in at_the_end:
-        count_in(s, 3, who)
-    assert [int(s.work.tally[at].who) for at in (7, 0, 1)] == at_the_end
-    count_out(s, 3, at_the_end[0])
-    assert [rows_of(s, 3, who) for who in at_the_end] == [0, 1, 1]
-    count_out(s, 3, at_the_end[1])
-    assert [rows_of(s, 3, who) for who in at_the_end] == [0, 0, 1]
-
-
-@given(st.dictionaries(ENTRIES, st.integers(1, 5)), st.integers(1, 30))
-def test_a_tally_that_is_laid_out_at_once_finds_what_one_filled_row_by_row_finds(
-    entries: dict[Entry, int], spare: int
-) -> None:
-    group, who, n = np.array([(*one, n) for one, n in entries.items()], dtype=np.int64).reshape(-1, 3).T
-    s = shard_with(tally_of(group, who, n, len(entries) + spare))
-    assert whole(s.work.tally) == entries
-    assert all(rows_of(s, *one) == rows for one, rows in entries.items())
-    for one, rows in entries.items():
-        assert [count_out(s, *one) for _ in range(rows)] == list(range(rows))[::-1]
-    assert whole(s.work.tally) == {}
-
-
-@entry
-def compiled_moves(s: Shard, moves: Any) -> int:
-    answers = 0
-    for i in range(moves.shape[0]):
-        if moves[i, 0] == 1:
-            answers += count_in(s, moves[i, 1], moves[i, 2])
-        else:
-            answers += count_out(s, moves[i, 1], moves[i, 2])
-    return answers
-
-
-@pytest.mark.parametrize("length", [7, 64, 1000])
-def test_compiled_or_not_the_tally_is_the_same_to_the_last_entry(length: int) -> None:
-    random, there, moves = np.random.default_rng(length), list[Entry](), list[tuple[int, int, int]]()
-    for _ in range(600):
-        if len(set(there)) < length // 2 and random.random() < 0.6:
-            there.append((int(random.integers(-1, 40)), int(random.integers(0, 10))))
-            moves.append((1, *there[-1]))
-        elif there:
-            moves.append((0, *there.pop(random.integers(len(there)))))
-    one, other = shard_of(length), shard_of(length)
-    answers = sum(count_in(one, *entry) if comes else count_out(one, *entry) for comes, *entry in moves)
-    assert compiled_moves(other, np.array(moves)) == answers
-    assert (one.work.tally.n == other.work.tally.n).all()
-    assert (one.work.tally[one.work.tally.n > 0] == other.work.tally[other.work.tally.n > 0]).all()
+    pairs = [(group, who) for group in (-9, NO_GROUP_YET, 0, 7, 2**31 - 1) for who in (-(2**31), -2, 0, 1, 2**31 - 1)]
+    for n, pair in enumerate(pairs):
+        assert [count_in(shard, *pair) for _ in range(n % 3 + 1)] == list(range(1, n % 3 + 2))
+    assert [tally_count(shard, *pair) for pair in pairs] == [n % 3 + 1 for n in range(len(pairs))]
+    assert int(shard.state.tally_used[0]) == len(pairs)
+    for pair in pairs[::3]:
+        assert count_out(shard, *pair) == 0
+    assert int(shard.state.tally_used[0]) == len(pairs) - len(pairs[::3])
 
 
 TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")

@@ -38,10 +38,10 @@ from streamer.incremental.core.moves import (
     take_block,
 )
 from streamer.incremental.core.tree import nodes_needed
-from streamer.numba_support.jit import entry
 from streamer.table.row import Values as Texts
 from worlds.core_arrays import CoreTable, check_blocks
 from worlds.engine_tables import OF_PEOPLE, OF_TWO
+from worlds.native import compiled_now
 from worlds.small_tables import YEARS, table
 
 # The slots of a QI group: sorted by the texts of the published values, and found from the end.
@@ -73,7 +73,7 @@ def shard_of(numbered: list[Texts], slots: list[int]) -> Shard:
     return shard._replace(groups=shard.groups._replace(pool=pool), values=values_of(numbered))
 
 
-@entry
+@compiled_now
 def compiled_sort(s: Shard, block: int, n: int) -> None:
     sort_values(s, block, n)
 

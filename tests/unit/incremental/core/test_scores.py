@@ -10,10 +10,10 @@ import pytest
 from streamer.incremental.core import scores
 from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, Shard, empty_shard
 from streamer.incremental.core.layout import geometry as arrays_of
-from streamer.numba_support.jit import entry
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
 from worlds.boxes import SPACES, Box, ShardBoxes, grown, random_box, random_cells, tree_axis
+from worlds.native import compiled_now
 
 # The core's figures over boxes are those of the space and the hierarchies, to the last bit.
 
@@ -74,7 +74,7 @@ def test_shapes_and_losses_are_those_of_the_space(name: str) -> None:
 def test_compiled_shapes_are_those_of_an_uncompiled_run() -> None:
     space, random = SPACES["mixed"], np.random.default_rng(3)
     plain, fast = (empty_shard(space, k=2, recut=True, shrink=True, individuals=False) for _ in range(2))
-    compiled = entry(scores.set_shape)
+    compiled = compiled_now(scores.set_shape)
     for g in range(100):
         lo, hi = random_box(random, space)
         for s in (plain, fast):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,8 +10,6 @@ import pytest
 from streamer.incremental.core import layout
 from streamer.incremental.core.layout import (
     DISSOLVE,
-    FIGURES,
-    FLOAT32,
     FORM,
     GATHER,
     INSERT,
@@ -20,22 +18,11 @@ from streamer.incremental.core.layout import (
     RETIRE,
     REWRITE,
     TAKE,
-    Shard,
-    code_set,
-    float_type,
-    set_of,
 )
-from streamer.incremental.core.step import advance, numbers_needed, warming_calls
-from streamer.incremental.engine.engine import Engine
-from streamer.incremental.engine.stored_state import StoredTable
-from streamer.incremental.events.changes import Delete, Insert
-from streamer.numba_support.cache import never_compiled
-from streamer.numba_support.jit import Entry
-from streamer.table.row import Row
+from streamer.incremental.core.step import advance, numbers_needed
 from streamer.table.schema import Table
 from worlds.core_arrays import CoreShard, CoreTable, Operation, insert, rewrite, take
 from worlds.engine_tables import OF_PEOPLE, OF_TWO
-from worlds.small_tables import AGE, CITY, table
 
 # The net effect of a batch as numbers: read by its own rules it says what changed; it never takes more numbers than
 # expected.
@@ -270,34 +257,3 @@ def test_a_row_that_stays_in_its_box_stays_in_its_group_and_the_box_shrinks() ->
     assert world.box(1) == (0, 2)
     world.rewrite(2, 7)
     assert world.cells_by_number() == {1: [0, 1], 2: [7, 8, 9]}
-
-
-# What the core is compiled for: all that an engine calls, so that nothing is left to be compiled while it runs.
-
-
-@pytest.mark.parametrize("figures", FIGURES)
-def test_every_entry_is_compiled_for_a_shard_of_these_figures(figures: str) -> None:
-    calls = list(warming_calls(figures))
-    assert calls
-    for _entry, arguments in calls:
-        assert set_of(cast(Shard, arguments[0])) == code_set(figures)
-
-
-@pytest.mark.skipif(never_compiled(), reason="nothing is compiled")
-def test_what_an_engine_calls_is_loaded_from_the_disk() -> None:
-    people = table(AGE, CITY, k=2)
-    assert float_type(people.space).name == FLOAT32
-    engine = Engine(people)
-    for i in range(9):
-        engine.apply(Insert(f"{i}", Row((i, i % 6), (b'"flu"',))))
-    engine.apply(Delete("3"))
-    engine.drain()
-    Engine.load(people, 0, 1, StoredTable(1, [], [], [], []))
-    for entry, _arguments in warming_calls(FLOAT32):
-        assert isinstance(entry, Entry)
-        said = entry.dispatcher().stats
-        of_these = [hits for types, hits in said.cache_hits.items() if FLOAT32 in f"{types} {types[0].fields}"]
-        assert of_these == [1], f"{entry.function.__name__} does not run compiled"
-        assert not said.cache_misses, (
-            f"{entry.function.__name__} was compiled while it ran: warming_calls has other types"
-        )

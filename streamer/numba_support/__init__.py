@@ -1,1 +1,0 @@
-"""Compiling with numba, and keeping the machine code."""
