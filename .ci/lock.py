@@ -1,8 +1,9 @@
 """Writes requirements/: all that is installed, in exact versions with hashes, for every Python and system at once.
 
 Each file adds to the one that it names: `base` has the plain installation and what builds it, `worker` what the image
-has, `demo` what the demo needs, `dev` all extras. `mutants` and `pycanon` go into folders of their own, without what
-they share with these. Versions stay while the ranges of pyproject.toml allow them; with --upgrade they are the newest.
+has, `demo` what the demo needs, `dev` all extras. `mutants`, `pycanon`, `uv` and `zig` go into folders of their own,
+without what they share with these. Versions stay while the ranges of pyproject.toml allow them; with --upgrade they are
+the newest.
 `make lock` calls this.
 """
 
@@ -15,13 +16,16 @@ import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from backend import ZIG
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER, UV = ROOT / "requirements", ROOT / ".venv" / "uv" / "bin" / "uv"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 OLDEST_PYTHON = PROJECT["project"]["requires-python"].removeprefix(">=")
 WORKER = ["stream", "avro"]
 EXTRAS = {"base": [], "worker": WORKER, "demo": [*WORKER, "demo"], "dev": ["dev"], "mutants": ["dev"]}
-BUILD, MUTATES, COMPARED_WITH = PROJECT["build-system"]["requires"], "cosmic-ray>=8.3,<9", "pycanon>=1.3,<2"
+BUILD, MUTATES = PROJECT["build-system"]["requires"], "cosmic-ray>=8.3,<9"
+ALONE = {"pycanon": "pycanon>=1.3,<2", "uv": "uv>=0.13,<0.14", "zig": ZIG}
 HEADER = "# Written by `make lock`; `pip install --require-hashes -r` reads it.\n"
 
 
@@ -52,8 +56,11 @@ def lock(known: Path, *upgrade: str) -> None:
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:
-        before = Path(folder) / "all.txt"
-        before.write_text("".join(re.sub("^-r.*\n", "", file.read_text(), flags=re.M) for file in FOLDER.glob("*.txt")))
-        lock(before, *sys.argv[1:])
-        alone = compiled(before, [COMPARED_WITH], "--no-deps")
-        (FOLDER / "pycanon.txt").write_text(HEADER + "".join(alone.values()))
+        together, apart = Path(folder) / "all.txt", Path(folder) / "alone.txt"
+        for before in (together, apart):
+            texts = [re.sub("^-r.*\n", "", file.read_text(), flags=re.M) for file in FOLDER.glob("*.txt")]
+            before.write_text("".join(texts))
+        lock(together, *sys.argv[1:])
+        alone = compiled(apart, [*ALONE.values()], "--no-deps", *sys.argv[1:])
+        for name, asked in ALONE.items():
+            (FOLDER / f"{name}.txt").write_text(HEADER + alone[re.split("[^a-z]", asked)[0]])
