@@ -117,7 +117,6 @@ class _Call(NamedTuple):
     result: Future[Any]
 
 
-
 class ShardThread:
     """Runs one shard's calls in order; used from the worker's event loop. number: the shard's; name: for messages."""
 
@@ -149,7 +148,7 @@ class ShardThread:
     def computing_seconds(self) -> float:
         """How long the call that is running has computed or waited for the compute lock, not for Redis or Kafka.
 
-        Making bytes for the servers, is computing without the lock.
+        Making bytes for the servers is computing without the lock.
         """
         call = self._running
         if call is None:

@@ -1,7 +1,7 @@
 """QI groups of a shard's rows by a whole-table algorithm: the only module that imports both wings.
 
 A shard begins with such groups, and a rebuild replaces its groups by them, region by region. The algorithms are
-imported when they are called, so that commands that need none do not wait for the compiler.
+imported when they are called: commands that need none do not wait for them.
 """
 
 from __future__ import annotations

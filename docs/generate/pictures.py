@@ -137,7 +137,6 @@ def page(program: str) -> None:
     with ExitStack() as stack, redirect_stdout(StringIO()):
         made = stack.enter_context(TemporaryDirectory(prefix="streamer-pictures-", ignore_cleanup_errors=True))
         stage = demo.stage_in(Path(made), stack, None)
-        demo.compile_first(stage.table)
         worker = stack.enter_context(demo.running(1, stage.path, stage.kafka, stage.redis))
         stage.workers.append(worker)
         reader = stack.enter_context(Subscription(stage.table, stage.kafka))

@@ -8,7 +8,6 @@ import pytest
 
 from docs.generate.commands import all_commands
 from streamer import reader
-from streamer.cli.batch import warm
 from streamer.kafka import clients
 from worlds.golden_cases import cases, furnish
 from worlds.golden_files import Case, check
@@ -28,6 +27,4 @@ def test_the_output_is_the_golden_files(case: Case, folder: Path, monkeypatch: p
     monkeypatch.chdir(folder)
     monkeypatch.setattr(clients, "CONNECT_SECONDS_MAX", 0.1)  # nobody answers there, however long one waits
     monkeypatch.setattr(reader, "CONNECT_MS_MAX", 100)
-    monkeypatch.setattr(warm, "never_compiled", lambda: False)
-    monkeypatch.setattr(warm, "is_there", lambda name: True)
     check(case, case.command in TAKES_JSON)

@@ -61,7 +61,7 @@ def test_an_argument_of_the_wrong_type_gets_a_sentence(name: str, arguments: tup
         getattr(streamer, name)(*arguments)
 
 
-def test_neither_compiler_nor_kafka_is_loaded_before_it_is_asked_for() -> None:
+def test_neither_numpy_nor_kafka_is_loaded_before_it_is_asked_for() -> None:
     names = ("numpy", "pandas", "kafka", "click")
     loaded = f"import streamer, sys; print([name for name in {names} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=60)

@@ -66,7 +66,6 @@ WRONG = {
     "topics check": (*TABLE, "--shard", "4"),
     "topics create": (*TABLE, "--shards", "0"),
     "verify": (*TABLE, "replayed/live.jsonl", "--source", ROWS),
-    "warm": ("--core", "float16"),
     "worker": (*TABLE, "--log-format", "xml"),
 }
 """A call of each command that cannot be meant."""
@@ -83,7 +82,6 @@ MEASURED = (
     (r'"(microseconds|bytes_of_a_shard|of_a_shard)": [0-9.e+-]+', r'"\1": "<figure>"'),
     (r'("bytes_of_a_shard": .*,\n *"bytes_of_a_row"): [0-9.e-]+', r'\1: "<figure>"'),
 )
-FOLDER = (r'"folder": ".*"', '"folder": "<folder>"')
 
 MESSY = """\
 id,name,age,zip,bmi,sex,problem
@@ -163,7 +161,6 @@ def _of_files() -> Iterator[Case]:
     source = ("--source", EVENTS, "--initial", ROWS)
     yield Case("audit", "what a history gives away", (*TABLE, "replayed/live.jsonl", *source))
     yield Case("audit", "ways to publish", (*TABLE, "--compare", *source, "--secret", f"replayed/{NAME}"))
-    yield Case("warm", "all is there", ("--core", "float32"), rules=(FOLDER,))
 
 
 def _that_break_a_law() -> Iterator[Case]:

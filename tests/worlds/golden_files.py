@@ -17,7 +17,6 @@ from pathlib import Path
 
 from streamer.cli.main import main
 from streamer.cli.support.next_call import WAYS
-from streamer.cli.support.progress import COMPILING
 from worlds.checkout import ROOT
 from worlds.screens import COLUMNS, Piped, Screen, in_pipes, on_a_screen
 
@@ -129,8 +128,7 @@ def _screen(case: Case, environment: dict[str, str]) -> Screen:
     command = None if case.apart else main
     screen = on_a_screen(command, [*case.command.split(), *case.words], {**case.environment, **environment})
     assert screen.exit_code == case.exit_code, screen.lines
-    # is said where no one has called the command on this machine before
-    return screen._replace(lines=[line for line in screen.lines if line != COMPILING])
+    return screen
 
 
 def _piped(case: Case, *more: str) -> Piped:

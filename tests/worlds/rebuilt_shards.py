@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from agents.anonymizer import FIRST, NotAnonymized, RebuildThrottle, Regrouped, answered, regrouped
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
-from streamer.incremental.shard.activities import SAMPLE
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
@@ -165,7 +164,7 @@ class RebuiltShard:
         self.store = MemoryStore(MemoryServer(), self.table.name, 0)
         self.shard = Driven(self.table, 0, self.store, self.kafka, SECRET, holding=Holding.SNAPSHOT)
         self.shard.servers = self.shard.servers._replace(input=self.kafka)
-        self.since, self.warm = 0.0, True
+        self.since = 0.0
         self.facts = Facts("", Meta())
         self._heard = 0
         self._job: Job | None = None
@@ -190,8 +189,7 @@ class RebuiltShard:
             self._hear()
             self.drive(Tick(CLOCK.seconds, CLOCK.seconds, idle, self.since, self._rng.getrandbits(64)))
             wanted = self.shard.machine.wants_region if self._job is None else ""
-            is_free = wanted and (wanted != SAMPLE or self.warm) and self.algorithms.is_ready()
-            if is_free and self.algorithms.pace.begins(self):
+            if wanted and self.algorithms.is_ready() and self.algorithms.pace.begins(self):
                 self.drive(Free())
             self._answer()
 

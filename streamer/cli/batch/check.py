@@ -256,8 +256,7 @@ def command(
     With --data it also counts the rows of a file that would be refused, by reason and column, without their values;
     --skip-refused lists them. It then tries what other k and other grids would cost, which may take minutes for a large
     file; --no-costs leaves this out; `streamer forecast` says what a live table costs.
-    The first time on a machine it compiles some code. If the file has no key column, rows are told apart by their
-    numbers, as in `anonymize`.
+    If the file has no key column, rows are told apart by their numbers, as in `anonymize`.
     With --connector it names every setting of a source or sink that would lose or misread something of this table, with
     the remedy (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
     Exit code 1 if a connector has such a setting, 2 if TABLE or the rows cannot be used at all.

@@ -1,7 +1,6 @@
 """`streamer compare`: every algorithm on one table, side by side; writes at most a page.
 
-Algorithms are in the catalog's order; one that cannot do what table.yaml asks is listed with the reason. Each runs on
-a few rows first, so that compiling is not counted as its time.
+Algorithms are in the catalog's order; one that cannot do what table.yaml asks is listed with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any
 
 import click
 import msgspec
-import numpy as np
 from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
@@ -34,9 +32,6 @@ from streamer.table.files import atomic_writers
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, load_table
-
-FEW = 200
-"""Rows of the first run, which compiles."""
 
 SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppressed")
 """The measures of the table for people; JSON has all of them."""
@@ -106,13 +101,6 @@ def options_for(algorithm: Algorithm, options: Options) -> Options:
     return replace(options, suppression=suppression, refine=refine)
 
 
-def _run_on_few(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options) -> None:
-    """Runs on rows spread over the table, if these satisfy the model, so that everything is compiled."""
-    few = microdata.rows(np.linspace(0, len(microdata) - 1, min(len(microdata), FEW), dtype=np.int64))
-    if model.holds(few.subjects(model.subjects)):
-        interruptible(lambda: run(algorithm, few, model, options))
-
-
 def _compared(microdata: Microdata, model: Model, options: Options, progress: Stages) -> Iterator[dict[str, Any]]:
     for algorithm in ALGORITHMS.values():
         its_options = options_for(algorithm, options)
@@ -121,8 +109,6 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         if found := objections(algorithm, microdata.table, model, its_options):
             yield facts | {"cannot": list(found)}
             continue
-        with progress.stage("compile"):
-            _run_on_few(algorithm, microdata, model, its_options)
         with progress.stage(algorithm.name) as on_progress:
             recoding = interruptible(
                 partial(run, algorithm, microdata, model, replace(its_options, on_progress=on_progress))

@@ -62,7 +62,6 @@ class Shard:
     facts: Facts = field(default_factory=lambda: Facts("Serving", Meta()))
     thread: ShardThread = field(default_factory=lambda: ShardThread(0, "a shard", ComputeLock(threading.Lock())))
     metrics: ShardMetrics = field(default_factory=ShardMetrics)
-    is_compiled: bool = True
 
 
 @dataclass
@@ -111,26 +110,6 @@ def test_a_shard_stands_still_since_messages_wait_and_none_was_applied(world: Wo
     assert (world.after(1).still_seconds, world.after(3).still_seconds) == (0, 3)
     world.shard.meta = Meta(next=5)
     assert (world.after(60).still_seconds, world.after(60).still_seconds) == (0, 0)
-
-
-def test_a_shard_that_runs_uncompiled_stands_still_only_between_its_calls(world: World) -> None:
-    """Before: where a machine was slow, /health was red while the core was compiled, and a supervisor ended both."""
-    world.collector.ends, world.shard.is_compiled = {0: 5}, False
-    goes_on = threading.Event()
-
-    async def in_a_call() -> list[float]:
-        call = asyncio.ensure_future(world.shard.thread.run(lambda: goes_on.wait(30), 60))
-        await asyncio.sleep(0)
-        seen = [world.after(0).still_seconds, world.after(500).still_seconds]
-        world.shard.is_compiled = True
-        seen.append(world.after(30).still_seconds)
-        goes_on.set()
-        await call
-        return seen
-
-    assert asyncio.run(in_a_call()) == [0, 0, 30]
-    world.shard.is_compiled = False
-    assert world.after(7).still_seconds == 37
 
 
 def test_a_shard_that_is_not_taken_over_yet_has_no_lag_that_anybody_knows(world: World) -> None:

@@ -344,22 +344,6 @@ def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -
     run(story())
 
 
-def test_drift_is_not_looked_for_while_the_cores_machine_code_is_missing(
-    clock: Clock,
-) -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard(RebuildRules(drift=Decimal("1.02"))), 500)
-        shard.warm = False
-        clock.seconds += 400
-        await shard.go_on(20)
-        assert not shard.algorithms.jobs
-        shard.warm = True
-        await shard.go_on(20)
-        assert shard.algorithms.jobs
-
-    run(story())
-
-
 def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock) -> None:
     async def story() -> None:
         shard = await peopled(RebuiltShard(RebuildRules(drift=Decimal("1.02"))), 500)
