@@ -40,7 +40,6 @@ from streamer.table.microdata import Microdata, Subject
 K = 10
 SIZES, QUICK_SIZES = (30_162, 100_000, 1_000_000), (1_000, 2_000)
 QUICK_TABLES = ("adult", "stroke", "individuals")
-WARM_UP_ROWS = 500
 RUNS, SHORT_S, ENOUGH_S, LONGEST_S = 3, 0.3, 4.0, 90.0
 ADULT_ONLY = "gdppr"
 CMC_ROWS = 1_473
@@ -94,6 +93,7 @@ def main() -> None:
     if chosen.page:
         PAGE.write_text(figures_page.written_into(PAGE.read_text("utf-8"), json.loads(SAVED.read_bytes())), "utf-8")
         return
+    ready.compiled()
     console = Console(width=160, quiet=chosen.json)
     if chosen.by_k:
         rows_max = QUICK_SIZES[0] if chosen.quick else None
@@ -203,8 +203,7 @@ def why_not(algorithm: Algorithm, n: int, seconds_per_row: float | None, smalles
 
 
 def clock(algorithm: Algorithm, people: Microdata, model: Model, options: Options = PLAIN) -> tuple[float, Recoding]:
-    """Seconds of the quickest run, and its answer. A small run before it compiles what is to be compiled."""
-    run(algorithm, people.rows(np.arange(min(WARM_UP_ROWS, len(people)))), model, options)
+    """Seconds of the quickest run, and its answer."""
     answers: list[Recoding] = []
     numbers = np.arange(len(people))
     seconds = best(lambda: answers.append(run(algorithm, people.rows(numbers), model, options)))

@@ -232,7 +232,6 @@ def by_spark(rows: int, fragment_rows: int, folder: Path) -> Line:
     table, source = saved(Case(f"{rows:,} rows", rows, fragment_rows), folder)
     outs = [folder / "by-processes", folder / "by-spark"]
     words = [command(table, source, out, "--fragment-rows", fragment_rows) for out in outs]
-    called(words[0])  # compiles what is not compiled yet
     _, of_processes, _ = called(words[0])
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--master local[2] --conf spark.ui.enabled=false pyspark-shell"
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -125,7 +125,7 @@ def drawn(people: list[adult_people.Person], rows: int) -> Iterator[adult_people
 
 
 def phases(table: Path, file: Path) -> dict[str, dict[str, float]]:
-    """What each step of a load costs in one shard; all that is compiled was compiled by a small run before."""
+    """What each step of a load costs in one shard; a small run before imports what they need."""
     schema, secret = load_table(table), bytes(SECRET_BYTES)
     few = file.with_name("few.csv")
     with file.open() as lines:

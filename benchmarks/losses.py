@@ -33,7 +33,6 @@ Answer = TypeVar("Answer")
 
 NEAR = 1.02
 VALUE, PARENT = Subject(0), Subject(0, 1)
-WARM_UP_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -144,11 +143,9 @@ def losses(
 
 
 def lost(algorithm: Algorithm, people: Microdata, model: Model, options: Options = PLAIN) -> Result:
-    """What one run costs; time in sorts of the table. A small run before it compiles what is to be compiled."""
+    """What one run costs; time in sorts of the table."""
     if said := objections(algorithm, people.table, model, options):
         return {"skipped": said[0]}
-    few = min(max(WARM_UP_ROWS, model.rows_min), len(people))
-    run(algorithm, people.rows(np.arange(few)), model, options)
     seconds, recoding = timed(lambda: run(algorithm, people, model, options))
     sort = min(timed(lambda: np.lexsort(people.codes.T))[0] for _ in range(3))
     return {

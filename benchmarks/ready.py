@@ -1,4 +1,4 @@
-"""What benchmarks begin with: their options, a compiled core, and servers of their own."""
+"""What benchmarks begin with: their options, machine code, and servers of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
 
 from servers.broker import ways
 from servers.broker.servers import Servers

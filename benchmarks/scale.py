@@ -342,7 +342,7 @@ def sealed_part(options: Options) -> Figures:
         figures |= {f"us_{size}_rows": both, f"over_live_{size}_rows": both / alone}
     table = replace(those.table, sealed=rules)
     form = cohort_formation(table)
-    form(table.space.cells(those.codes[:1_000]), 0)  # compiles
+    form(table.space.cells(those.codes[:1_000]), 0)  # imports the algorithm
     for newcomers in (1_000, 10_000, 100_000):
         n = options.bounded(newcomers, "sealed")
         cells = table.space.cells(those.codes[:n])
@@ -514,7 +514,7 @@ def resident_bytes() -> int:
 
 def initial_part(options: Options) -> Figures:
     those = people(options.bounded(INITIAL_ROWS, "initial"))
-    initial_groups(people(500), k_anonymity(K), seed=0)  # compiles
+    initial_groups(people(500), k_anonymity(K), seed=0)  # imports the algorithm
     algorithm_s, groups = timed(lambda: initial_groups(those, k_anonymity(K), seed=0))
     rows, keys, engine = adult.rows_of(those), keys_of(len(those)), Engine(those.table, secret=SECRET)
     load_s, _ = timed(lambda: engine.load_initial(keys, rows, those.codes, groups))

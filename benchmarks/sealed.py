@@ -138,7 +138,7 @@ def course(table: Table, setting: Setting, began: list[RowChange], changes: list
     )
     table = replace(table, sealed=rules)
     form: Formation = cohort_formation(table) if setting.way == "ordered" else median_cuts(table.space, table.k)
-    form(table.space.cells(np.array([change.row.codes for change in began[:100] if change.row])), 0)  # compiles
+    form(table.space.cells(np.array([change.row.codes for change in began[:100] if change.row])), 0)  # imports
     sealed, log = Sealed(table, 0, form, drawn_by(b"benchmark")), list[SealedRecord]()
     since = process_time()
     log += sealed.begin(began, 0)

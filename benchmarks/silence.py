@@ -223,7 +223,6 @@ def commands(folder: Path, rows: int) -> Iterator[tuple[str, list[str]]]:
     live = str(replayed / "live.jsonl")
     yield "verify", ["verify", "--table", plain, live]
     yield "verify --events", ["verify", "--table", plain, live, "--initial", csv, "--events", events]
-    yield "warm", ["warm"]
 
 
 def live_commands(folder: Path, rows: int) -> Iterator[tuple[str, list[str]]]:

@@ -1,8 +1,7 @@
 """Runs of the catalog's algorithms, timed by one sort of the same table.
 
 A time is a ratio to one `np.lexsort` over the codes of the same table, best of three, in the same process: it means
-the same on a slow machine and on a fast one. Nothing is timed that is still being compiled: an algorithm runs on a
-small piece of the table first.
+the same on a slow machine and on a fast one. Machine code is there before anything is timed.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
+from streamer.native import library
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding
@@ -20,7 +20,6 @@ from streamer.table.microdata import Microdata
 Say = Callable[[str], None]
 """Told what is being done."""
 
-WARM_ROWS = 2_000
 ONE_SORT = "one sort of the table"
 
 
@@ -31,7 +30,7 @@ def seconds_of_a_sort(microdata: Microdata) -> float:
 
 def timed(algorithm: Algorithm, microdata: Microdata, model: Model, options: Options = PLAIN) -> tuple[Recoding, float]:
     """The answer, and the time it took in sorts of the table."""
-    run(algorithm, microdata.rows(np.arange(min(WARM_ROWS, len(microdata)))), model, options)
+    library.ready()
     begun = perf_counter()
     recoding = run(algorithm, microdata, model, options)
     return recoding, (perf_counter() - begun) / seconds_of_a_sort(microdata)

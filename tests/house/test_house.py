@@ -35,9 +35,9 @@ ALL = sources("streamer", "agents")
 
 # The rooms from the ground up. A module imports its own room, and those that stand before it in the line of its wing;
 # the commands stand on both wings, and so do the agents, which import nothing of the commands.
-COMPILING = ("streamer.numba_support",)
 GROUND = (
-    "streamer.errors", "streamer.progress", "streamer.uninterrupted", *COMPILING, "streamer.table", "streamer.privacy"
+    "streamer.errors", "streamer.progress", "streamer.uninterrupted", "streamer.native", "streamer.table",
+    "streamer.kernels", "streamer.privacy",
 )  # fmt: skip
 INCREMENTAL = (
     *(
@@ -59,12 +59,12 @@ RECODING = (
 
 # Where the wings meet, then the audit of what is published, then the commands and the agents, which know nothing of
 # each other.
-MEETING = ("streamer.compiling", "streamer.grouping", "streamer.worker")
+MEETING = ("streamer.native.examples", "streamer.native.build", "streamer.grouping", "streamer.worker")
 ABOVE = (*MEETING, "streamer.audit", "streamer.cli", "agents")
 
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
-    "streamer/numba_support/", "streamer/kafka/",
+    "streamer/native/", "streamer/kafka/",
     "streamer/table/files.py", "streamer/table/sources.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
@@ -114,7 +114,6 @@ STANDS_ALONE: dict[str, str] = {
     "streamer.incremental.core.cut": "the cut of Mondrian, an algorithm of its own",
     "streamer.incremental.core.repair": "with the entry points it would be longer than a module may be",
     "streamer.incremental.formats.as_avro": "imported where records are in Avro alone: its library comes with an extra",
-    "streamer.numba_support.linking": "imports numba, which the decorators do without",
     "streamer.recoding.algorithms.fuzzy": "an algorithm of the catalog",
     "streamer.recoding.algorithms.mondrian": "an algorithm of the catalog",
     "streamer.recoding.algorithms.seeding": "the first half of `ordered`, which is longer than a module may be",
@@ -128,14 +127,14 @@ def is_within(path: Path, homes: tuple[str, ...]) -> bool:
 
 
 def pure_sources() -> list[Path]:
-    folders = ("streamer/table", "streamer/privacy", "streamer/incremental", "streamer/recoding", "streamer/audit")
-    return [path for path in sources(*folders) if not is_within(path, SHELLS)]
+    rooms = ("table", "kernels", "privacy", "incremental", "recoding", "audit")
+    return [path for path in sources(*(f"streamer/{room}" for room in rooms)) if not is_within(path, SHELLS)]
 
 
 def rooms_of(line: tuple[str, ...], module: str) -> int | None:
-    """The number of the room in a line of rooms that holds a module; None where none does."""
-    inside = (i for i, room in enumerate(line) if module == room or module.startswith(f"{room}."))
-    return next(inside, None)
+    """The number of the room in a line of rooms that holds a module, the narrowest one; None where none does."""
+    inside = [i for i, room in enumerate(line) if module == room or module.startswith(f"{room}.")]
+    return max(inside, key=lambda i: len(line[i]), default=None)
 
 
 def wrong_imports(paths: Iterable[Path], is_wrong: Callable[[Path, str], object]) -> list[str]:
@@ -222,7 +221,7 @@ def test_no_arrow_of_the_house_runs_up(line: tuple[str, ...]) -> None:
 def test_the_core_knows_nothing_that_may_not_decide() -> None:
     """Cells, numbers of values and of individuals, lots: no codes, no source keys, no names, no texts of events."""
     tables = ("streamer.table.arrays", "streamer.table.space", "streamer.table.hierarchy")
-    allowed = ("streamer.incremental.core", *tables, "streamer.errors", "streamer.numba_support")
+    allowed = ("streamer.incremental.core", *tables, "streamer.errors", "streamer.native", "streamer.kernels")
     broken = wrong_imports(
         sources("streamer/incremental/core"),
         lambda _, module: top(module) == "streamer" and rooms_of(allowed, module) is None,

@@ -34,8 +34,7 @@ from worlds.kafka_and_redis import fresh_name
 from worlds.quick_streamer import quick_streamer
 from worlds.workers import ENDS_SECONDS_MAX, wait_until
 
-COMMAND_SECONDS_MAX = 400
-"""Algorithms are compiled on the way, where the machine has not done so yet; else all commands together take less."""
+COMMAND_SECONDS_MAX = 240
 
 NOT_HERE = {
     "docker": "there is no Docker in the tests; tests/servers/pipeline/test_example.py runs what it is made of",
@@ -44,7 +43,6 @@ NOT_HERE = {
     "examples/pipeline/show.sh": "tests/servers/pipeline/test_example.py runs it on a real Postgres and Connect",
     "kafka-topics": "the tests' Kafka has no scripts; tests/servers/test_recreated_topics.py adds partitions",
     "streamer demo": "tests/servers/test_demo.py runs it, also on real servers",
-    "streamer warm": "the tests' own machine code is not made again; tests/unit/cli/batch/test_warm.py does it",
 }
 """What a command that does not run here begins with, and why."""
 

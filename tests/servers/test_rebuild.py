@@ -37,7 +37,7 @@ class Rebuilt:
         return self.world.report("rebuild", *arguments, code=code)
 
     def trial(self) -> list[dict[str, Any]]:
-        """What a rebuild would gain, shard by shard; by a process of its own, which compiles nothing."""
+        """What a rebuild would gain, shard by shard; by a process of its own."""
         with self.world.begun("rebuild", "--dry-run", "--json") as tried:
             shards: list[dict[str, Any]] = json.loads(tried.communicate()[0])["shards"]
         assert tried.returncode == 0
@@ -81,7 +81,6 @@ def test_a_rebuild_under_traffic_loses_no_one_and_breaks_no_law(rebuilt: Rebuilt
     assert sum(one["rows"] for one in trial) == 1_000
     assert all(0 < one["ncp_now"] < one["ncp_before"] and one["rows_published_again"] for one in trial)
     assert rebuilt.meta().rebuilds == ()
-    # an uncompiled worker is at it for a fifth of the time
     traffic = SourceLoad(rebuilt.world.bootstrap, rebuilt.world.input, rebuilt.people, events_per_second=50)
     traffic.start()
     try:

@@ -34,8 +34,7 @@ def recorded(path: Path = DURATIONS) -> dict[str, dict[str, float]]:
 def longest_first(items: list[pytest.Item], path: Path = DURATIONS) -> None:
     """Sorts tests by how long their files take.
 
-    Without a record those of servers come first: they wait much, and meanwhile what is compiled once per machine is
-    compiled in the background, which those of algorithms would do themselves, in each process.
+    Without a record those of servers come first: they wait much.
     """
     seconds: defaultdict[str, float] = defaultdict(float)
     for tests in recorded(path).values():
