@@ -1,4 +1,4 @@
-"""Builds the project, as pip asks for it (PEP 517): setuptools makes the wheel, machine code of this system goes into it.
+"""Builds the project as pip asks for it (PEP 517): setuptools makes the wheel, this system's machine code goes into it.
 
 What is compiled is found by running the package, so a build needs the libraries that it imports. Where there is no C
 compiler it asks for the wheel `ziglang`, which brings one. Where it cannot have that either (`--no-build-isolation`

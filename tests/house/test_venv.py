@@ -1,4 +1,4 @@
-"""`make venv` says what it does: it takes minutes, on a slow machine many."""
+"""`make venv` says what it does, and takes pip where it cannot have uv."""
 
 from __future__ import annotations
 
@@ -10,31 +10,71 @@ import pytest
 
 from worlds.checkout import ROOT
 
+PYTHON = """#!/bin/sh
+case "$*" in
+  *uv.txt) echo "pip: $*"; exit 1 ;;
+  *install*) echo "pip: $*" ;;
+  *native.build) echo "no compiler"; exit {build} ;;
+esac
+"""
+UV = '#!/bin/sh\ncase "$*" in *install*) echo "uv: $*"; exit {uv} ;; esac\n'
+ALL, DEMO = ["uv", "libraries", "all libraries"], ["uv", "libraries", "demo's libraries"]
+
+
+def made(folder: Path, *words: str, uv: int | None, build: int = 0) -> list[str]:
+    """The lines of `.ci/venv`, with a Python and a uv that only note what they were asked for, and fail if told so."""
+    programs = {".ci/venv": (ROOT / ".ci" / "venv").read_text(), ".venv/bin/python": PYTHON.format(build=build)}
+    if uv is not None:
+        programs[".venv/uv/bin/uv"] = UV.format(uv=uv)
+    for name, text in programs.items():
+        program = folder / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(text)
+        program.chmod(0o755)
+    done = subprocess.run([folder / ".ci" / "venv", *words], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def by_whom(lines: list[str]) -> str:
+    """Who says each line: p pip, u uv, a dot the script."""
+    return "".join(line[0] if line.startswith(("pip: ", "uv: ")) else "." for line in lines)
+
 
 @pytest.mark.parametrize(
-    ("words", "mark", "steps"),
-    [([], ".installed", "...pp..p.pp."), (["demo"], ".demo", "...pp..p.")],
+    ("words", "mark", "steps", "took"),
+    [([], ".installed", "....uu..uu.", ALL), (["demo"], ".demo", "....uu..u.", DEMO)],
     ids=["all", "demo"],
 )
-def test_every_step_that_takes_long_is_said_before_it_begins(
-    tmp_path: Path, words: list[str], mark: str, steps: str
+def test_every_step_is_said_before_it_begins(
+    tmp_path: Path, words: list[str], mark: str, steps: str, took: list[str]
 ) -> None:
-    """With a Python that does nothing but note what it was asked for."""
-    script, python = tmp_path / ".ci" / "venv", tmp_path / ".venv" / "bin" / "python"
-    for folder in (script.parent, python.parent):
-        folder.mkdir(parents=True)
-    script.write_bytes((ROOT / ".ci" / "venv").read_bytes())
-    python.write_text('#!/bin/sh\ncase "$*" in *install*) echo "pip: $*" ;; esac\n')
-    for program in (script, python):
-        program.chmod(0o755)
-    made = subprocess.run([script, *words], capture_output=True, text=True, check=True)
-    assert (made.stderr, (tmp_path / ".venv" / mark).exists()) == ("", True)
-    lines = made.stdout.splitlines()
-    assert not lines[0].startswith("pip")
-    said = "".join("p" if line.startswith("pip") else "." for line in lines)
-    assert said == steps, "a line before each step, and at the end"
-    assert all(re.match(r"venv( \d/\d)?, \d+ s: ", line) for line in lines if not line.startswith("pip"))
-    total = 4 - len(words)
-    assert re.findall(r"^venv (\d/\d)", made.stdout, re.M) == [f"{number}/{total}" for number in range(1, total + 1)]
-    took = re.findall(r"(?:: |, )([a-z' ]+) \d+ s", lines[-1])
-    assert took == ["libraries", "workers' libraries", "tests' libraries"][: 3 - len(words)]
+    lines = made(tmp_path, *words, uv=0)
+    assert (tmp_path / ".venv" / mark).exists()
+    assert by_whom(lines) == steps, "a line before each step, and at the end"
+    assert all(re.match(r"venv( \d/\d)?, \d+ s: ", line) for line in lines if not line.startswith("uv"))
+    assert re.findall(r"^venv (\d/\d)", "\n".join(lines), re.M) == [f"{number}/4" for number in range(1, 5)]
+    assert re.findall(r"(?:: |, )([a-z' ]+) \d+ s", lines[-1]) == took
+
+
+def test_every_file_has_a_hash(tmp_path: Path) -> None:
+    asked = [line for line in made(tmp_path, uv=0) if " -r " in line]
+    assert len(asked) == 3
+    assert all("--require-hashes" in line for line in asked)
+
+
+def test_pip_installs_where_uv_cannot_be_had(tmp_path: Path) -> None:
+    lines = made(tmp_path, uv=None)
+    assert by_whom(lines) == "...p..pp..pp."
+    assert lines[4].endswith("uv cannot be had: pip installs, which takes some times longer")
+
+
+def test_pip_installs_where_uv_fails(tmp_path: Path) -> None:
+    lines = made(tmp_path, "demo", uv=1)
+    assert by_whom(lines) == "....u.pu.p..u.p."
+
+
+def test_an_environment_without_machine_code_is_one_and_says_why(tmp_path: Path) -> None:
+    lines = made(tmp_path, uv=0, build=2)
+    assert lines[-3].endswith("the machine code was not built, without it everything is slow:")
+    assert lines[-2] == "no compiler"
