@@ -50,10 +50,10 @@ def heap_for(m: int) -> Heap:
 @inlined
 def _precedes(heap: Heap, a: int, b: int) -> bool:
     if heap.rank[a] != heap.rank[b]:
-        return heap.rank[a] < heap.rank[b]
+        return bool(heap.rank[a] < heap.rank[b])
     if heap.rows[a] != heap.rows[b]:
-        return heap.rows[a] < heap.rows[b]
-    return heap.group[a] < heap.group[b]
+        return bool(heap.rows[a] < heap.rows[b])
+    return bool(heap.group[a] < heap.group[b])
 
 
 @inlined

@@ -90,9 +90,7 @@ def sharpened(term: float, sharpness: int) -> float:
 
 
 @inlined
-def _scan(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, backwards: int, scan: Scan, out: Floats
-) -> int:
+def _scan(task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, backwards: int, scan: Scan, out: Floats) -> int:
     """Fills in out[i]: the weight of the first i + 1 bundles of `along`, or of the last ones.
 
     Returns the i from which on they have the box lo..hi of all bundles: from there nothing is filled in.
@@ -179,9 +177,8 @@ def best_cut(
 
 
 def _least_cut(
-    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, strict: bool,
-    again: bool, scan: Scan,
-) -> tuple[int, int, bool]:  # fmt: skip
+    task: Task, along: Ints, lo: Ints, hi: Ints, sharpness: int, strict: bool, again: bool, scan: Scan
+) -> tuple[int, int, bool]:
     """The same, testing every position at which a cut could be the best; again: this node's weights may be kept."""
     shape, first, last = task.shape, task.bundles.begin, task.bundles.end
     holding, length = scan.holding, scan.length

@@ -133,7 +133,7 @@ def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta:
         scale.append(sign * beta / len(sensitive) / max(1, nodes.shape[1]))
     numeric = np.flatnonzero(~space.is_category)
     first, last = space.edges(microdata.cells, microdata.cells)
-    numbers = ((first + last) / 2 / space.width)[:, numeric]
+    numbers = np.ascontiguousarray(((first + last) / 2 / space.width)[:, numeric])
     return Points(*_in_columns(len(microdata), paths, scale), numbers, weight, base)
 
 
@@ -176,8 +176,9 @@ def distances(points: Points, centres: Centres, rows_max: int) -> Iterator[tuple
 def _from_common(common: Singles, base: float, numbers: Singles, centres: Singles, weight: float) -> None:
     """Turns common paths (b, p) into distances, in place; numbers (b, q), centres (q, p)."""
     np.subtract(np.float32(base), common, out=common)
+    apart = np.empty_like(common)
     for q in range(numbers.shape[1]):
-        apart = numbers[:, q, None] - centres[q]
+        np.subtract(numbers[:, q, None], centres[q], out=apart)
         np.abs(apart, out=apart)
         apart *= np.float32(weight)
         common += apart
@@ -287,8 +288,7 @@ def _nearest(
     best, least, nearest, nearest_rise = -1, np.inf, -1, np.inf
     lo, hi, terms, size = clusters.lo, clusters.hi, clusters.terms, clusters.size
     shares = rules.distinct.shape[0] > 0
-    for i in range(alive.shape[0]):
-        o = int(alive[i])
+    for o in alive:
         if o == c or size[o] == 0:
             continue
         rise = 0.0
@@ -384,8 +384,8 @@ def _follow(into: Ints) -> None:
             into[c] = into[into[c]]
 
 
-DISTANCES_MAX = 1 << 22
-"""Distances kept at a time; 16 MiB."""
+DISTANCES_MAX = 1 << 18
+"""Distances kept at a time; 1 MiB: it stays in the processor's cache."""
 
 ON_CENTRE = 1e-4
 """A distance below which a row lies on a centre."""

@@ -10,8 +10,8 @@ lower bound first (of equals the left one) and skips what cannot beat the best s
 search costs no more in a table of a million rows.
 
 `streamer.privacy.compiled` counts one group at a time, at the cost of all its rows. `SubjectCounts` keeps the counts of
-all groups in one table (`streamer.kernels.counts`), so a question about a large group and a few rows costs as much as the
-few rows.
+all groups in one table (`streamer.kernels.counts`), so a question about a large group and a few rows costs as much as
+the few rows.
 """
 
 from __future__ import annotations
@@ -69,13 +69,14 @@ def counts_for(rules: Rules, n_slots: int) -> SubjectCounts:
             most = max(most, rules.subjects[row, i])
         n_codes += most + 1
     size = max(16, ROOM * n * s)
-    return SubjectCounts(first, np.full(1, n_codes, np.int64), Counts(np.zeros(size, np.int64), np.zeros(size, np.int64)),
-        np.zeros((n_slots, s), np.int64), np.zeros((n_slots, s), np.int64))  # fmt: skip
+    rows = Counts(np.zeros(size, np.int64), np.zeros(size, np.int64))
+    top, n_distinct = np.zeros((n_slots, s), np.int64), np.zeros((n_slots, s), np.int64)
+    return SubjectCounts(first, np.full(1, n_codes, np.int64), rows, top, n_distinct)
 
 
 @inlined
 def _key(counts: SubjectCounts, slot: int, i: int, code: int) -> int:
-    return slot * counts.n_codes[0] + counts.first[i] + code
+    return int(slot * counts.n_codes[0] + counts.first[i] + code)
 
 
 @inlined

@@ -579,7 +579,7 @@ def _sweep_some(task: Task, aside: Task, groups: Groups, pairs: Ints, slots: Int
     for slot in slots:
         rows, groups.changed[slot] = groups.rows[slot], False
         if 0 < rows <= FAR * task.rows_min and rows * groups.ncp[slot] >= GAIN_MIN:
-            improved += _improve(task, aside, groups, desk, pairs, int(slot))
+            improved += _improve(task, aside, groups, desk, pairs, slot)
     return improved
 
 

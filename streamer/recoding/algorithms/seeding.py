@@ -293,7 +293,7 @@ def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool
         rank[stays] = min(rank[stays], rank[gone])
         waits[gone], waits[stays] = False, True
         push(waiting, rank[stays], groups.rows[stays], stays)
-    return waiting.n[0] > 0
+    return bool(waiting.n[0] > 0)
 
 
 def _unite(task: Task, groups: Groups, counts: SubjectCounts, gone: int, stays: int) -> None:
@@ -563,9 +563,7 @@ def _relieve(
             continue
         remove_bundle(task, bundle)
         if left == 0 or holds(task.rules, task.scratch):
-            other, _ = nearest_by(
-                search, task, groups, counts, slot, bundle, gain - GAIN_MIN, EXCHANGE_VISITS
-            )
+            other, _ = nearest_by(search, task, groups, counts, slot, bundle, gain - GAIN_MIN, EXCHANGE_VISITS)
             if other >= 0:
                 recount_bundle(task, counts, bundle, slot, other)
                 at -= 1
@@ -605,8 +603,7 @@ def exchanged(
 def _exchange_some(task: Task, aside: Task, groups: Groups, counts: SubjectCounts, slots: Ints) -> int:
     """Moves or exchanges bundles of the groups in some slots; how many."""
     moved, bench = 0, bench_for(task)
-    for at in slots:
-        slot = int(at)
+    for slot in slots:
         groups.changed[slot] = False
         if groups.rows[slot] * groups.ncp[slot] > GAIN_MIN:
             moved += _relieve(task, aside, groups, counts, slot, members_of(groups, slot), bench)
