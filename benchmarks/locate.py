@@ -10,17 +10,17 @@ table of few values: 24 cells and 50,000 QI groups, each one cell.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import ready
 from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, CoreTree, Shard, empty_shard
 from streamer.incremental.core.scores import set_shape
 from streamer.incremental.core.search import locate, nearest
@@ -30,7 +30,10 @@ from streamer.recoding.algorithms.mondrian import median_tree
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Axis, Space
-from worlds.native import compiled_now
+from worlds.native import CompiledNow
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 K = 5
 CENTERS = 40
@@ -73,14 +76,19 @@ def mixture(space: Space, random: np.random.Generator) -> Callable[[int], Ints]:
 # -- the compiled loops that are measured ---------------------------------------------------------------------------
 
 
-@compiled_now
+def quick(function: Callable[P, R]) -> CompiledNow[P, R]:
+    """Compiled as the package is."""
+    return CompiledNow(function, "-O3", "-march=native")
+
+
+@quick
 def locate_all(s: Shard, cells: Ints, found: Ints) -> None:
     """The group of each tuple (n, d)."""
     for i in range(len(cells)):
         found[i] = locate(s, cells[i])
 
 
-@compiled_now
+@quick
 def nearest_all(s: Shard, groups: Ints, found: Ints) -> None:
     """The nearest of each of some groups, searched without any suspicion."""
     for i in range(len(groups)):
@@ -88,7 +96,7 @@ def nearest_all(s: Shard, groups: Ints, found: Ints) -> None:
         found[i] = nearest(s, groups[i])
 
 
-@compiled_now
+@quick
 def set_boxes(s: Shard, groups: Ints, boxes: Ints, anew: bool) -> None:
     """Groups come, or get other boxes (n, 2, d), as they are or as groups that go and come."""
     for i in range(len(groups)):
@@ -310,10 +318,7 @@ def show(lines: list[Figures]) -> None:
 
 def main() -> None:
     """Measures every size and prints the table and one JSON object."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a smoke test")
-    parser.add_argument("--json", action="store_true", help="only the JSON object")
-    options = parser.parse_args()
+    options = ready.options((__doc__ or "").splitlines()[0], "small sizes, for a smoke test").parse_args()
     sizes, n_changes, n_questions, n_equal = (
         (QUICK_SIZES, QUICK_CHANGES, QUICK_QUESTIONS, QUICK_EQUAL_BOXES)
         if options.quick

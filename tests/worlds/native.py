@@ -45,16 +45,16 @@ def called(forms: Sequence[Form], arguments: Sequence[Any]) -> Any:
 class CompiledNow(Generic[P, R]):
     """A function that is compiled when it is first called with arguments of some types."""
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], *flags: str) -> None:
         update_wrapper(self, function)
-        self.function = function
+        self.function, self._flags = function, flags
         self._forms: list[Form] = []
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         try:
             return called(self._forms, arguments)  # type: ignore[no-any-return]
         except TypeError:
-            (forms,) = made_of([(self.function, arguments)]).values()
+            (forms,) = made_of([(self.function, arguments)], *self._flags).values()
             self._forms += forms
             return called(forms, arguments)  # type: ignore[no-any-return]
 
