@@ -53,8 +53,8 @@ TARGETS = {
         Target("linux-x86_64-v3.so", "x86_64-linux-gnu.2.28", "x86_64_v3", "x86-64-v3"),
     ),
     "aarch64-linux": (Target("linux-arm64.so", "aarch64-linux-gnu.2.28", "generic", "armv8-a"),),
-    "x86_64-macos": (Target("darwin-x86_64.dylib", "x86_64-macos", "x86_64_v2", "x86-64-v2"),),
-    "aarch64-macos": (Target("darwin-arm64.dylib", "aarch64-macos", "apple_m1", "armv8.4-a"),),
+    "x86_64-macos": (Target("darwin-x86_64.dylib", "x86_64-macos.11.0", "x86_64_v2", "x86-64-v2"),),
+    "aarch64-macos": (Target("darwin-arm64.dylib", "aarch64-macos.11.0", "apple_m1", "armv8.4-a"),),
 }
 
 
@@ -110,7 +110,9 @@ def refuse_what_is_missing(made: Sequence[Program]) -> None:
     known = {id(value): value for module in modules for value in vars(module).values() if callable(value)}
     missing = [value for value in known.values() if isinstance(value, Compiled) and value.function not in entries]
     if missing:
-        raise NotTranslated(f"no example calls {', '.join(sorted(one.__qualname__ for one in missing))}: see examples.py")
+        raise NotTranslated(
+            f"no example calls {', '.join(sorted(one.__qualname__ for one in missing))}: see examples.py"
+        )
     for module in modules:
         for function in _functions_of(module):
             if function in inside:

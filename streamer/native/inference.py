@@ -94,7 +94,7 @@ def element_of(dtype: npt.DTypeLike) -> Element:
     dtype = np.dtype(dtype)
     if dtype.names is None:
         code = dtype.str[1:]
-        if code not in LOADED:
+        if code not in LOADED or not dtype.isnative:
             raise NotTranslated(f"arrays of {dtype} are not in the subset: use int64, float64 or bool")
         return Element(code, dtype.itemsize)
     fields = ((name, *dtype.fields[name][:2]) for name in dtype.names) if dtype.fields else ()
@@ -109,12 +109,13 @@ def type_of(value: object) -> Type:
         return BOOL
     if isinstance(value, np.uint64):
         return UINT
-    if isinstance(value, int | np.integer):
-        return INT if -(2**63) <= value < 2**63 else UINT
+    if isinstance(value, int | np.integer) and -(2**63) <= value < 2**64:
+        return INT if value < 2**63 else UINT
     if isinstance(value, float) and not isinstance(value, np.float32):
         return FLOAT
     if isinstance(value, np.ndarray):
-        return Array(element_of(value.dtype), value.ndim, value.size == 0 or value.strides[-1] == value.itemsize)
+        alone = value.size == 0 or value.shape[-1] == 1  # then the last stride says nothing
+        return Array(element_of(value.dtype), value.ndim, alone or value.strides[-1] == value.itemsize)
     if isinstance(value, np.void):
         return Record(element_of(value.dtype))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -126,8 +127,6 @@ def same_type(a: Type | None, b: Type | None) -> Type | None:
     """The type of what has both types; one that is not known yet is None. Raises NotTranslated if there is none."""
     if a is None or a == b or b is None:
         return a if b is None else b
-    if NOTHING in (a, b):
-        return a if b == NOTHING else b
     if isinstance(a, Array) and isinstance(b, Array) and a[:2] == b[:2]:
         return Array(a.element, a.n_dims, False)
     if isinstance(a, Several) and isinstance(b, Several) and len(a.types) == len(b.types):
@@ -168,9 +167,19 @@ class Inferred:
         self.code = self.python.__code__
         self.tree: Any = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
         self.parameters = [one.arg for one in self.tree.args.args]
-        if len(types) != len(self.parameters) or self.tree.args.defaults or self.tree.args.kwonlyargs:
-            raise self.refused(self.tree, "every argument is given, by position")
-        stores = (node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        takes, free = self.tree.args, self.code.co_freevars
+        if (
+            len(types) != len(self.parameters)
+            or takes.defaults
+            or takes.kwonlyargs
+            or takes.vararg
+            or takes.kwarg
+            or free
+        ):
+            raise self.refused(self.tree, "every argument is given, by position; names are its own or the module's")
+        stores = (
+            node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
         self.names: dict[str, Type | None] = {
             **{one.id: None for one in stores if one.id != "_"}, **dict(zip(self.parameters, types, strict=True))
         }  # fmt: skip
@@ -192,10 +201,12 @@ class Inferred:
     def returned(self) -> Type:
         return NOTHING if self.result is None else self.result
 
+    def line(self, node: ast.AST) -> int:
+        return self.code.co_firstlineno + int(getattr(node, "lineno", 1)) - 1
+
     def refused(self, node: ast.AST, why: str) -> NotTranslated:
-        line = self.code.co_firstlineno + getattr(node, "lineno", 1) - 1
         text = ast.unparse(node).partition("\n")[0][:90]
-        return NotTranslated(f"{self.code.co_filename}:{line}: `{text}`: {why}")
+        return NotTranslated(f"{self.code.co_filename}:{self.line(node)}: `{text}`: {why}")
 
     def infer(self) -> Inferred:
         """Finds the types; raises NotTranslated."""
@@ -203,6 +214,8 @@ class Inferred:
             before = {**self.names}, self.result, frozenset(self.held)
             self.body(self.tree.body)
             if before == ({**self.names}, self.result, frozenset(self.held)):
+                if self.returned != NOTHING and not _ends(self.tree.body):
+                    raise self.refused(self.tree, "it returns a value on some ways and none on others")
                 self.done = True
                 return self
         raise self.refused(self.tree, "its types do not settle")
@@ -226,8 +239,7 @@ class Inferred:
                     self.bind(target, value)
             case ast.AugAssign(target=target, op=op, value=value):
                 of = self.operated(s, op, self.type(target), self.type(value), target, value)
-                if isinstance(target, ast.Name):
-                    self.set(target, of)
+                self.take(target, of, False)
             case ast.For(target=ast.Name() as target, body=body, orelse=[]):
                 self.set(target, self.iterated(s.iter))
                 self.body(body)
@@ -279,7 +291,21 @@ class Inferred:
                 for one, part in zip(target.elts, self.parts(target, of), strict=True):
                     self.take(one, part, held)
         else:
-            self.type(target)
+            self.written(target, self.type(target), of)
+
+    def written(self, target: ast.expr, into: Type | None, of: Type | None) -> None:
+        """Refuses an assignment to an item or a field that C does not do as numpy does."""
+        if isinstance(target, ast.Attribute) and not isinstance(self.type(target.value), Record | None):
+            raise self.refused(target, "only fields of records are set")
+        if not isinstance(into, Array):
+            if into is not None and not isinstance(into, Scalar):
+                raise self.refused(target, "fields of records are set one by one")
+            if of is not None and (not isinstance(of, Scalar) or of == NOTHING):
+                raise self.refused(target, f"an item is a number, not {said(of)}")
+            return
+        alike = isinstance(of, Array) and of.n_dims == 1 and (of.element.code == "b1") == (into.element.code == "b1")
+        if into.n_dims != 1 or not into.element.code or not (of is None or isinstance(of, Scalar) or alike):
+            raise self.refused(target, "a row is filled with a number, or with an array of one dimension: write a loop")
 
     def parts(self, target: ast.Tuple, of: Type) -> Sequence[Type | None]:
         """The types that unpacking gives."""
@@ -288,7 +314,9 @@ class Inferred:
         if isinstance(of, Array):
             found = [self.item(of)] * n
         else:
-            found = of.types if isinstance(of, Several) else [one for _, one in of.types] if isinstance(of, Fields) else []
+            found = (
+                of.types if isinstance(of, Several) else [one for _, one in of.types] if isinstance(of, Fields) else []
+            )
         if len(found) != n:
             raise self.refused(target, f"{said(of)} does not unpack into {n} names")
         return found
@@ -372,9 +400,12 @@ class Inferred:
     def typed(self, e: ast.expr) -> Type | None:
         try:
             self.constant_at[e] = value = self.constant(e)
-            return type_of(value)
         except KeyError:
             pass
+        else:
+            if not isinstance(of := type_of(value), Scalar):
+                raise self.refused(e, "a constant is a number")
+            return of
         match e:
             case ast.Name(id=name):
                 return self.names[name]
@@ -527,7 +558,9 @@ class Inferred:
         types = [self.type(one) for one in items]
         if any(of is not None and (not isinstance(of, Scalar) or of == NOTHING) for of in types):
             raise self.refused(e, "only numbers are compared: write a loop")
-        if UINT in types and not all(of is None or self.fits_uint(one, of) for one, of in zip(items, types, strict=True)):
+        if UINT in types and not all(
+            of is None or self.fits_uint(one, of) for one, of in zip(items, types, strict=True)
+        ):
             raise self.refused(e, "uint64 and another type: convert one by np.uint64()")
         return BOOL
 
@@ -575,7 +608,7 @@ class Inferred:
         found: Type | None = None
         for of in types:
             found = same_type(found, of)
-        if found not in (INT, FLOAT, UINT, None) or len(types) < (1 if f is abs else 2):
+        if found not in (INT, FLOAT, None if f is abs else UINT, None) or len(types) < (1 if f is abs else 2):
             raise self.refused(e, "of two ints or floats or more, all of one type")
         return found
 
@@ -603,3 +636,15 @@ class Inferred:
         if code is None or set(named) - {"dtype"}:
             raise self.refused(e, "an array is filled with numbers, and its dtype is given")
         return Array(Element(code, 1 if code == "b1" else 8), n_dims, True)
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements always return."""
+    match body[-1]:
+        case ast.Return():
+            return True
+        case ast.If(body=body, orelse=orelse):
+            return bool(orelse) and _ends(body) and _ends(orelse)
+        case ast.While(test=ast.Constant(value=True), body=body):
+            return not any(isinstance(node, ast.Break) for one in body for node in ast.walk(one))
+    return False

@@ -154,7 +154,15 @@ def current(file: Path) -> Library:
 
 # -- calls -------------------------------------------------------------------------------------------------------------
 
-Words = list[int]
+
+
+class Words(list[int]):
+    """The words of a call's arguments; `copies`: arrays whose items do not stand side by side, and copies that do."""
+
+    def __init__(self) -> None:
+        self.copies: list[tuple[Any, Any]] = []
+
+
 Take = Callable[[Any, Words], bool]
 """Puts the words of an argument; False if its type is another."""
 
@@ -171,7 +179,7 @@ class Form:
 
     def words_of(self, arguments: Sequence[Any]) -> Words | None:
         """The arguments as its entry gets them; None if they are of other types."""
-        words: Words = []
+        words = Words()
         if len(arguments) != len(self._take):
             return None
         for take, one in zip(self._take, arguments, strict=True):
@@ -186,6 +194,9 @@ class Form:
             self._entry.argtypes, self._entry.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int64
         given, out = array("q", words), array("q", bytes(8 * self._n_out))
         status = self._entry(given.buffer_info()[0], out.buffer_info()[0])
+        for original, copy in words.copies:
+            if original.flags.writeable:
+                original[...] = copy
         if status:
             raise self._error(status)
         if not self._copies:
@@ -232,13 +243,13 @@ def dtype_of(element: Any) -> np.dtype[Any]:
     return np.dtype({"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": size})
 
 
-def _taking(of: Any) -> Take:
-    """What puts the words of an argument of a type."""
+def _taking(of: Any, is_inside: bool = False) -> Take:
+    """What puts the words of an argument of a type; is_inside: it is a part of a named tuple."""
     if isinstance(of, str):
         return {"int": _int, "bool": _bool, "float": _float, "uint": _uint, "None": _none}[of]
     if of[0] == "array":
-        return _array_taker(dtype_of(of[1]), of[2], of[3])
-    return _tuple_taker([_taking(one) for one in of[2]])
+        return _array_taker(dtype_of(of[1]), of[2], of[3], is_inside)
+    return _tuple_taker([_taking(one, True) for one in of[2]])
 
 
 def _bool(value: Any, words: Words) -> bool:
@@ -272,7 +283,7 @@ def _none(value: Any, words: Words) -> bool:
     return value is None
 
 
-def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool) -> Take:
+def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool, is_inside: bool) -> Take:
     size, known = dtype.itemsize, [dtype]
 
     def take(value: Any, words: Words) -> bool:
@@ -283,8 +294,12 @@ def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool) -> Take:
                 return False
             known[0] = value.dtype
         strides = value.strides
-        if in_line and strides[-1] != size and value.size:
-            return False
+        if in_line and strides[-1] != size and value.size and value.shape[-1] > 1:
+            if is_inside:  # its words are kept
+                return False
+            words.copies.append((value, np.ascontiguousarray(value)))
+            value = words.copies[-1][1]
+            strides = value.strides
         words.append(value.__array_interface__["data"][0])
         words.extend(value.shape)
         words.extend(stride // size for stride in strides)
@@ -301,7 +316,7 @@ def _tuple_taker(parts: Sequence[Take]) -> Take:
         if value is not getattr(kept, "value", None):
             if not isinstance(value, tuple) or len(value) != len(parts):
                 return False
-            found: Words = []
+            found = Words()
             if not all(part(one, found) for part, one in zip(flat, value, strict=True)):
                 return False
             kept.value, kept.words = value, array("q", found)
@@ -341,7 +356,7 @@ def _named_tuple(name: str) -> Any:
     return getattr(sys.modules[module], kind)
 
 
-def _copied(dtype: np.dtype[Any], words: Words, owns: Callable[[int], None]) -> Any:
+def _copied(dtype: np.dtype[Any], words: Sequence[int], owns: Callable[[int], None]) -> Any:
     """The array at an address, with lengths and strides, as one of Python's."""
     n_dims = len(words) // 2
     address, shape, strides = words[0], words[1 : 1 + n_dims], [one * dtype.itemsize for one in words[1 + n_dims :]]

@@ -8,9 +8,9 @@ result these words. The status that it returns is 0, or says why it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamer.native.arrays import RUNTIME
 from streamer.native.inference import (
     C_ELEMENT,
     NOTHING,
@@ -25,6 +25,8 @@ from streamer.native.inference import (
     Type,
 )
 from streamer.native.statements import Written
+
+RUNTIME = Path(__file__).with_name("runtime.h").read_text()
 
 Spec = Any
 """A type as JSON: the library says what its entries take and return (`spec_of`)."""
@@ -85,8 +87,11 @@ class Program:
             text = f"{{{element} *p; int64_t n[{of.n_dims}], s[{of.n_dims}];}}"
             return self._name((of.element, of.n_dims), f"A{of.n_dims}_{of.element.code or element}", text)
         assert isinstance(of, Fields | Several)
-        parts = [(f"f_{name}", one) for name, one in of.types] if isinstance(of, Fields) else \
-            [(f"f{i}", one) for i, one in enumerate(of.types)]
+        parts = (
+            [(f"f_{name}", one) for name, one in of.types]
+            if isinstance(of, Fields)
+            else [(f"f{i}", one) for i, one in enumerate(of.types)]
+        )
         text = " ".join(f"{self.held(one)} {name};" for name, one in parts)
         kind = of.kind.__name__.strip("_") if isinstance(of, Fields) else "T"
         return self._name((kind, text), f"{kind}_{len(self._named)}", f"{{{text}}}")
