@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference pictures golden mutants lock house lint types clean
+.PHONY: help venv demo quick test night fuzz drill pipeline bench papers reference pictures golden mutants wheels lock house lint types clean
 
 help:  ## Lists the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r t d; do printf '%-14s %s\n' "$$t" "$$d"; done
@@ -66,12 +66,16 @@ house: venv  ## The size and shape of the house in figures, each beside its targ
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes --target $@ -r requirements/mutants.txt
 	@touch $@
 
-lock: .venv/uv  ## Writes requirements/ anew: exact versions with hashes; UPGRADE=1: the newest that pyproject.toml allows
-	$(BIN)/python .ci/lock.py $(if $(UPGRADE),--upgrade)
-
-.venv/uv: .venv/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --target $@ uv==0.13.9
+# The compiler of other systems too, in a folder of its own: it has 410 MB.
+.venv/zig: requirements/zig.txt | .venv/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade --no-deps --require-hashes --target $@ -r requirements/zig.txt
 	@touch $@
+
+wheels: .venv/zig  ## Wheels with machine code for Linux and macOS, each on x86-64 and arm64, into dist/, checked as far as can be here
+	$(BIN)/python .ci/wheels.py
+
+lock: venv  ## Writes requirements/ anew: exact versions with hashes; UPGRADE=1: the newest that pyproject.toml allows
+	$(BIN)/python .ci/lock.py $(if $(UPGRADE),--upgrade)
 
 lint: venv  ## Style and formatting
 	$(BIN)/ruff check .
