@@ -158,7 +158,9 @@ def test_the_image_is_built_from_files_that_exist_with_the_pinned_versions() -> 
     copied = {word for call in calls for word in call[1:-1]}
     assert [name for name in copied if not (ROOT / name).exists()] == []
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert {name.partition("/")[0] for name in sent} == copied, "what the build is sent is what it copies"
+    assert {name.partition("/")[0] for name in sent} == {name.partition("/")[0] for name in copied}, (
+        "what the build is sent is what it copies"
+    )
     assert all((ROOT / name).exists() for name in sent)
     assert "pip install --no-cache-dir --require-hashes -r requirements/worker.txt" in recipe
     assert needed_by("streamer[stream,avro]") - {"streamer"} <= {
@@ -171,7 +173,7 @@ def test_the_image_is_built_from_files_that_exist_with_the_pinned_versions() -> 
 def test_the_image_runs_as_nobody_and_has_no_tools_of_the_build() -> None:
     build, worker = re.split(r"^FROM ", DOCKERFILE.read_text(), flags=re.M)[1:]
     assert "pip install" in build and "pip install" not in worker and "COPY --from=build" in worker
-    assert "USER 65534:65534" in worker and worker.index("USER") < worker.index("streamer warm")
+    assert "USER 65534:65534" in worker and "RUN" not in worker
     for name in ("topics", "worker"):
         assert (SERVICES[name]["build"], SERVICES[name]["read_only"]) == (".", True)
         assert (SERVICES[name]["cap_drop"], SERVICES[name]["tmpfs"]) == (["ALL"], ["/tmp"])
