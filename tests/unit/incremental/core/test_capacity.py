@@ -109,6 +109,11 @@ def fill(array: Any, random: np.random.Generator) -> None:
         column[...] = random.integers(1, 100, column.shape)
 
 
+def arrays_in(part: Any) -> list[Any]:
+    """The arrays of a named tuple, also of nested ones."""
+    return [one for each in part for one in arrays_in(each)] if isinstance(part, tuple) else [part]
+
+
 def columns_of(array: Any) -> list[Any]:
     plain = array.view(np.ndarray)
     return [plain] if array.dtype.names is None else [plain[name] for name in array.dtype.names]
@@ -121,13 +126,13 @@ def test_contents_keep_their_indexes_and_the_rest_is_zero(tight: Shard, what: st
         for array in part:
             fill(array, random)
     fill(tight.work.ints, random)
-    before = [[array.copy() for array in part] for part in (*tight[3:7], tight.work)]
+    before = [[array.copy() for array in arrays_in(part)] for part in (*tight[3:7], tight.work)]
     tight.state.short, tight.state.short_by = SHORT[what], 50
     after = capacity.grow(tight)
     assert int(after.state.short[0]) == 0
     longer = 0
     for olds, news in zip(before, (*after[3:7], after.work), strict=True):
-        for old, new in zip(olds, news, strict=True):
+        for old, new in zip(olds, arrays_in(news), strict=True):
             assert (type(new), new.dtype) == (type(old), old.dtype)
             longer += new.shape != old.shape
             for was, now in zip(columns_of(old), columns_of(new), strict=True):
@@ -208,8 +213,7 @@ def test_under_a_steady_load_nothing_keeps_growing(individual: str | None, monke
             engine.apply(Modify(random.choice(there), {0: row.codes[0]}, {}, {0: row.values[0]}, None))
         if i % 20 == 19:
             engine.drain()
-            parts = [part if isinstance(part, tuple) else (part,) for part in engine.arrays]
-            sizes.append([array.nbytes for part in parts for array in part])
+            sizes.append([array.nbytes for array in arrays_in(engine.arrays)])
     engine.drain()
     used = ("pool_used", "groups_used", "nodes_used", "lists_used", "rows_used", "tally_used")
     assert {name: n for name in used if (n := int(engine.arrays.state[name][0])) > 8 * 110} == {}

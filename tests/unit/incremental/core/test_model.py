@@ -21,6 +21,7 @@ from streamer.incremental.core.model import (
     may_be_cut,
     one_row_may_suffice,
     pending_hold,
+    tally_count,
 )
 from streamer.incremental.engine.engine import Engine
 from streamer.table.row import Row
