@@ -20,13 +20,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from benchmarks.installed import megabytes, needed_by
+from streamer.native.library import file_name
 from worlds.checkout import PATIENTS, ROOT
 
 pytestmark = pytest.mark.night
 
 PACKAGES = ("streamer", "agents")
-NOT_INSTALLED = {".pyc", ".nbi", ".nbc"}
-"""What running the code leaves beside it."""
+LEFT_BESIDE = {"__pycache__", "library"}
+"""Folders that running the code leaves beside it: of Python, and of the checkout's machine code."""
 
 
 def ran(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
@@ -42,13 +43,17 @@ def ran(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: a build leaves its own files behind."""
+    """Built of an sdist, which is built from a copy: a build leaves its own files behind."""
     folder = tmp_path_factory.mktemp("source")
     for name in PACKAGES:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(*LEFT_BESIDE))
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", ".ci/backend.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    ran([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "built", folder], folder)
+    sdist = "import sys; sys.path.append('.ci'); import backend; backend.build_sdist('built')"
+    ran([sys.executable, "-c", sdist], folder)
+    (source,) = (folder / "built").glob("*.tar.gz")
+    ran([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder / "built", source], folder)
     (built,) = (folder / "built").glob("*.whl")
     return built
 
@@ -96,8 +101,13 @@ def environment(wheel: Path, folder: Path) -> Path:
 def test_every_file_beside_the_code_is_in_it(wheel: Path) -> None:
     inside = set(ZipFile(wheel).namelist())
     files = [path for name in PACKAGES for path in (ROOT / name).rglob("*") if path.is_file()]
-    wanted = {str(path.relative_to(ROOT)) for path in files if path.suffix not in NOT_INSTALLED}
-    assert {name for name in wanted if "__pycache__" not in name} <= inside
+    assert {str(path.relative_to(ROOT)) for path in files if not LEFT_BESIDE & set(path.parts)} <= inside
+
+
+def test_it_has_this_system_s_machine_code_for_each_of_its_processors_and_says_so(wheel: Path) -> None:
+    code = {Path(name).name for name in ZipFile(wheel).namelist() if "/native/library/" in name}
+    assert {file_name(), file_name().replace("-v3", "-v2")} <= code
+    assert re.search(r"-py3-none-(linux|macosx)_\w+\.whl", wheel.name)
 
 
 def test_every_library_that_is_imported_is_asked_for() -> None:
@@ -129,11 +139,15 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+NATIVE = (
+    "from streamer.native.library import FOLDER, Library, file_name; assert Library(FOLDER / file_name()).is_current()"
+)
+
+
 def test_from_a_file_to_a_report_in_a_folder_that_knows_nothing_of_the_checkout(streamer: Path, tmp_path: Path) -> None:
-    """Uncompiled: what is tried is what was installed, not how fast it is."""
+    """By machine code: nothing says that it runs uncompiled."""
     shutil.copy(PATIENTS / "rows.csv", tmp_path)
-    interpreted = {"NUMBA_DISABLE_JIT": "1"}
-    ran([streamer / "python", "-m", "streamer.cli.main", "init", "rows.csv", "-o", "mine"], tmp_path, **interpreted)
+    ran([streamer / "python", "-m", "streamer.cli.main", "init", "rows.csv", "-o", "mine"], tmp_path)
     ran(
         [
             streamer / "python",
@@ -149,14 +163,14 @@ def test_from_a_file_to_a_report_in_a_folder_that_knows_nothing_of_the_checkout(
             "out.html",
         ],
         tmp_path,
-        **interpreted,
     )
     assert "at least 3 rows" in (tmp_path / "out.html").read_text()
+    ran([streamer / "python", "-c", NATIVE], tmp_path)
     assert (tmp_path / "mine" / "table.yaml").is_file()
 
 
-DISTRIBUTIONS_MAX, MB_MAX = 30, 420
-"""Of the base installation. Four of its libraries have 365 MB: llvmlite, pandas, numpy and numba."""
+DISTRIBUTIONS_MAX, MB_MAX = 21, 200
+"""Of the base installation. Two of its libraries have most of it: numpy and pandas."""
 
 
 def test_the_base_installation_is_small() -> None:
@@ -178,7 +192,7 @@ def test_whole_tables_and_files_of_changes_need_no_extra(base: Path, tmp_path: P
         ["verify", *table, "replayed/live.jsonl"],
         ["subscribe", "--help"],
     ):
-        ran([base / "python", "-m", "streamer.cli.main", *words], tmp_path, NUMBA_DISABLE_JIT="1")
+        ran([base / "python", "-m", "streamer.cli.main", *words], tmp_path)
 
 
 @pytest.mark.parametrize(("words", "extra"), [("worker", "stream"), ("status", "stream"), ("demo", "demo")])
