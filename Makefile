@@ -59,7 +59,7 @@ golden: venv  ## The golden files of tests/golden, written anew by what every co
 	GOLDEN=write $(BIN)/pytest -n 0 tests/golden
 
 house: venv  ## The size and shape of the house in figures, each beside its target; LIST=1: with what was counted
-	@NUMBA_DISABLE_JIT=1 PYTHONPATH=.:tests $(BIN)/python -m house.figures $(if $(LIST),--list)
+	@PYTHONPATH=.:tests $(BIN)/python -m house.figures $(if $(LIST),--list)
 
 # In a folder of its own, behind the project's own libraries.
 .venv/cosmic-ray: .venv/.installed
