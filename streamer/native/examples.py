@@ -61,16 +61,22 @@ def call_core() -> None:
 
 
 def _tables() -> Iterator[Microdata]:
-    """Small tables: plain, with sensitive values, and of individuals; and one whose cells are far apart."""
+    """Small tables: plain, with sensitive values, of individuals; and one of more columns, some cells far apart."""
     one, rows = Decimal(1), np.arange(ROWS)
     leaves = Hierarchy.from_rows(sorted((f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(ROWS)))
     number = NumericAttribute("number", (Decimal(0), Decimal(CELLS - 1)), one, one, one)
-    far = NumericAttribute("far", (Decimal(0), Decimal(FAR)), one, None, one)
+    far = NumericAttribute("far", (Decimal(0), Decimal(FAR)), one, one, one)
     category = CategoricalAttribute("category", leaves, one)
     codes = np.column_stack([rows * 7 % CELLS, np.where(rows % RARE, rows % K, rows)])
     plain = Table("example", ("id",), (number, category), (KeptColumn("value", sensitive=True, hierarchy=leaves),), K)
     texts = (tuple(b'"leaf %d"' % value for value in range(VALUES)),)
-    for diversity, individual in ((Diversity(), None), (Diversity(l=K, beta=Decimal("0.9")), None), (Diversity(), "who")):
+    for diversity, individual in (
+        (Diversity(), None),
+        (Diversity(l=K, beta=Decimal("0.9")), None),
+        (Diversity(), "who"),
+    ):
         table = replace(plain, diversity=diversity, individual=individual)
         yield Microdata(table, codes, rows // 2 if individual else None, rows[:, None] % VALUES, texts)
-    yield Microdata(replace(plain, attributes=(far, category)), codes * [FAR // CELLS, 1], None, rows[:, None] % VALUES, texts)
+    wide = replace(plain, attributes=(far, number, category, replace(category, name="other")))
+    codes = codes[:, [0, 0, 1, 1]] * [FAR // CELLS, 1, 1, 1]
+    yield Microdata(wide, codes, None, rows[:, None] % VALUES, texts)

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Geometry, Records, Shard, Work
+from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Records, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
-from streamer.incremental.core.scores import hull_ncp, ncp_term
+from streamer.incremental.core.scores import hull_ncp
+from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
 # rows, so that one scratch array of n suffices; a domain with more cells takes several rounds.
@@ -394,13 +395,13 @@ def _best_along(
     cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[LOWER], work.terms[LOWER]
     _begin_half(space, hull, terms, cells[along[0]])
     for at in range(1, first):
-        _widen_half(space, hull, terms, cells[along[at]])
-    loss = _sum(terms)
+        widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms)
+    loss = total(terms)
     first, start = _lose_above(space, rows, work, n, first, last, least, loss), first
     position, individuals = 0, state.individuals != 0
     for at in range(start, last + 1):
-        if at > start and _widen_half(space, hull, terms, cells[along[at - 1]]):
-            loss = _sum(terms)
+        if at > start and widen(space, cells[along[at - 1]], cells[along[at - 1]], hull[LO], hull[HI], terms):
+            loss = total(terms)
         if at * loss + (n - last) * work.losses[last] > least:
             break
         if at < first:
@@ -409,9 +410,9 @@ def _best_along(
             continue
         if individuals and _same_bundle(rows, along[at - 1], along[at]):
             continue
-        total = at * loss + (n - at) * work.losses[at]
-        if total < least or (total == least and abs(2 * at - n) < lean):
-            position, least, lean = at, total, abs(2 * at - n)
+        both = at * loss + (n - at) * work.losses[at]
+        if both < least or (both == least and abs(2 * at - n) < lean):
+            position, least, lean = at, both, abs(2 * at - n)
     return position, least, lean
 
 
@@ -426,16 +427,16 @@ def _lose_above(
     cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[UPPER], work.terms[UPPER]
     _begin_half(space, hull, terms, cells[along[n - 1]])
     for at in range(n - 2, last - 1, -1):
-        _widen_half(space, hull, terms, cells[along[at]])
-    loss = _sum(terms)
+        widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms)
+    loss = total(terms)
     work.losses[last] = loss
     at = last
     while first * lower + (n - at) * loss <= least:
         if at == first:
             return first
         at -= 1
-        if _widen_half(space, hull, terms, cells[along[at]]):
-            loss = _sum(terms)
+        if widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms):
+            loss = total(terms)
         work.losses[at] = loss
     return at + 1
 
@@ -453,26 +454,6 @@ def _begin_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> None:
     for j in range(cells.shape[0]):
         hull[LO, j] = hull[HI, j] = cells[j]
         terms[j] = ncp_term(space, j, cells[j], cells[j])
-
-
-def _widen_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> bool:
-    """Widens a hull (2, d) to hold cells (d,), with its terms of NCP (d,); whether it had to."""
-    wider = False
-    for j in range(cells.shape[0]):
-        cell = cells[j]
-        if cell < hull[LO, j] or cell > hull[HI, j]:
-            hull[LO, j], hull[HI, j] = min(cell, hull[LO, j]), max(cell, hull[HI, j])
-            terms[j] = ncp_term(space, j, hull[LO, j], hull[HI, j])
-            wider = True
-    return wider
-
-
-def _sum(terms: Any) -> float:
-    """NCP of a hull from its terms: they are added in the order of the table, as everywhere."""
-    loss = 0.0
-    for j in range(terms.shape[0]):
-        loss += terms[j]
-    return loss
 
 
 def _start(hull: Any, cells: Any) -> None:

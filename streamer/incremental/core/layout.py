@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import Geometry, Records, geometry, records
 from streamer.kernels.counts import Counts
 from streamer.table.arrays import Floats, Ints
 from streamer.table.space import Space
@@ -74,19 +75,6 @@ FIRST_LEAF, LAST_LEAF, LEAVES = 0, 1, 2
 
 CENTER, HALF_WIDTH = 0, 1
 """Of a group's shape, per attribute: see `CoreGroups.shape`."""
-
-AXIS = np.dtype(
-    [
-        ("codes_per_cell", "i8"),
-        ("overlap", "i8"),
-        ("end", "f8"),
-        ("width", "f8"),
-        ("unit", "f8"),
-        ("first_leaf", "i8"),  # where its leaves begin in `leaves_over` and `node_over`; NONE for a number
-        ("n_leaves", "i8"),
-        ("first_node", "i8"),
-    ]
-)
 
 STATE = np.dtype(
     [
@@ -246,29 +234,6 @@ OPERATION = np.dtype(
     [("tie_hash", "i8"), ("kind", "i4"), ("index", "i4"), ("values", "i4"), ("who", "i4"), ("ends", "i4")], align=True
 )
 
-Records = Any
-"""A record array: `numpy.recarray`, whose fields type checkers do not know."""
-
-
-def records(n: int | tuple[int, ...], dtype: np.dtype[Any]) -> Records:
-    """n records of zeros, with fields as attributes."""
-    return np.zeros(n, dtype).view(np.recarray)
-
-
-class Geometry(NamedTuple):
-    """The quasi-identifiers; never changes. Each shard has its own, so that threads share no reference counts.
-
-    The smallest node over a run of leaves is over two neighbours in it. A node above others has the lower number and
-    more leaves, so two look-ups over 2^i leaves each answer for a run of any length.
-    """
-
-    axes: Records  # (d,) AXIS
-    leaves_over: Any  # (levels, all leaves) int32: at i, a the most leaves of nodes over two neighbours in a..a + 2^i
-    node_over: Any  # the same shape: the least number of these nodes
-    power: Any  # (most leaves + 1,) int32: the largest i with 2^i <= n
-    node_ends: Any  # (nodes, 2) int32: first and last leaf
-
-
 class CoreRows(NamedTuple):
     """The rows by index."""
 
@@ -394,34 +359,6 @@ def empty_tally(length: int) -> Counts:
 
 
 CANDIDATES = 1 << 12
-
-
-def geometry(space: Space) -> Geometry:
-    """The quasi-identifiers as arrays."""
-    axes = records(space.d, AXIS)
-    leaves = [0 if axis.hierarchy is None else axis.hierarchy.n_leaves for axis in space.axes]
-    nodes = [0 if axis.hierarchy is None else axis.hierarchy.n_nodes for axis in space.axes]
-    power = np.array([max(n, 1).bit_length() - 1 for n in range(max(leaves, default=0) + 1)], dtype=np.int32)
-    leaves_over = np.zeros((int(power[-1]) + 1, max(1, sum(leaves))), dtype=np.int32)
-    node_over = np.zeros_like(leaves_over)
-    node_ends = np.zeros((max(1, sum(nodes)), 2), dtype=np.int32)
-    axes.codes_per_cell, axes.overlap, axes.end = space.codes_per_cell, space.overlap, space.end
-    axes.width, axes.unit, axes.first_leaf = space.width, space.unit_codes, NONE
-    for j, tree in space.trees:
-        first, first_node = sum(leaves[:j]), sum(nodes[:j])
-        axes.first_leaf[j], axes.n_leaves[j], axes.first_node[j] = first, tree.n_leaves, first_node
-        node_ends[first_node : first_node + tree.n_nodes] = np.column_stack([tree.node_lo, tree.node_hi])
-        pairs = np.arange(tree.n_leaves - 1)
-        node = tree.cover_many(pairs, pairs + 1)
-        over, numbers = leaves_over[:, first : first + tree.n_leaves], node_over[:, first : first + tree.n_leaves]
-        over[0, :-1], numbers[0, :-1] = tree.node_hi[node] - tree.node_lo[node] + 1, node + first_node
-        for i in range(1, len(leaves_over)):
-            reach = 1 << (i - 1)
-            over[i], numbers[i] = over[i - 1], numbers[i - 1]
-            if reach < tree.n_leaves:
-                over[i, :-reach] = np.maximum(over[i - 1, :-reach], over[i - 1, reach:])
-                numbers[i, :-reach] = np.minimum(numbers[i - 1, :-reach], numbers[i - 1, reach:])
-    return Geometry(axes, leaves_over, node_over, power, node_ends)
 
 
 def is_exact(space: Space) -> bool:

@@ -19,8 +19,9 @@ from typing import Any
 from streamer.incremental.core import journal, layout
 from streamer.incremental.core.layout import FREE, HI, LO, LOSS_UNITS, NO_GROUP_YET, NONE, CoreGroups, CoreValues, Shard
 from streamer.incremental.core.model import individual_in, individual_out, values_in, values_out
-from streamer.incremental.core.scores import box_contains, cover, set_shape
+from streamer.incremental.core.scores import box_contains, set_shape
 from streamer.incremental.core.tree import nodes_needed, put, resized, take_out
+from streamer.kernels.boxes import cover
 
 # Sorting slots by the texts of their values. Equal values have equal numbers, so most comparisons need no text.
 

@@ -65,16 +65,10 @@ from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, l
 from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, Shard
 from streamer.incremental.core.lists import partner, propose_known
-from streamer.incremental.core.scores import (
-    box_contains,
-    cover,
-    cover_with_children,
-    hull_ncp,
-    ncp_term,
-    set_query_tuple,
-)
+from streamer.incremental.core.scores import box_contains, cover_with_children, hull_ncp, set_query_tuple
 from streamer.incremental.core.search import push_candidate, top
 from streamer.incremental.core.tree import precedes
+from streamer.kernels.boxes import cover, ncp_term
 from streamer.native import inlined
 
 # -- what a move costs -------------------------------------------------------------------------------------------------

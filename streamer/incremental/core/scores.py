@@ -38,25 +38,14 @@ from streamer.incremental.core.layout import (
     LO,
     NONE,
     CoreGroups,
-    Geometry,
     Shard,
     Work,
 )
+from streamer.kernels.boxes import Geometry, cover, first_edge, last_edge, leaves_of_cover, ncp_term
 from streamer.native import compiled, inlined
 from streamer.table.arrays import Floats
 
 HALF_CODE = 0.5
-
-
-def first_edge(space: Geometry, j: int, lo: int) -> float:
-    """First point of a published interval that begins with the cell `lo`, in codes."""
-    return float(lo * space.axes[j].codes_per_cell)
-
-
-def last_edge(space: Geometry, j: int, hi: int) -> float:
-    """Last point of a published interval that ends with the cell `hi`, in codes."""
-    axis = space.axes[j]
-    return min(float((hi + 1) * axis.codes_per_cell - axis.overlap), axis.end)
 
 
 def middle(space: Geometry, j: int, cell: int) -> float:
@@ -64,35 +53,6 @@ def middle(space: Geometry, j: int, cell: int) -> float:
     if space.axes[j].first_leaf >= 0:
         return float(cell)
     return (first_edge(space, j, cell) + last_edge(space, j, cell)) / 2
-
-
-def leaves_of_cover(space: Geometry, j: int, lo: int, hi: int) -> int:
-    """Leaves of the smallest node over the leaves lo..hi of attribute j."""
-    if lo == hi:
-        return 1
-    i = space.power[hi - lo]
-    at = space.axes[j].first_leaf
-    return max(space.leaves_over[i, at + lo], space.leaves_over[i, at + hi - (1 << i)])
-
-
-def cover(space: Geometry, j: int, lo: int, hi: int) -> tuple[int, int]:
-    """First and last leaf of the smallest node over the leaves lo..hi of attribute j."""
-    if lo == hi:
-        return lo, hi
-    i = space.power[hi - lo]
-    at = space.axes[j].first_leaf
-    node = min(space.node_over[i, at + lo], space.node_over[i, at + hi - (1 << i)])
-    return space.node_ends[node, LO], space.node_ends[node, HI]
-
-
-def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
-    """NCP of attribute j over the smallest publishable run around the cells lo..hi."""
-    axis = space.axes[j]
-    if axis.first_leaf >= 0:
-        if lo == hi:
-            return 0.0
-        return leaves_of_cover(space, j, lo, hi) / axis.width
-    return (last_edge(space, j, hi) - first_edge(space, j, lo)) / axis.width
 
 
 def hull_ncp(space: Geometry, hull: Any) -> float:

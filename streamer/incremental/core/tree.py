@@ -34,9 +34,9 @@ from streamer.incremental.core.layout import (
     NONE,
     CoreGroups,
     CoreTree,
-    Geometry,
     Shard,
 )
+from streamer.kernels.boxes import Geometry
 from streamer.native import inlined
 
 

@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import ncp_term
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import holds
@@ -42,7 +43,6 @@ from streamer.recoding.algorithms.bundles import (
     add_bundle,
     bundles_hold,
     clear_bundles,
-    ncp_term,
     rows_in,
 )
 from streamer.table.arrays import Bools, Floats, Ints

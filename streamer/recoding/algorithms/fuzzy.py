@@ -56,12 +56,12 @@ import msgspec
 import numpy as np
 
 from streamer.errors import UsageError
+from streamer.kernels.boxes import Geometry, geometry, ncp_term
 from streamer.kernels.counts import Counts, count_in, count_of
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL, Algorithm, Options, Recoding, local_recoding
 from streamer.table.arrays import Bools, Floats, Ints, Singles
 from streamer.table.hierarchy import Hierarchy, levels_of_tree
@@ -169,8 +169,12 @@ def distances(points: Points, centres: Centres, rows_max: int) -> Iterator[tuple
         here = np.zeros((piece.stop - begin, len(points.scale)), dtype=np.float32)
         np.put_along_axis(here, points.paths[piece], np.float32(1), axis=1)
         common = here @ nodes
-        _from_common(common, points.base, points.numbers[piece].astype(np.float32), numbers, points.weight)
-        yield piece, common
+        few = max(1, CACHED_MAX // len(centres))
+        for first in range(begin, piece.stop, few):
+            part = slice(first, min(piece.stop, first + few))
+            found = common[first - begin : part.stop - begin]
+            _from_common(found, points.base, points.numbers[part].astype(np.float32), numbers, points.weight)
+            yield part, found
 
 
 def _from_common(common: Singles, base: float, numbers: Singles, centres: Singles, weight: float) -> None:
@@ -182,7 +186,8 @@ def _from_common(common: Singles, base: float, numbers: Singles, centres: Single
         np.abs(apart, out=apart)
         apart *= np.float32(weight)
         common += apart
-    np.maximum(common, np.float32(0), out=common)
+    apart[:] = 0  # of two arrays numpy finds the larger several times faster than of one and a number
+    np.maximum(common, apart, out=common)
 
 
 class Clusters(NamedTuple):
@@ -197,9 +202,9 @@ class Clusters(NamedTuple):
     following: Ints  # (n,) the row after each; -1: it is the last
 
 
-def losses_of(space: Space) -> Shape:
+def losses_of(space: Space) -> Geometry:
     """The space with the loss of equation 6 in place of NCP: a category counts its node's height."""
-    return shape_of(space, _pair_heights)
+    return geometry(space, _pair_heights)
 
 
 def _pair_heights(tree: Hierarchy, leaves: Ints) -> Floats:
@@ -232,7 +237,7 @@ def merged(microdata: Microdata, model: Model, cluster: Ints, rows_per_call: int
     return into[cluster], n_merges
 
 
-def _clusters(losses: Shape, cells: Ints, cluster: Ints, p: int) -> Clusters:
+def _clusters(losses: Geometry, cells: Ints, cluster: Ints, p: int) -> Clusters:
     n, d = cells.shape
     lo, hi = np.full((p, d), np.iinfo(np.int64).max), np.full((p, d), -1, dtype=np.int64)
     head, tail, following = (np.full(length, -1, dtype=np.int64) for length in (p, p, n))
@@ -242,7 +247,7 @@ def _clusters(losses: Shape, cells: Ints, cluster: Ints, p: int) -> Clusters:
 
 
 @compiled
-def _fill_counts(losses: Shape, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
+def _fill_counts(losses: Geometry, cells: Ints, cluster: Ints, clusters: Clusters) -> None:
     """Puts every row into its cluster."""
     for i in range(cells.shape[0]):
         c = cluster[i]
@@ -282,7 +287,7 @@ def _count(rules: Rules, scratch: Scratch, clusters: Clusters, c: int, back: boo
 
 
 def _nearest(
-    losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
+    losses: Geometry, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, c: int, alive: Ints
 ) -> int:
     """The cluster that c joins, whose rows are counted; alive: the numbers of all clusters, in order."""
     best, least, nearest, nearest_rise = -1, np.inf, -1, np.inf
@@ -317,7 +322,7 @@ def _nearest(
     return best if best >= 0 else nearest
 
 
-def _join(losses: Shape, clusters: Clusters, c: int, o: int) -> None:
+def _join(losses: Geometry, clusters: Clusters, c: int, o: int) -> None:
     """c's rows become o's."""
     clusters.following[clusters.tail[o]] = clusters.head[c]
     clusters.tail[o] = clusters.tail[c]
@@ -331,7 +336,7 @@ def _join(losses: Shape, clusters: Clusters, c: int, o: int) -> None:
 
 @compiled
 def _merge_some(
-    losses: Shape, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
+    losses: Geometry, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
     turns: int,
 ) -> int:  # fmt: skip
     """Gives some clusters a turn; how many merges that took.
@@ -384,8 +389,8 @@ def _follow(into: Ints) -> None:
             into[c] = into[into[c]]
 
 
-DISTANCES_MAX = 1 << 18
-"""Distances kept at a time; 1 MiB: it stays in the processor's cache."""
+DISTANCES_MAX, CACHED_MAX = 1 << 22, 1 << 17
+"""Distances kept at a time, 16 MiB, and those that stay in the processor's cache while all is done to them."""
 
 ON_CENTRE = 1e-4
 """A distance below which a row lies on a centre."""

@@ -21,21 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.counts import Counts, count_in, count_of, count_out
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules
 from streamer.progress import OnProgress, pieces
-from streamer.recoding.algorithms.bundles import (
-    EMPTY_HI,
-    EMPTY_LO,
-    Shape,
-    Task,
-    add_bundle,
-    ncp_term,
-    remove_bundle,
-    total,
-    widen,
-)
+from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_bundle, remove_bundle
 from streamer.table.arrays import Bools, Floats, Ints
 
 GAIN_MIN = 1e-9
@@ -303,7 +294,7 @@ def leave_out(members: Ints, at: int) -> None:
 
 
 @inlined
-def _joined_ncp(shape: Shape, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
+def _joined_ncp(shape: Geometry, lo: Ints, hi: Ints, term: Floats, leaf: int, cells: Ints) -> float:
     """NCP of the box at a leaf once it contains `cells` too."""
     per_row = 0.0
     for j in range(cells.shape[0]):
@@ -324,7 +315,7 @@ def growth(task: Task, groups: Groups, slot: int, cells: Ints, rows: int) -> flo
 
 @inlined
 def _bound(
-    shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, cells: Ints, rows: int, rows_min: int, limit: float
+    shape: Geometry, lo: Ints, hi: Ints, term: Floats, node: int, cells: Ints, rows: int, rows_min: int, limit: float
 ) -> float:
     """A lower bound of `growth` for every group below a node; infinite if it is at least `limit`."""
     least = 0.0
@@ -336,7 +327,7 @@ def _bound(
             continue
         edge = first if cell < first else last
         there = ncp_term(shape, j, min(cell, edge), max(cell, edge))
-        former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
+        former = ncp_term(shape, j, edge, edge) if shape.axes[j].first_leaf < 0 else term[node, j]
         least += rows * there + rows_min * max(there - former, 0.0)
     return least
 
@@ -437,7 +428,7 @@ def nearest_by(
 
 
 @inlined
-def _gap(shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, own: int, rows: int, rows_min: int) -> float:
+def _gap(shape: Geometry, lo: Ints, hi: Ints, term: Floats, node: int, own: int, rows: int, rows_min: int) -> float:
     """A lower bound of `growth` for `rows` rows anywhere in the box at leaf `own` and every group below a node."""
     least = 0.0
     for j in range(lo.shape[1]):
@@ -451,7 +442,7 @@ def _gap(shape: Shape, lo: Ints, hi: Ints, term: Floats, node: int, own: int, ro
         else:
             continue
         there = ncp_term(shape, j, min(near, edge), max(near, edge))
-        former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else term[node, j]
+        former = ncp_term(shape, j, edge, edge) if shape.axes[j].first_leaf < 0 else term[node, j]
         least += rows * there + rows_min * max(there - former, 0.0)
     return least
 
@@ -562,7 +553,7 @@ def laid_out(task: Task, qi_group: Ints, n_groups: int, n_slots: int) -> Ints:
 
 @inlined
 def _least_apart(
-    shape: Shape, lo: Ints, hi: Ints, begin: int, end: int, most: int, below: Floats, box: Ints, term: Floats
+    shape: Geometry, lo: Ints, hi: Ints, begin: int, end: int, most: int, below: Floats, box: Ints, term: Floats
 ) -> int:
     """Where the groups begin..end are cut in two parts of at most so many, so that the boxes of both are small."""
     first, last, best, best_at = max(begin + 1, end - most), min(end - 1, begin + most), np.inf, begin + 1

@@ -43,10 +43,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import Geometry, geometry, ncp_term
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
-from streamer.recoding.algorithms.bundles import Shape, ncp_term, rows_lacking, shape_of
+from streamer.recoding.algorithms.bundles import rows_lacking
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
 from streamer.table.arrays import Bools, Floats, Ints, row_numbers
 from streamer.table.hierarchy import value_numbers
@@ -233,13 +234,13 @@ def _join_nearest(
         orphans = orphans[np.lexsort(codes[:, orphans])]
     sizes = np.bincount(qi_group[qi_group >= 0], minlength=len(lo))
     ncp = microdata.space.ncp(lo, hi)
-    _join_one_by_one(shape_of(microdata.space), shared, microdata.cells, orphans, qi_group, sizes, lo, hi, ncp)
+    _join_one_by_one(geometry(microdata.space), shared, microdata.cells, orphans, qi_group, sizes, lo, hi, ncp)
     microdata.space.generalize(lo, hi)
 
 
 @compiled
 def _join_one_by_one(
-    shape: Shape, shared: _Shared, cells: Ints, orphans: Ints,
+    shape: Geometry, shared: _Shared, cells: Ints, orphans: Ints,
     qi_group: Ints, sizes: Ints, lo: Ints, hi: Ints, ncp: Floats,
 ) -> None:  # fmt: skip
     """Puts orphan after orphan into a group; changes qi_group, sizes, ncp and the runs of cells lo, hi."""

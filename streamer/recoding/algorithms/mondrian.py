@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamer.kernels.boxes import Geometry, geometry, ncp_term
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, rules_of, scratch_for
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.bundles import Shape, ncp_term, shape_of
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding, local_recoding
 from streamer.table.arrays import Floats, Ints
 from streamer.table.microdata import Microdata
@@ -214,14 +214,14 @@ def _move_lower_first(what: Cells, scratch: Cells, along: Cells, at: int) -> int
 
 
 @compiled
-def _cut_all(shape: Shape, weights: Ints, tree: Tree) -> None:
+def _cut_all(shape: Geometry, weights: Ints, tree: Tree) -> None:
     """Cuts every part that can be cut; weights: those of `weights_up_to` to cut by entropy, none to cut at medians."""
     begin, end = 0, len(tree.layout.rows)
     while begin < end:
         begin, end = _next_part(tree.leaves, begin, _cut_once(shape, weights, tree, begin, end), end)
 
 
-def _cut_once(shape: Shape, weights: Ints, tree: Tree, begin: int, end: int) -> int:
+def _cut_once(shape: Geometry, weights: Ints, tree: Tree, begin: int, end: int) -> int:
     """Cuts the positions begin..end in two; returns where the upper half begins, `begin` if no cut is allowed."""
     layout, _, counting, values = tree
     if end - begin < 2 * counting.rows_min:
@@ -331,7 +331,7 @@ def split_value(weights: Ints, counting: Counting, rows: Ints, along: Cells, val
 def median_tree(space: Space, cells: Ints, model: Model, subjects: Ints) -> Tree:
     """The rows cells (n, d), n >= 1, cut at medians; one leaf if no cut is allowed. subjects: as in `tree_of`."""
     tree = tree_of(cells, model, subjects)
-    _cut_all(shape_of(space), np.empty(0, dtype=np.int64), tree)
+    _cut_all(geometry(space), np.empty(0, dtype=np.int64), tree)
     return tree
 
 
@@ -344,7 +344,7 @@ def run(microdata: Microdata, model: Model, options: Options) -> Recoding:
 def run_by_entropy(microdata: Microdata, model: Model, options: Options) -> Recoding:
     """Cuts by entropy (EMP) under any model."""
     tree = tree_of(microdata.cells, model, microdata.subjects(model.subjects))
-    _cut_all(shape_of(microdata.space), weights_up_to(len(microdata)), tree)
+    _cut_all(geometry(microdata.space), weights_up_to(len(microdata)), tree)
     return local_recoding(microdata, leaf_numbers(tree))
 
 

@@ -46,6 +46,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.sorting import sort_stably
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
@@ -55,17 +56,13 @@ from streamer.recoding.algorithms.bundles import (
     EMPTY_HI,
     EMPTY_LO,
     Bundles,
-    Shape,
     Task,
     add_bundle,
     bundles_hold,
     clear_bundles,
-    ncp_term,
     remove_bundle,
     rows_in,
     task_of,
-    total,
-    widen,
 )
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
 from streamer.recoding.algorithms.cut_tree import FINE, Growth, Order, grow, growth_for, order_of
@@ -140,13 +137,13 @@ def pooled(task: Task, rows_min: int) -> Task | None:
     """The task with all leaves of fewer than rows_min rows under one node as one; None if few rows have such leaves."""
     shape, cells = task.shape, task.bundles.cells.copy()
     rows, worth_it = task.bundles.end - task.bundles.begin, False
-    for j in np.flatnonzero(shape.first_leaf >= 0).tolist():
-        n_leaves = round(shape.width[j])
+    for j in np.flatnonzero(shape.axes.first_leaf >= 0).tolist():
+        n_leaves = round(shape.axes.width[j])
         count = np.bincount(cells[:, j], weights=rows, minlength=n_leaves)
         rare = (count > 0) & (count < rows_min)
         worth_it |= bool(count[rare].sum() >= SHARE_MIN * rows.sum())
-        start = shape.first_leaf[j]
-        cells[:, j] = _representatives(shape.node_ncp[0, start : start + n_leaves - 1], rare)[cells[:, j]]
+        start = int(shape.axes.first_leaf[j])
+        cells[:, j] = _representatives(shape.loss_over[0, start : start + n_leaves - 1], rare)[cells[:, j]]
     return task._replace(bundles=task.bundles._replace(cells=cells)) if worth_it else None
 
 
@@ -339,7 +336,7 @@ def _gather(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> int:
 
 
 @inlined
-def _ncp_with(shape: Shape, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: Floats, enough: float) -> float:
+def _ncp_with(shape: Geometry, cells: Ints, bundle: int, lo: Ints, hi: Ints, term: Floats, enough: float) -> float:
     """NCP of the box lo..hi once it contains a bundle too; less than that if it is no less than `enough`."""
     per_row, j = 0.0, 0
     while j < lo.shape[0] and per_row < enough:

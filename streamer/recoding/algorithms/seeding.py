@@ -27,11 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.boxes import Geometry, ncp_term
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Scratch, holds
 from streamer.progress import OnProgress, part_of, unheard
-from streamer.recoding.algorithms.bundles import Shape, Task, add_bundle, ncp_term, remove_bundle, rows_lacking
+from streamer.recoding.algorithms.bundles import Task, add_bundle, remove_bundle, rows_lacking
 from streamer.recoding.algorithms.cut_tree import order_of
 from streamer.recoding.algorithms.group_index import (
     GAIN_MIN,
@@ -87,7 +88,7 @@ class _Merging(NamedTuple):
 
 
 @inlined
-def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float) -> float:
+def _bound(shape: Geometry, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float) -> float:
     """A lower bound of `_rise` for a group with box lo..hi and any below a node; infinite if it is at least `limit`."""
     least = 0.0
     for j in range(lo.shape[0]):
@@ -98,12 +99,12 @@ def _bound(shape: Shape, groups: Groups, node: int, lo: Ints, hi: Ints, term: Fl
             continue
         edge = first if hi[j] < first else last
         there = ncp_term(shape, j, min(lo[j], edge), max(hi[j], edge))
-        former = ncp_term(shape, j, edge, edge) if shape.first_leaf[j] < 0 else groups.term[node, j]
+        former = ncp_term(shape, j, edge, edge) if shape.axes[j].first_leaf < 0 else groups.term[node, j]
         least += rows * (there - term[j]) + max(there - former, 0.0)
     return least
 
 
-def _rise(shape: Shape, groups: Groups, one: int, other: int) -> float:
+def _rise(shape: Geometry, groups: Groups, one: int, other: int) -> float:
     """By how much the total loss rises when the groups of two slots become one."""
     w = groups.lo.shape[0] // 2
     a, b = w + one, w + other
@@ -418,7 +419,7 @@ def ends_of(task: Task, members: Ints, ends: Ints) -> None:
 
 
 @inlined
-def ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
+def ncp_without(shape: Geometry, ends: Ints, cells: Ints) -> float:
     """NCP of a group of two or more bundles without one."""
     per_row = 0.0
     for j in range(cells.shape[0]):
@@ -429,7 +430,7 @@ def ncp_without(shape: Shape, ends: Ints, cells: Ints) -> float:
 
 
 @inlined
-def _ncp_instead(shape: Shape, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
+def _ncp_instead(shape: Geometry, ends: Ints, cells: Ints, new: Ints, alone: bool) -> float:
     """NCP of a group with another bundle in place of one; alone: that one is the whole group."""
     per_row = 0.0
     for j in range(cells.shape[0]):

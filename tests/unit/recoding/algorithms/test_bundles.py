@@ -9,20 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.kernels.boxes import geometry, ncp_term, total, widen
 from streamer.privacy.compiled import scratch_for
 from streamer.privacy.models import Model, distinct_l, k_anonymity
-from streamer.recoding.algorithms.bundles import (
-    EMPTY_HI,
-    EMPTY_LO,
-    add_bundle,
-    bundled,
-    clear_bundles,
-    ncp_term,
-    shape_of,
-    task_of,
-    total,
-    widen,
-)
+from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, add_bundle, bundled, clear_bundles, task_of
 from streamer.table.attributes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
@@ -45,7 +35,7 @@ def runs(draw: st.DrawFn, small: Table) -> tuple[np.ndarray, np.ndarray]:
 @given(data=st.data())
 def test_share_and_loss_are_those_of_the_smallest_publishable_box(small: Table, data: st.DataObject) -> None:
     lo, hi = data.draw(runs(small))
-    shape = shape_of(small.space)
+    shape = geometry(small.space)
     box = small.space.generalize(lo.copy(), hi.copy())
     terms = [ncp_term(shape, j, lo[j], hi[j]) for j in range(small.space.d)]
     assert terms == small.space.ncp_terms(*box).tolist()
@@ -59,7 +49,7 @@ def test_a_run_of_leaves_has_the_share_of_its_node_in_any_tree(paths: list[list[
     ]
     tree = Hierarchy.from_rows(rows)
     small = Table("t", ("id",), (CategoricalAttribute("leaf", tree, Decimal(1)),), (), 2)
-    shape = shape_of(small.space)
+    shape = geometry(small.space)
     for lo in range(tree.n_leaves):
         for hi in range(lo, tree.n_leaves):
             first, last = tree.cover(lo, hi)
@@ -70,7 +60,7 @@ def test_a_run_of_leaves_has_the_share_of_its_node_in_any_tree(paths: list[list[
 @given(data=st.data())
 def test_a_box_widened_row_by_row_is_the_box_of_the_rows(small: Table, data: st.DataObject) -> None:
     rows = [data.draw(runs(small))[0] for _ in range(data.draw(st.integers(1, 4)))]
-    shape, d = shape_of(small.space), small.space.d
+    shape, d = geometry(small.space), small.space.d
     lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
     changed = [widen(shape, cells, cells, lo, hi, term) for cells in rows]
     assert (lo == np.min(rows, axis=0)).all() and (hi == np.max(rows, axis=0)).all()

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamer.errors import UsageError
+from streamer.kernels.boxes import ncp_term
 from streamer.privacy.models import Model, identity_reserved, k_anonymity, r_k
-from streamer.recoding.algorithms.bundles import ncp_term
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options, local_recoding
 from streamer.recoding.algorithms.fuzzy import (
@@ -394,7 +394,7 @@ def crowd(n: int) -> Microdata:
 
 
 def test_memory_stays_below_what_all_distances_would_take() -> None:
-    """8,000 rows by 4,000 clusters are 128 MB in float32; blocks take 1 MiB, and the rest is by row."""
+    """8,000 rows by 4,000 clusters are 128 MB in float32; blocks take 16 MiB, and the rest is by row."""
     people = crowd(8_000)
     people = canonical_form(people)
     gdppr(people.rows(np.arange(100)), k_anonymity(2), rounds=1)  # what is loaded once does not count
