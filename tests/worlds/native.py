@@ -52,11 +52,11 @@ class CompiledNow(Generic[P, R]):
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         try:
-            return called(self._forms, arguments)  # type: ignore[no-any-return]
+            return called(self._forms, arguments)
         except TypeError:
             (forms,) = made_of([(self.function, arguments)], *self._flags).values()
             self._forms += forms
-            return called(forms, arguments)  # type: ignore[no-any-return]
+            return called(forms, arguments)
 
 
 def compiled_now(function: Callable[P, R]) -> CompiledNow[P, R]:
