@@ -37,7 +37,7 @@ from streamer.grouping import groups_by, regrouped_region
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.release.changelog import Changelog
-from streamer.incremental.shard.rebuild import SAMPLE_ROWS, gain, loss, ratio, region_rows
+from streamer.incremental.shard.rebuild import SAMPLE_ROWS, gain, ratio, region_rows
 from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
@@ -84,7 +84,9 @@ def of_size(n: int, repair: Repair, region_rows_max: int | None) -> dict[str, An
     now = sum(engine.region(numbers).ncp for numbers in engine.regions(0, n))
     began = perf_counter()
     rows = everything(engine)
-    fresh = loss(engine.table.space, rows.codes, groups_by(engine.table, rows, ALGORITHM, 1))
+    fresh = engine.table.space.loss_of(
+        engine.table.space.cells(rows.codes), groups_by(engine.table, rows, ALGORITHM, 1)
+    )
     alone = perf_counter() - began
     truth = ratio(now, fresh)
     turns = TURNS_OF_MANY_ROWS if n >= MANY_ROWS else TURNS

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamer.incremental.sealed.formation import Formation, loss_of, median_cuts
+from streamer.incremental.sealed.formation import Formation, median_cuts
 from streamer.incremental.shard.rebuild import FULL_DOMAIN, spared
 from streamer.privacy.models import model_of
 from streamer.progress import OnProgress, unheard
@@ -64,6 +64,6 @@ def cohort_formation(table: Table) -> Formation:
     def form(cells: Ints, seed: int) -> Sequence[Ints]:
         rows = EncodedRows([""] * len(cells), cells * table.space.codes_per_cell, [()] * len(cells), [], [])
         ways = by_medians(cells, seed), groups_by(bare, rows, "ordered", seed)
-        return min(ways, key=lambda cohorts: loss_of(table.space, cells, cohorts))
+        return min(ways, key=lambda cohorts: table.space.loss_of(cells, cohorts))
 
     return form

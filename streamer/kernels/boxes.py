@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.native import inlined
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
 
@@ -36,14 +36,6 @@ AXIS = np.dtype(
         ("first_node", "i8"),
     ]
 )
-
-Records = Any
-"""A record array: `numpy.recarray`, whose fields type checkers do not know."""
-
-
-def records(n: int | tuple[int, ...], dtype: np.dtype[Any]) -> Records:
-    """n records of zeros, with fields as attributes."""
-    return np.zeros(n, dtype).view(np.recarray)
 
 
 class Geometry(NamedTuple):

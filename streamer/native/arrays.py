@@ -94,9 +94,9 @@ def copied(c: Names, base: str, of: Array, temp: Temps, by: tuple[str, Array] | 
     """A copy of an array of one dimension; by: of the items at these indexes."""
     a, x = temp(), temp()
     new, n = Array(of.element, 1, True), f"{a}.n[0]"
-    first, at = f"{c(of)} {a} = {base};", lambda i: _at(a, of, i)
-    if by is not None:
-        text, by_of = by
-        first += f" {c(by_of)} {x} = {text};"
-        return f"({{ {first} {made(c, new, [f'{x}.n[0]'], temp, lambda i: at(f'AT({_at(x, by_of, i)}, {n})'))}; }})"
-    return f"({{ {first} {made(c, new, [n], temp, at)}; }})"
+    first = f"{c(of)} {a} = {base};"
+    if by is None:
+        return f"({{ {first} {made(c, new, [n], temp, lambda i: _at(a, of, i))}; }})"
+    text, by_of = by
+    items = made(c, new, [f"{x}.n[0]"], temp, lambda i: _at(a, of, f"AT({_at(x, by_of, i)}, {n})"))
+    return f"({{ {first} {c(by_of)} {x} = {text}; {items}; }})"

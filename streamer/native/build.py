@@ -111,7 +111,7 @@ def refuse_what_is_missing(made: Sequence[Program]) -> None:
     missing = [value for value in known.values() if isinstance(value, Compiled) and value.function not in entries]
     if missing:
         raise NotTranslated(
-            f"no example calls {', '.join(sorted(one.__qualname__ for one in missing))}: see examples.py"
+            f"no example calls {', '.join(sorted(one.function.__qualname__ for one in missing))}: see examples.py"
         )
     for module in modules:
         for function in _functions_of(module):

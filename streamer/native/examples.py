@@ -15,6 +15,7 @@ from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.local_recoding import settled
+from streamer.table.arrays import records
 from streamer.table.attributes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
@@ -54,7 +55,7 @@ def call_core() -> None:
     """The entries of the incremental wing, on a shard without rows."""
     shard = layout.empty_shard(Space([Axis(1, 2, True, 1.0, 1.0, None)]), K, True, True, False)
     numbers, scores = np.zeros(1, np.int64), np.zeros(1)
-    step.advance(shard, layout.records(0, layout.OPERATION), np.zeros((0, 1), np.int32), 0, False)
+    step.advance(shard, records(0, layout.OPERATION), np.zeros((0, 1), np.int32), 0, False)
     fill_tally(shard.work.tally, numbers, numbers)
     qgssd_to_all(shard.space, shard.groups, 0, scores)
     step.restore(shard, 0, numbers, scores, numbers, numbers, scores)

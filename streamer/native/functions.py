@@ -40,7 +40,7 @@ class Compiled(Generic[P, R]):
         if instead is not None:
             return instead(self, arguments)  # type: ignore[no-any-return]
         if self._forms is None:
-            self._forms = library.forms_of(f"{self.__module__}:{self.__qualname__}")
+            self._forms = library.forms_of(f"{self.function.__module__}:{self.function.__qualname__}")
         for form in self._forms:
             words = form.words_of(arguments)
             if words is not None:

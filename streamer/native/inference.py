@@ -21,7 +21,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,7 @@ LOADED = {"i1": INT, "i2": INT, "i4": INT, "i8": INT, "u1": INT, "u8": UINT, "f8
 C_ELEMENT = {"i1": "int8_t", "i2": "int16_t", "i4": "int32_t", "i8": "int64_t", "u1": "uint8_t", "u8": "uint64_t",
              "f8": "double", "b1": "uint8_t"}  # fmt: skip
 
+FILLED: dict[Any, str] = {INT: "i8", FLOAT: "f8", BOOL: "b1", UINT: "u8"}
 ALLOCATING = (np.empty, np.zeros, np.ones, np.full, np.arange, np.array)
 CONVERTING: dict[object, Scalar] = {
     int: INT, np.int64: INT, np.uint64: UINT, float: FLOAT, np.float64: FLOAT, bool: BOOL, np.bool_: BOOL
@@ -111,7 +112,7 @@ def type_of(value: object) -> Type:
         return UINT
     if isinstance(value, int | np.integer) and -(2**63) <= value < 2**64:
         return INT if value < 2**63 else UINT
-    if isinstance(value, float) and not isinstance(value, np.float32):
+    if isinstance(value, float):
         return FLOAT
     if isinstance(value, np.ndarray):
         alone = value.size == 0 or value.shape[-1] == 1  # then the last stride says nothing
@@ -150,6 +151,11 @@ def has_array(of: Type) -> bool:
     return isinstance(of, Array | Fields)
 
 
+def is_range(e: ast.expr) -> bool:
+    """Whether a loop is over range(...)."""
+    return isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "range"
+
+
 class Translations(Protocol):
     """Who knows the functions that are translated already (`streamer.native.program`)."""
 
@@ -166,8 +172,8 @@ class Inferred:
         self.inlined = self.python in INLINED
         self.code = self.python.__code__
         self.tree: Any = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
-        self.parameters = [one.arg for one in self.tree.args.args]
-        takes, free = self.tree.args, self.code.co_freevars
+        takes, free = cast(ast.FunctionDef, self.tree).args, self.code.co_freevars
+        self.parameters = [one.arg for one in takes.args]
         if (
             len(types) != len(self.parameters)
             or takes.defaults
@@ -328,8 +334,8 @@ class Inferred:
         return isinstance(e, ast.Name) and e.id not in self.held
 
     def iterated(self, e: ast.expr) -> Type | None:
-        if isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "range":
-            for one in e.args:
+        if is_range(e):
+            for one in cast(ast.Call, e).args:
                 if self.type(one) not in (INT, None):
                     raise self.refused(one, "a range is of ints")
             return INT
@@ -403,9 +409,10 @@ class Inferred:
         except KeyError:
             pass
         else:
-            if not isinstance(of := type_of(value), Scalar):
+            number = type_of(value)
+            if not isinstance(number, Scalar):
                 raise self.refused(e, "a constant is a number")
-            return of
+            return number
         match e:
             case ast.Name(id=name):
                 return self.names[name]
@@ -632,7 +639,7 @@ class Inferred:
             return None
         if dtype is not None:
             return Array(element_of(self.constant(dtype)), n_dims, True)
-        code = {INT: "i8", FLOAT: "f8", BOOL: "b1", UINT: "u8"}.get(filled)  # type: ignore[call-overload]
+        code = FILLED.get(filled)
         if code is None or set(named) - {"dtype"}:
             raise self.refused(e, "an array is filled with numbers, and its dtype is given")
         return Array(Element(code, 1 if code == "b1" else 8), n_dims, True)

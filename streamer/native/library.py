@@ -155,7 +155,6 @@ def current(file: Path) -> Library:
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 
-
 class Words(list[int]):
     """The words of a call's arguments; `copies`: arrays whose items do not stand side by side, and copies that do."""
 
@@ -366,7 +365,7 @@ def _copied(dtype: np.dtype[Any], words: Sequence[int], owns: Callable[[int], No
     lowest = sum(min(0, (n - 1) * stride) for n, stride in zip(shape, strides, strict=True))
     reach = sum(abs((n - 1) * stride) for n, stride in zip(shape, strides, strict=True)) + dtype.itemsize
     memory = (ctypes.c_char * reach).from_address(address + lowest)
-    return np.ndarray(shape, dtype, memory, -lowest, strides).copy()
+    return np.ndarray(shape, dtype, memoryview(memory), -lowest, strides).copy()
 
 
 def _n_words(of: Any) -> int:

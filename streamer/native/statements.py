@@ -36,6 +36,7 @@ from streamer.native.inference import (
     Several,
     Type,
     has_array,
+    is_range,
 )
 
 SIGNS: dict[type, str] = {
@@ -155,8 +156,8 @@ class Written:
     def loop(self, s: ast.For) -> None:
         i, over, name = self.temp(), self.temp(), cast(ast.Name, s.target).id
         sets = "" if name == "_" else f"v_{name} = "
-        if isinstance(s.iter, ast.Call):
-            self.block(self.counting(i, s.iter.args), s.body, sets and f"{sets}{i};")
+        if is_range(s.iter):
+            self.block(self.counting(i, cast(ast.Call, s.iter).args), s.body, sets and f"{sets}{i};")
             return
         if isinstance(s.iter, ast.Tuple):
             n, item = len(s.iter.elts), f"{over}[{i}]"
@@ -166,10 +167,8 @@ class Written:
             head = f"for (int64_t {i} = 0; {i} < {n}; {i}++)"
         else:
             self.emit(f"{{ {self.kept(over, s.iter)}")
-            head, item = (
-                f"for (int64_t {i} = 0; {i} < {over}.n[0]; {i}++)",
-                arrays.item(self.c, over, self.of(s.iter), [i]),
-            )
+            head = f"for (int64_t {i} = 0; {i} < {over}.n[0]; {i}++)"
+            item = arrays.item(self.c, over, self.of(s.iter), [i])
         self.block(head, s.body, sets and f"{sets}{item};")
         self.emit("}")
 
@@ -184,19 +183,13 @@ class Written:
         return f"for (int64_t {i} = {begin}, {i}e = {end}; {i} {'<' if step > 0 else '>'} {i}e; {i} += {step})"
 
     def assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
-        pairs = [(targets[0], value)] if len(targets) == 1 else []
-        if pairs and isinstance(targets[0], ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = [(target, value) for target in targets]
+        if len(targets) == 1 and isinstance(targets[0], ast.Tuple) and isinstance(value, ast.Tuple):
             pairs = list(zip(targets[0].elts, value.elts, strict=True))
-        self.emit("{")
-        names = [self.temp() for _ in pairs or [value]]
-        for name, one in zip(names, [one for _, one in pairs] or [value], strict=True):
-            self.emit(self.kept(name, one))
-        for target, name, one in (
-            [(t, n, v) for (t, v), n in zip(pairs, names, strict=True)]
-            if pairs
-            else [(target, names[0], value) for target in targets]
-        ):
-            self.store(target, name, self.of(one))
+        names = {one: self.temp() for _, one in pairs}
+        self.emit("{ " + " ".join(self.kept(name, one) for one, name in names.items()))
+        for target, one in pairs:
+            self.store(target, names[one], self.of(one))
         self.emit("}")
 
     def store(self, target: ast.expr, text: str, of: Any) -> None:
@@ -272,9 +265,9 @@ class Written:
                 return self.attribute(e)
             case ast.Subscript():
                 return self.subscript(e)
-            case ast.BinOp(left=left, op=op, right=right):
+            case ast.BinOp(left=left, op=how, right=right):
                 a, b = self.of(left), self.of(right)
-                return self.in_order([left, right], lambda texts: operation(op, (texts[0], a), (texts[1], b)))
+                return self.in_order([left, right], lambda texts: operation(how, (texts[0], a), (texts[1], b)))
             case ast.UnaryOp(op=op, operand=operand):
                 return f"({SIGNS[type(op)]}{self.expr(operand)})"
             case ast.BoolOp(op=op, values=values):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamer.kernels.shares import keeps_share
 from streamer.privacy.models import Model
 from streamer.table.arrays import Ints
 from streamer.table.microdata import NULL
@@ -102,7 +103,7 @@ def holds(rules: Rules, scratch: Scratch) -> bool:
     for i in range(rules.distinct.shape[0]):
         if scratch.n_distinct[i] < rules.distinct[i]:
             return False
-        if scratch.top[i] * rules.denominator[i] > size * rules.numerator[i]:
+        if not keeps_share(scratch.top[i], size, rules.numerator[i], rules.denominator[i]):
             return False
     return True
 

@@ -28,7 +28,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class Model:
                 holds &= np.bincount(owner, minlength=n_groups) >= self.distinct[subject]
             if subject in self.shares:
                 share = self.shares[subject]
-                holds[owner[count * share.denominator > size[owner] * share.numerator]] = False
+                holds[owner[exceeds(count, size[owner], share)]] = False
         return holds
 
     def holds(self, subjects: Ints) -> bool:
@@ -165,6 +165,14 @@ class Model:
                     f" the largest share allowed is {float(share):g}"
                 )
         return ""
+
+
+def exceeds(count: Any, size: Any, share: Any) -> Any:
+    """Whether `count` of `size` rows are more than a share of them; numbers or arrays.
+
+    share: anything with a numerator and a denominator.
+    """
+    return count * share.denominator > size * share.numerator
 
 
 def counted(n: int, names: str, which: str = "") -> str:

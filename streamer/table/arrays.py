@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,15 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
+
+Records = Any
+"""A record array: `numpy.recarray`, whose fields type checkers do not know."""
+
+
+def records(n: int | tuple[int, ...], dtype: np.dtype[Any]) -> Records:
+    """n records of zeros, with fields as attributes."""
+    return np.zeros(n, dtype).view(np.recarray)
+
 
 NUMBERS_MAX = 1 << 62
 

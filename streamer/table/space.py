@@ -111,6 +111,20 @@ class Space:
         """
         return in_order(self.ncp_terms(lo, hi))
 
+    def boxes_around(self, cells: Ints, groups: Sequence[Ints]) -> tuple[Ints, Ints]:
+        """The smallest publishable boxes around groups, arrays of row numbers, none empty; cells (n, d).
+
+        Two int64 (groups, d).
+        """
+        ordered, begins = cells[np.concatenate(groups)], np.cumsum([0, *map(len, groups)])[:-1]
+        return self.generalize(np.minimum.reduceat(ordered, begins), np.maximum.reduceat(ordered, begins))
+
+    def loss_of(self, cells: Ints, groups: Sequence[Ints]) -> float:
+        """Rows times NCP, summed over groups: as in `boxes_around`."""
+        if not len(groups):
+            return 0.0
+        return float((self.ncp(*self.boxes_around(cells, groups)) * [*map(len, groups)]).sum())
+
     def mean_loss(self, ncp: float, rows: int = 1) -> float | None:
         """The one scale of a loss that people and programs see: the mean over quasi-identifiers and rows, 0 to 1.
 

@@ -26,14 +26,12 @@ from streamer.incremental.core.layout import (
     ROW,
     TAKE,
     CoreRows,
-    Records,
     Shard,
     empty_shard,
-    records,
 )
 from streamer.incremental.engine.constraints import SubjectNumbers, ValueTexts
 from streamer.incremental.engine.core_arrays import CoreArrays
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Ints, Records, records
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.engine_tables import OF_TWO

@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Records, Shard, Work
+from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.scores import hull_ncp
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
+from streamer.table.arrays import Records
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
 # rows, so that one scratch array of n suffices; a domain with more cells takes several rounds.

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.kernels.boxes import Geometry, Records, geometry, records
+from streamer.kernels.boxes import Geometry, geometry
 from streamer.kernels.counts import Counts
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.space import Space
 
 NONE = -1
@@ -233,6 +233,7 @@ INSERT, REWRITE, TAKE, DISSOLVE, LOAD, GATHER, FORM, REFORM, RETIRE, RENEW = ran
 OPERATION = np.dtype(
     [("tie_hash", "i8"), ("kind", "i4"), ("index", "i4"), ("values", "i4"), ("who", "i4"), ("ends", "i4")], align=True
 )
+
 
 class CoreRows(NamedTuple):
     """The rows by index."""

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamer.incremental.core.layout import NONE, CoreRows, Demands, Records, Shard, Work
+from streamer.incremental.core.layout import NONE, CoreRows, Demands, Shard, Work
 from streamer.kernels import counts
 from streamer.kernels.counts import Counts
+from streamer.kernels.shares import keeps_share, rows_for_share
 from streamer.native import compiled
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Ints, Records
 
 
 def key_of(group: int, who: int) -> int:
@@ -89,7 +90,7 @@ def reached_by(demands: Demands, reached: Records, n: int) -> bool:
 
 def reaches(demand: Records, distinct: int, most: int, n: int) -> bool:
     """Whether n rows with so many distinct subjects, of which one has `most` rows, meet a demand."""
-    return bool(distinct >= demand.least) and bool(most * demand.denominator <= n * demand.numerator)
+    return bool(distinct >= demand.least) and bool(keeps_share(most, n, demand.numerator, demand.denominator))
 
 
 def may_be_cut(s: Shard, g: int) -> bool:
@@ -101,8 +102,7 @@ def may_be_cut(s: Shard, g: int) -> bool:
         demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
         if 2 * reached.distinct - reached.single < 2 * demand.least:
             return False
-        least_rows = (demand.denominator + demand.numerator - 1) // demand.numerator
-        if group.members < 2 * least_rows:
+        if group.members < 2 * rows_for_share(1, demand.numerator, demand.denominator):
             return False
     return True
 

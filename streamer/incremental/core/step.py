@@ -28,7 +28,7 @@ from typing import Any
 
 from streamer.incremental.core import layout, moves
 from streamer.incremental.core.journal import mark_changed, mark_touched, note_origin, remember
-from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Records, Shard
+from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Shard
 from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
 from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
 from streamer.incremental.core.repair import repair_event, set_price
@@ -43,6 +43,7 @@ from streamer.incremental.core.worklist import (
     queue_cut,
 )
 from streamer.native import compiled
+from streamer.table.arrays import Records
 
 # -- the net effect ----------------------------------------------------------------------------------------------------
 #

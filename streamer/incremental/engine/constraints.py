@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from streamer.incremental.core import capacity
-from streamer.incremental.core.layout import DEMAND, FREE, NONE, Records, Shard, records
-from streamer.privacy.models import Model, model_of, subject_of
-from streamer.table.arrays import Bools, Ints
+from streamer.incremental.core.layout import DEMAND, FREE, NONE, Shard
+from streamer.privacy.models import Model, exceeds, model_of, subject_of
+from streamer.table.arrays import Bools, Ints, Records, records
 from streamer.table.microdata import INDIVIDUAL, Subject
 from streamer.table.row import Values
 from streamer.table.schema import Table
@@ -229,5 +229,5 @@ def groups_that_hold(s: Shard) -> Bools:
     for c, demand in enumerate(s.demands.demand):
         reached = s.demands.reached[1 : 1 + n, c]
         holds &= reached.distinct >= demand.least
-        holds &= reached.top * demand.denominator <= group.members * demand.numerator
+        holds &= ~exceeds(reached.top, group.members, demand)
     return holds

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamer.errors import LawViolated
 from streamer.incremental.core import capacity, layout, step
-from streamer.incremental.core.layout import OPERATION, STATE, Records, Shard, empty_shard, records
+from streamer.incremental.core.layout import OPERATION, STATE, Shard, empty_shard
 from streamer.incremental.engine.constraints import counted_by_k, demands_of
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.schema import Table
 
 BROKEN_LAWS = {

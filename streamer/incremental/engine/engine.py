@@ -48,7 +48,7 @@ import numpy as np
 
 from streamer.errors import ConfigError, Conflict, EventRefused
 from streamer.incremental.core import capacity, layout
-from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, Records, Shard, records
+from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, Shard
 from streamer.incremental.core.model import fill_tally
 from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine import replacing, stored_state
@@ -62,7 +62,7 @@ from streamer.incremental.engine.tie_break import tie_hash, tie_hashes
 from streamer.incremental.events import changes
 from streamer.incremental.events.changes import Change
 from streamer.privacy.models import SubjectCodes, model_of, subject_names
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Ints, Records, records
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.row import Row, Values
 from streamer.table.schema import LOSSY_JOIN, Table

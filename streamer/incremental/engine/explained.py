@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups, records
+from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups
 from streamer.incremental.core.scores import qgssd_to_all
 from streamer.incremental.engine.stored_state import QIGroupState, SimilarityList
 from streamer.kernels.boxes import geometry
 from streamer.privacy.models import Margin, margins, model_of
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, records
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.row import Row

@@ -40,11 +40,11 @@ import numpy as np
 
 from streamer.errors import LawViolated
 from streamer.incremental.core import layout
-from streamer.incremental.core.layout import HI, LO, NONE, Records, records
+from streamer.incremental.core.layout import HI, LO, NONE
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.rows import Rows
 from streamer.privacy.models import model_of
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.schema import Table

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.dtypes import StringDType
 
 from streamer.incremental.core import capacity
-from streamer.incremental.core.layout import NO_GROUP_YET, NONE, Records
+from streamer.incremental.core.layout import NO_GROUP_YET, NONE
 from streamer.incremental.engine.constraints import Numbers, SubjectNumbers, ValueTexts
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.stored_state import PENDING as NO_QI_GROUP
 from streamer.incremental.engine.stored_state import RecordColumns
-from streamer.table.arrays import Bools, Ints
+from streamer.table.arrays import Bools, Ints, Records
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row, Values
 from streamer.table.schema import Table

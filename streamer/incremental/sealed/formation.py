@@ -62,14 +62,3 @@ def _halves(space: Space, cells: Ints, rows: Ints, k: int) -> tuple[Ints, Ints] 
             if k <= int(lower.sum()) <= len(rows) - k:
                 return rows[lower], rows[~lower]
     return None
-
-
-def boxes_of(space: Space, cells: Ints, cohorts: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """The smallest publishable boxes around cohorts, arrays of row numbers; two int64 (n cohorts, d)."""
-    ordered, begins = cells[np.concatenate(cohorts)], np.cumsum([0, *map(len, cohorts)])[:-1]
-    return space.generalize(np.minimum.reduceat(ordered, begins), np.maximum.reduceat(ordered, begins))
-
-
-def loss_of(space: Space, cells: Ints, cohorts: Sequence[Ints]) -> float:
-    """NCP times rows, summed over cohorts: arrays of row numbers; cells (n, d)."""
-    return float((space.ncp(*boxes_of(space, cells, cohorts)) * [*map(len, cohorts)]).sum())

@@ -40,7 +40,7 @@ import numpy as np
 from streamer.errors import ConfigError, LawViolated
 from streamer.incremental.engine.rows import SourceKeys
 from streamer.incremental.events.changes import RowChange
-from streamer.incremental.sealed.formation import Formation, boxes_of
+from streamer.incremental.sealed.formation import Formation
 from streamer.incremental.sealed.records import (
     COHORT_ID_BYTES,
     Add,
@@ -420,7 +420,7 @@ class Sealed:
         rest = np.arange(len(cells))
         while len(rows := self._one_of_each(rest)) >= self._table.k:
             formed = [rows[cohort] for cohort in self._form(cells[rows], self._chance())]
-            lo, hi = boxes_of(self._table.space, cells, formed)
+            lo, hi = self._table.space.boxes_around(cells, formed)
             for i, may_go in enumerate(self._may_go(lo, hi, [since[cohort].min() for cohort in formed])):
                 if may_go:
                     yield self._published(formed[i].tolist(), box_json(self._table, lo[i].tolist(), hi[i].tolist()))

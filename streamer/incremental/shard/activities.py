@@ -367,7 +367,8 @@ class Activities:
         if at is None:
             return
         seen = self._look
-        fresh = seen.fresh + rebuild.loss(self._table.space, at.region.rows.codes, event.groups)
+        space = self._table.space
+        fresh = seen.fresh + space.loss_of(space.cells(at.region.rows.codes), event.groups)
         self._look = seen._replace(now=seen.now + at.region.ncp, fresh=fresh, seconds=seen.seconds + event.seconds)
         if not self._look.regions:
             drift = rebuild.ratio(self._look.now, self._look.fresh)

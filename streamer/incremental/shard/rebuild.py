@@ -49,17 +49,6 @@ def drawn(regions: Sequence[T], seed: int) -> list[T]:
     return [regions[i] for i in sorted(chosen.tolist())]
 
 
-def loss(space: Space, codes: Ints, groups: Sequence[Ints]) -> float:
-    """Rows times NCP of the smallest boxes around groups: arrays of row numbers; codes of the rows: (n, d)."""
-    if not len(groups):
-        return 0.0
-    sizes = np.array([len(group) for group in groups], dtype=np.int64)
-    cells = space.cells(codes[np.concatenate(groups)])
-    begins = np.cumsum(sizes) - sizes
-    lo, hi = np.minimum.reduceat(cells, begins, axis=0), np.maximum.reduceat(cells, begins, axis=0)
-    return float((space.ncp(*space.generalize(lo, hi)) * sizes).sum())
-
-
 def ratio(now: float, fresh: float) -> float:
     """The loss now over that of a fresh table; 1 or infinite if a fresh one loses nothing."""
     if fresh > 0:
@@ -89,7 +78,7 @@ def region_rows(table: Table, algorithm: str, rows: int) -> int:
 
 def gains(space: Space, region: Region, groups: Sequence[Ints], algorithm: str) -> bool:
     """Whether a region loses less in these QI groups, or has to be replaced whatever it loses."""
-    return algorithm in FULL_DOMAIN or loss(space, region.rows.codes, groups) < region.ncp
+    return algorithm in FULL_DOMAIN or space.loss_of(space.cells(region.rows.codes), groups) < region.ncp
 
 
 RESTARTS_MAX = 2

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, geometry
+from streamer.kernels.shares import rows_for_share
 from streamer.native import inlined
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
@@ -147,5 +148,5 @@ def rows_lacking(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
     most = rules.rows - size
     for i in range(rules.distinct.shape[0]):
         most = max(most, rules.distinct[i] - n_distinct[i])
-        most = max(most, -(-top[i] * rules.denominator[i] // rules.numerator[i]) - size)
+        most = max(most, rows_for_share(top[i], rules.numerator[i], rules.denominator[i]) - size)
     return int(max(most, 0))

@@ -58,6 +58,7 @@ import numpy as np
 from streamer.errors import UsageError
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
 from streamer.kernels.counts import Counts, count_in, count_of
+from streamer.kernels.shares import keeps_share
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
@@ -270,7 +271,7 @@ def fits(rules: Rules, scratch: Scratch, rows_min: int) -> bool:
     """Whether what is counted keeps every share; fewer than rows_min rows are measured as rows_min."""
     size = max(scratch.size[0], rows_min)
     for i in range(rules.distinct.shape[0]):
-        if scratch.top[i] * rules.denominator[i] > size * rules.numerator[i]:
+        if not keeps_share(scratch.top[i], size, rules.numerator[i], rules.denominator[i]):
             return False
     return True
 
@@ -527,7 +528,7 @@ def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> No
                 size_asked, fitting = max(size[c] + 1, rows_min), True
                 for j in range(s):
                     count = count_of(counts, (c * s + j) * n_codes + rules.subjects[i, j]) + 1
-                    if count * rules.denominator[j] > size_asked * rules.numerator[j]:
+                    if not keeps_share(count, size_asked, rules.numerator[j], rules.denominator[j]):
                         fitting = False
                         break
                 if fitting:

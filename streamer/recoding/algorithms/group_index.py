@@ -23,6 +23,7 @@ import numpy as np
 
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
 from streamer.kernels.counts import Counts, count_in, count_of, count_out
+from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules
 from streamer.progress import OnProgress, pieces
@@ -371,7 +372,7 @@ def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, 
             for other in range(begin, end):
                 n += int(task.rules.subjects[other, i] == code)
             n += rows_with(counts, slot, i, code)
-            if n * task.rules.denominator[i] > rows * task.rules.numerator[i]:
+            if not keeps_share(n, rows, task.rules.numerator[i], task.rules.denominator[i]):
                 return False
     return True
 

@@ -47,6 +47,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernels.counts import Counts, entry_of
+from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
 from streamer.privacy.models import Model
@@ -389,7 +390,8 @@ def _counted_out(
             top = max(top, before + pairs.rows[e])
         for e in members[ends[g] : ends[g + 1]]:
             counts[pairs.code[e]] = 0
-        if distinct < rules.distinct[i] or top * rules.denominator[i] > sizes[g] * rules.numerator[i]:
+        held = keeps_share(top, sizes[g], rules.numerator[i], rules.denominator[i])
+        if distinct < rules.distinct[i] or not held:
             fails[g] = True
             out += sizes[g]
             if out > allowed:

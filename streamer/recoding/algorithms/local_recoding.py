@@ -44,6 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
+from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import AtMostShare, Model
@@ -256,7 +257,7 @@ def _join_one_by_one(
         for g in range(n_groups):
             fits = True
             for i in range(n_shared):
-                fits = fits and (count[i, g] + 1) * shared.denominator[i] <= (sizes[g] + 1) * shared.numerator[i]
+                fits = fits and keeps_share(count[i, g] + 1, sizes[g] + 1, shared.numerator[i], shared.denominator[i])
             if not fits:
                 continue
             wide, rise = 0.0, -sizes[g] * ncp[g]

@@ -88,7 +88,9 @@ class _Merging(NamedTuple):
 
 
 @inlined
-def _bound(shape: Geometry, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float) -> float:
+def _bound(
+    shape: Geometry, groups: Groups, node: int, lo: Ints, hi: Ints, term: Floats, rows: int, limit: float
+) -> float:
     """A lower bound of `_rise` for a group with box lo..hi and any below a node; infinite if it is at least `limit`."""
     least = 0.0
     for j in range(lo.shape[0]):

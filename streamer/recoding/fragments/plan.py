@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamer.privacy.models import Model
+from streamer.privacy.models import Model, exceeds
 from streamer.table.arrays import Bools, Counted, Floats, Ints, counted
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, multiset_ranks
 from streamer.table.space import Space
@@ -209,7 +209,7 @@ class Planner:
             share = self._model.shares.get(subject)
             if int((count > 0).sum()) < self._model.distinct.get(subject, 0):
                 return False
-            if share is not None and int(count.max()) * share.denominator > size * share.numerator:
+            if share is not None and exceeds(int(count.max()), size, share):
                 return False
         return True
 

@@ -142,9 +142,7 @@ HELP = "import sys; sys.argv = ['streamer', {}]; from streamer.cli.main import m
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
     """A person sees the list at once, and a shell that completes does, too."""
-    count = (
-        "print(sorted({'numpy', 'pandas', 'kafka', 'redis', 'faust'} & set(sys.modules)), len(sys.modules))"
-    )
+    count = "print(sorted({'numpy', 'pandas', 'kafka', 'redis', 'faust'} & set(sys.modules)), len(sys.modules))"
     said = subprocess.run(
         [sys.executable, "-c", HELP.format("'--help'", count)], capture_output=True, text=True, check=True
     )

@@ -18,7 +18,6 @@ from streamer.incremental.core.layout import (
     CoreValues,
     Shard,
     empty_shard,
-    records,
 )
 from streamer.incremental.core.moves import (
     LEAST_BLOCK_BITS,
@@ -38,6 +37,7 @@ from streamer.incremental.core.moves import (
     take_block,
 )
 from streamer.incremental.core.tree import nodes_needed
+from streamer.table.arrays import records
 from streamer.table.row import Values as Texts
 from worlds.core_arrays import CoreTable, check_blocks
 from worlds.engine_tables import OF_PEOPLE, OF_TWO

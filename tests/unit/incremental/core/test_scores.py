@@ -9,7 +9,8 @@ import pytest
 
 from streamer.incremental.core import scores
 from streamer.incremental.core.layout import CENTER, HALF_WIDTH, HI, LO, NONE, Shard, empty_shard
-from streamer.incremental.core.layout import geometry as arrays_of
+from streamer.kernels import boxes
+from streamer.kernels.boxes import geometry as arrays_of
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
 from worlds.boxes import SPACES, Box, ShardBoxes, grown, random_box, random_cells, tree_axis
@@ -33,8 +34,8 @@ def test_edges_and_middles_are_those_of_the_space(name: str) -> None:
         first, last = space.edges(lo, hi)
         middles = space.middles(lo)
         for j in range(space.d):
-            assert scores.first_edge(arrays, j, int(lo[j])) == first[j]
-            assert scores.last_edge(arrays, j, int(hi[j])) == last[j]
+            assert boxes.first_edge(arrays, j, int(lo[j])) == first[j]
+            assert boxes.last_edge(arrays, j, int(hi[j])) == last[j]
             assert scores.middle(arrays, j, int(lo[j])) == middles[j]
 
 
@@ -46,8 +47,8 @@ def test_the_smallest_node_over_every_run_of_leaves_is_the_hierarchy_s(name: str
         for lo in range(tree.n_leaves):
             for hi in range(lo, tree.n_leaves):
                 first, last = tree.cover(lo, hi)
-                assert scores.cover(arrays, j, lo, hi) == (first, last)
-                assert scores.leaves_of_cover(arrays, j, lo, hi) == last - first + 1
+                assert boxes.cover(arrays, j, lo, hi) == (first, last)
+                assert boxes.leaves_of_cover(arrays, j, lo, hi) == last - first + 1
 
 
 @EVERY_SPACE

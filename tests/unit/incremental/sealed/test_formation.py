@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamer.grouping import cohort_formation
-from streamer.incremental.sealed.formation import ALIKE_MAX, boxes_of, loss_of, median_cuts
+from streamer.incremental.sealed.formation import ALIKE_MAX, median_cuts
 from streamer.table.arrays import Ints
 from worlds.sealed_people import AGE, HOUSE, sealed_table
 from worlds.small_tables import TABLES as SMALL_TABLES
@@ -40,9 +40,9 @@ def test_the_default_loses_no_more_than_median_cuts_and_much_less_on_many_rows()
     medians, default = median_cuts(TABLE.space, TABLE.k), cohort_formation(TABLE)
     for n in (3, 7, 20, 200):
         cells = cells_of(n, n)
-        by_medians = loss_of(TABLE.space, cells, medians(cells, 0))
-        assert loss_of(TABLE.space, cells, default(cells, 0)) <= by_medians
-    assert loss_of(TABLE.space, cells, default(cells, 0)) < 0.8 * by_medians
+        by_medians = TABLE.space.loss_of(cells, medians(cells, 0))
+        assert TABLE.space.loss_of(cells, default(cells, 0)) <= by_medians
+    assert TABLE.space.loss_of(cells, default(cells, 0)) < 0.8 * by_medians
 
 
 def test_ages_that_lose_the_same_either_way_are_cut_at_the_median_which_goes_left() -> None:
@@ -71,7 +71,7 @@ def test_very_many_rows_that_are_alike_are_several_cohorts_by_chance() -> None:
 def test_boxes_are_the_smallest_publishable_ones() -> None:
     table = SMALL_TABLES["coarse number and category"]
     cells = np.array([[0, 0], [1, 2], [4, 5], [4, 5]])
-    lo, hi = boxes_of(table.space, cells, [np.array([0, 1]), np.array([2, 3])])
+    lo, hi = table.space.boxes_around(cells, [np.array([0, 1]), np.array([2, 3])])
     expected = [table.space.box_of_cells(cells[:2].copy()), table.space.box_of_cells(cells[2:].copy())]
     assert [(a.tolist(), b.tolist()) for a, b in zip(lo, hi, strict=True)] == [
         (a.tolist(), b.tolist()) for a, b in expected

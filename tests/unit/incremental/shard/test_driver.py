@@ -12,7 +12,6 @@ import pytest
 from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events
 from streamer.errors import ShardRefused
-from streamer.incremental.core.layout import Records
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import Outgoing
@@ -23,6 +22,7 @@ from streamer.incremental.shard.ready import RowsRead, Truncated
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CONTROL
+from streamer.table.arrays import Records
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.schema import Limits, Table
 from worlds.published_groups import FORMS

@@ -39,7 +39,6 @@ from streamer.incremental.shard.rebuild import (
     how_it_ended,
     last_rebuild,
     look_is_due,
-    loss,
     losses,
     next_rebuild,
     ratio,
@@ -82,11 +81,11 @@ def test_the_loss_is_that_of_the_smallest_boxes_row_by_row(data: st.DataObject, 
     groups = [np.flatnonzero(group_of == g) for g in np.unique(group_of)]
     boxes = [space.box_of_cells(space.cells(codes[group])) for group in groups]
     expected = fsum(float(space.ncp(lo, hi)) * len(g) for (lo, hi), g in zip(boxes, groups, strict=True))
-    assert loss(space, codes, groups) == pytest.approx(expected, rel=1e-12)
+    assert space.loss_of(space.cells(codes), groups) == pytest.approx(expected, rel=1e-12)
 
 
 def test_nobody_loses_nothing() -> None:
-    assert loss(PEOPLE.space, np.empty((0, PEOPLE.space.d), dtype=np.int64), []) == 0.0
+    assert PEOPLE.space.loss_of(np.empty((0, PEOPLE.space.d), dtype=np.int64), []) == 0.0
 
 
 def test_a_table_that_need_not_lose_anything_has_drifted_without_bound_once_it_does() -> None:
@@ -125,7 +124,7 @@ def test_only_a_region_that_loses_less_is_worth_replacing() -> None:
     codes = np.array([[0], [0], [5], [5]])
     apart, together = [np.array([0, 1]), np.array([2, 3])], [np.arange(4)]
     rows = EncodedRows(["a", "b", "c", "d"], codes, [()] * 4, [()] * 4, [None] * 4)
-    wide = Region((1,), rows, loss(TABLE.space, codes, together), b"", np.zeros(4, int))
+    wide = Region((1,), rows, TABLE.space.loss_of(TABLE.space.cells(codes), together), b"", np.zeros(4, int))
     narrow = Region((1, 2), rows, 0.0, b"", np.array([0, 0, 1, 1]))
     assert gains(TABLE.space, wide, apart, "ordered")
     assert not gains(TABLE.space, narrow, apart, "ordered")
@@ -528,8 +527,8 @@ def test_everybody_is_in_one_group_that_holds_and_little_more_is_lost(name: str,
     model, subjects = model_of(table), microdata_of(table, rows).subjects(model_of(table).subjects)
     if model.holds(subjects):
         assert all(model.holds(subjects[group]) for group in groups)
-    most = loss(table.space, codes, answer) * (1 + LOST_MORE_MAX)
-    assert loss(table.space, codes, groups) <= most + 1e-9
+    most = table.space.loss_of(table.space.cells(codes), answer) * (1 + LOST_MORE_MAX)
+    assert table.space.loss_of(table.space.cells(codes), groups) <= most + 1e-9
 
 
 def labels(n: int) -> st.SearchStrategy[list[int]]:
