@@ -5,8 +5,8 @@ The rules of this file
 * A box is a run of cells along each attribute, lo..hi, both inclusive; of a category, leaves of a hierarchy.
 * All are the same float64 operations in the same order as in `streamer.table.space.Space`, on the smallest publishable
   box around the cells; tests compare them to the last bit. Sums are made in the order of the table.
-* The smallest node over a run of leaves is the largest of the nodes over its pairs of neighbouring leaves. So the maxima
-  over runs of 2^i pairs are kept, and two of them answer for a run of any length, in a tree of any size and depth.
+* The smallest node over a run of leaves is the largest of the nodes over its pairs of neighbouring leaves. So the
+  maxima over runs of 2^i pairs are kept, and two of them answer for a run of any length, in any tree.
 """
 
 from __future__ import annotations

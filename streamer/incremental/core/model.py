@@ -7,9 +7,10 @@ The rules of this file
   Subjects are individuals, or what a sensitive column publishes, or its ancestors at a level; Python numbers them.
 * Counts follow every row that comes, goes or is rewritten (`moves.assign`, `step.write_row`), for QI groups and for the
   pending rows. Groups are counted from the start only at a drain, where the law is checked.
-* The *tally* has counts by (group, who) (`streamer.kernels.counts`). Beside rows by (group, individual), it has rows by (group, -2 -
-  number of a subject); for shares it has how many subjects have n rows, by (-3 - group, n * demands + demand). So the
-  largest count falls by one exactly when the last subject that had it loses a row, and the next one need not be sought.
+* The *tally* has counts by (group, who) (`streamer.kernels.counts`). Beside rows by (group, individual), it has rows by
+  (group, -2 - number of a subject); for shares it has how many subjects have n rows, by (-3 - group, n * demands +
+  demand). So the largest count falls by one exactly when the last subject that had it loses a row, and the next one
+  need not be sought.
 * Only deletions and rewrites lose distinct subjects. A *share* can also be broken by an insertion (the new row's value,
   or its individual, is too frequent in the group) and by a rewrite of a sensitive value. The remedy is the same as for
   a group below k: at the end of the event, the lowest-numbered such group merges with its nearest, until all groups
