@@ -14,7 +14,7 @@ PYTHON = """#!/bin/sh
 case "$*" in
   *uv.txt) echo "pip: $*"; exit 1 ;;
   *install*) echo "pip: $*" ;;
-  *native.build) echo "no compiler"; exit {build} ;;
+  *native.build*) echo "no compiler"; exit {build} ;;
 esac
 """
 UV = '#!/bin/sh\ncase "$*" in *install*) echo "uv: $*"; exit {uv} ;; esac\n'
