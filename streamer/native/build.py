@@ -133,7 +133,7 @@ def _functions_of(module: Any) -> Iterator[FunctionType]:
 def sources_of(made: Iterable[Program]) -> list[str]:
     """The files that machine code depends on: those of its functions, what they import, and the translator's."""
     modules = {one.python.__module__ for program in made for one in program.functions}
-    names = {path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "native").glob("*.py")}
+    names = {path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "native").glob("*.[ph]*")}
     for module in modules:
         file = Path(inspect.getfile(sys.modules[module]))
         names.add(file.relative_to(PACKAGE).as_posix())

@@ -67,8 +67,8 @@ def digest_of(names: Iterable[str]) -> str:
     """What is in these files of the package."""
     digest = blake2b(digest_size=16)
     for name in sorted(names):
-        text = (PACKAGE / name).read_bytes() if (PACKAGE / name).exists() else b""
-        digest.update(f"{name} {len(text)} ".encode() + text)
+        text = (PACKAGE / name).read_bytes() if (PACKAGE / name).exists() else None
+        digest.update(f"{name} {-1 if text is None else len(text)} ".encode() + (text or b""))
     return digest.hexdigest()
 
 

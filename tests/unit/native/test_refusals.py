@@ -1,0 +1,225 @@
+"""What is not in the subset is refused with file, line and what to write instead, when the library is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from streamer.native import compiled
+from streamer.native.inference import NotTranslated, type_of
+from streamer.native.program import Program
+
+NUMBERS, FLOATS, FLAGS = np.arange(3), np.zeros(3), np.zeros(3, np.bool_)
+TABLE = np.zeros((2, 2), np.int64)
+CONSTANT = np.arange(3)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def two_types(n: int) -> float:
+    least: float = 0
+    for _ in range(n):
+        least = 0.5
+    return least
+
+
+def bool_and_int(n: int) -> int:
+    found: int = False
+    if n > 1:
+        found = 2
+    return found
+
+
+def none_and_int(n: int) -> int | None:
+    found: int | None = None
+    if n > 1:
+        found = 2
+    return found
+
+
+def some_ways_only(n: int) -> int | None:
+    if n > 1:
+        return 2
+    return None
+
+
+def falls_off(n: int) -> int:  # type: ignore[return]
+    while n > 1:
+        return 2
+
+
+def a_method(items: Any) -> Any:
+    return items.any()
+
+
+def whole_arrays(items: Any) -> Any:
+    return items + 1
+
+
+def a_mask(items: Any, flags: Any) -> Any:
+    return items[flags]
+
+
+def a_list(n: int) -> list[int]:
+    return [n]
+
+
+def a_keyword(items: Any) -> Any:
+    return np.sort(items, kind="stable")
+
+
+def with_default(n: int, more: int = 1) -> int:
+    return n + more
+
+
+def itself(n: int) -> int:
+    return 1 if n < 1 else itself(n - 1)
+
+
+def a_raise(n: int) -> int:
+    if n < 0:
+        raise ValueError
+    return n
+
+
+def a_string(n: int) -> str:
+    return f"{n}"
+
+
+def two_bools(a: bool, b: bool) -> int:
+    return a + b
+
+
+def a_power(n: int) -> int:
+    return int(n**2)
+
+
+def floats_rounded_down(x: float) -> float:
+    return x // 2.0
+
+
+def a_global_array(n: int) -> int:
+    return int(CONSTANT[n])
+
+
+def mixed_choice(n: int, x: float) -> float:
+    return max(n, x)
+
+
+def a_step(items: Any) -> Any:
+    return items[::2]
+
+
+def a_filled_table(table: Any) -> None:
+    table[:, :] = 3
+
+
+def a_field_of_a_tuple(pair: Pair) -> None:
+    pair.left = 3  # type: ignore[misc]
+
+
+def an_argument_that_changes(pair: Pair, n: int) -> int:
+    pair = Pair(pair.left, pair.right)
+    return n
+
+
+def no_such_name(n: int) -> int:
+    return n + missing  # type: ignore[name-defined,no-any-return]  # noqa: F821
+
+
+def an_and_of_ints(a: int, b: int) -> int:
+    return a and b
+
+
+def unequal_unpacking(pair: Pair) -> Any:
+    a, b, c = pair  # type: ignore[misc]
+    return a
+
+
+def of_uint(a: Any, n: int) -> Any:
+    return a + n
+
+
+def too_many_dimensions(items: Any) -> Any:
+    return items[0, 0, 0]
+
+
+def in_an_array(items: Any, n: int) -> bool:
+    return n in items
+
+
+def small_floats(items: Any) -> float:
+    return float(items[0])
+
+
+PAIR = Pair(NUMBERS, FLOATS)
+
+REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
+    (two_types, (3,), "int in one place and float in another"),
+    (bool_and_int, (3,), "bool in one place and int in another"),
+    (none_and_int, (3,), "None in one place and int in another"),
+    (some_ways_only, (3,), "int in one place and None in another"),
+    (falls_off, (3,), "a value on some ways and none on others"),
+    (a_method, (FLAGS,), "this method is not in the subset: write a loop"),
+    (whole_arrays, (NUMBERS,), "operators are of numbers: write a loop"),
+    (a_mask, (NUMBERS, FLAGS), "gathered by an array of ints"),
+    (a_list, (3,), "not in the subset"),
+    (a_keyword, (NUMBERS,), "by position"),
+    (with_default, (3, 1), "every argument is given"),
+    (itself, (3,), "does not call itself: write a loop"),
+    (a_raise, (3,), "this statement is not in the subset"),
+    (a_string, (3,), "not in the subset"),
+    (two_bools, (True, False), "two bools"),
+    (a_power, (3,), "this operator is not in the subset"),
+    (floats_rounded_down, (3.0,), "this operator is of ints"),
+    (a_global_array, (1,), "a constant is a number"),
+    (mixed_choice, (1, 2.0), "int in one place and float in another"),
+    (a_step, (NUMBERS,), r"a slice is \[a:b\] or \[::-1\]"),
+    (a_filled_table, (TABLE,), "write a loop"),
+    (a_field_of_a_tuple, (PAIR,), "only fields of records are set"),
+    (an_argument_that_changes, (PAIR, 1), "use another name"),
+    (no_such_name, (1,), "neither an argument nor the module's"),
+    (an_and_of_ints, (1, 2), "`and` and `or` are of bools"),
+    (unequal_unpacking, (PAIR,), "does not unpack into 3 names"),
+    (of_uint, (np.uint64(1), 2), r"convert one by np.uint64\(\)"),
+    (too_many_dimensions, (TABLE,), "has no such item"),
+    (in_an_array, (NUMBERS, 1), "`in` is of values in brackets"),
+    (small_floats, (FLOATS.astype(np.float32),), "float32 are not in the subset"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "why"), REFUSED, ids=[one.__name__ for one, _, _ in REFUSED])
+def test_it_is_refused_in_a_sentence(function: Callable[..., Any], arguments: tuple[Any, ...], why: str) -> None:
+    with pytest.raises(NotTranslated, match=why):
+        Program("tests").entry(function, tuple(map(type_of, arguments)))
+
+
+def test_a_refusal_names_file_line_and_text() -> None:
+    with pytest.raises(NotTranslated) as refused:
+        Program("tests").entry(a_method, (type_of(FLAGS),))
+    line = a_method.__code__.co_firstlineno + 1
+    assert str(refused.value).startswith(f"{__file__}:{line}: `items.any()`: ")
+
+
+def test_what_a_called_function_says_is_refused_where_it_stands() -> None:
+    def calls(items: Any) -> Any:
+        return a_method(items)
+
+    with pytest.raises(NotTranslated, match=f"test_refusals.py:{a_method.__code__.co_firstlineno + 1}: "):
+        Program("tests").entry(calls, (type_of(FLAGS),))
+
+
+@compiled
+def never_an_example(n: int) -> int:
+    return n
+
+
+def test_a_function_without_a_form_for_these_arguments_is_an_error_and_never_runs_uncompiled() -> None:
+    with pytest.raises(TypeError, match=r"never_an_example .* no machine code .* \(int\).*examples\.py"):
+        never_an_example(3)
