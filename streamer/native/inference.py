@@ -21,7 +21,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,7 @@ ALLOCATING = (np.empty, np.zeros, np.ones, np.full, np.arange, np.array)
 CONVERTING: dict[object, Scalar] = {
     int: INT, np.int64: INT, np.uint64: UINT, float: FLOAT, np.float64: FLOAT, bool: BOOL, np.bool_: BOOL
 }  # fmt: skip
+OTHER_THAN_UINT = "uint64 and another type: convert one by np.uint64()"
 OF_FLOATS = {math.log: "log", np.nextafter: "nextafter"}
 
 
@@ -156,39 +157,32 @@ def is_range(e: ast.expr) -> bool:
     return isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "range"
 
 
-class Translations(Protocol):
-    """Who knows the functions that are translated already (`streamer.native.program`)."""
-
-    def translated(self, function: Callable[..., object], types: tuple[Type, ...]) -> Inferred: ...
+Translate = Callable[[Callable[..., object], tuple[Type, ...]], "Inferred"]
+"""Translates a function, unless it is translated already (`streamer.native.program`)."""
 
 
 class Inferred:
     """A function with the types of its names and expressions, for arguments of some types."""
 
     def __init__(
-        self, translations: Translations, function: Callable[..., object], types: tuple[Type, ...], name: str
+        self, translate: Translate, function: Callable[..., object], types: tuple[Type, ...], name: str
     ) -> None:
-        self.python, self.name, self.types, self._others = written(function), name, types, translations
+        self.python, self.name, self.types, self.translate = written(function), name, types, translate
         self.inlined = self.python in INLINED
         self.code = self.python.__code__
         self.tree: Any = ast.parse(textwrap.dedent(inspect.getsource(self.python))).body[0]
         takes, free = cast(ast.FunctionDef, self.tree).args, self.code.co_freevars
         self.parameters = [one.arg for one in takes.args]
-        if (
-            len(types) != len(self.parameters)
-            or takes.defaults
-            or takes.kwonlyargs
-            or takes.vararg
-            or takes.kwarg
-            or free
-        ):
-            raise self.refused(self.tree, "every argument is given, by position; names are its own or the module's")
-        stores = (
-            node for node in ast.walk(self.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        special = (
+            takes.defaults or takes.kwonlyargs or takes.vararg or takes.kwarg or len(types) != len(self.parameters)
         )
-        self.names: dict[str, Type | None] = {
-            **{one.id: None for one in stores if one.id != "_"}, **dict(zip(self.parameters, types, strict=True))
-        }  # fmt: skip
+        self.refuse(
+            special or free, self.tree, "every argument is given, by position; names are its own or the module's"
+        )
+        names = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        self.names: dict[str, Type | None] = {one.id: None for one in names if isinstance(one.ctx, ast.Store)}
+        self.names |= dict(zip(self.parameters, types, strict=True))
+        self.names.pop("_", None)
         self.type_at: dict[ast.AST, Type | None] = {}
         self.constant_at: dict[ast.AST, Any] = {}
         self.decided: dict[ast.AST, bool] = {}
@@ -213,6 +207,10 @@ class Inferred:
     def refused(self, node: ast.AST, why: str) -> NotTranslated:
         text = ast.unparse(node).partition("\n")[0][:90]
         return NotTranslated(f"{self.code.co_filename}:{self.line(node)}: `{text}`: {why}")
+
+    def refuse(self, condition: object, node: ast.AST, why: str) -> None:
+        if condition:
+            raise self.refused(node, why)
 
     def infer(self) -> Inferred:
         """Finds the types; raises NotTranslated."""
@@ -281,8 +279,7 @@ class Inferred:
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            if len(target.elts) != len(value.elts):
-                raise self.refused(target, "as many names as values")
+            self.refuse(len(target.elts) != len(value.elts), target, "as many names as values")
             for one, of in zip(target.elts, value.elts, strict=True):
                 self.bind(one, of)
         else:
@@ -321,10 +318,13 @@ class Inferred:
             found = [self.item(of)] * n
         else:
             found = (
-                of.types if isinstance(of, Several) else [one for _, one in of.types] if isinstance(of, Fields) else []
+                [one for _, one in of.types]
+                if isinstance(of, Fields)
+                else list(of.types)
+                if isinstance(of, Several)
+                else []
             )
-        if len(found) != n:
-            raise self.refused(target, f"{said(of)} does not unpack into {n} names")
+        self.refuse(len(found) != n, target, f"{said(of)} does not unpack into {n} names")
         return found
 
     def stays(self, e: ast.expr) -> bool:
@@ -336,8 +336,7 @@ class Inferred:
     def iterated(self, e: ast.expr) -> Type | None:
         if is_range(e):
             for one in cast(ast.Call, e).args:
-                if self.type(one) not in (INT, None):
-                    raise self.refused(one, "a range is of ints")
+                self.refuse(self.type(one) not in (INT, None), one, "a range is of ints")
             return INT
         if isinstance(e, ast.Tuple):
             found: Type | None = None
@@ -389,8 +388,7 @@ class Inferred:
         for one in values:
             known = self.truth(one)
             if known is ends:
-                if not all_known:
-                    raise self.refused(e, "what is known when it is translated comes first")
+                self.refuse(not all_known, e, "what is known when it is translated comes first")
                 return ends
             all_known = all_known and known is not None
         return not ends if all_known else None
@@ -517,8 +515,7 @@ class Inferred:
             if e.step is not None and (ast.unparse(e.step) != "-1" or e.lower or e.upper):
                 raise self.refused(e, "a slice is [a:b] or [::-1]")
             for one in (e.lower, e.upper):
-                if one is not None and self.type(one) not in (INT, None):
-                    raise self.refused(one, "the ends of a slice are ints")
+                self.refuse(one is not None and self.type(one) not in (INT, None), e, "the ends of a slice are ints")
             return None
         of = self.type(e)
         if of not in (INT, UINT, None) and not isinstance(of, Array):
@@ -535,20 +532,17 @@ class Inferred:
             raise self.refused(e, "operators are of numbers: write a loop")
         bits = isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor)
         if a == b == BOOL:
-            if not bits:
-                raise self.refused(e, "two bools: numpy's and Python's differ here; convert them by int()")
+            self.refuse(not bits, e, "two bools: numpy's and Python's differ here; convert them by int()")
             return BOOL
-        if isinstance(op, ast.Pow | ast.MatMult):
-            raise self.refused(e, "this operator is not in the subset")
+        self.refuse(isinstance(op, ast.Pow | ast.MatMult), e, "this operator is not in the subset")
         if isinstance(op, ast.LShift | ast.RShift) and a == UINT and b in (INT, UINT):
             return UINT
         found = FLOAT if FLOAT in (a, b) or isinstance(op, ast.Div) else UINT if UINT in (a, b) else INT
         if found == FLOAT and (bits or isinstance(op, ast.FloorDiv | ast.Mod | ast.LShift | ast.RShift)):
             raise self.refused(e, "this operator is of ints")
-        if UINT in (a, b) and isinstance(op, ast.Div):
-            raise self.refused(e, "uint64 is not divided")
-        if UINT in (a, b) and not all(self.fits_uint(one, of) for one, of in ((left, a), (right, b))):
-            raise self.refused(e, "uint64 and another type: convert one by np.uint64()")
+        self.refuse(UINT in (a, b) and isinstance(op, ast.Div), e, "uint64 is not divided")
+        for one, of in ((left, a), (right, b)):
+            self.refuse(UINT in (a, b) and not self.fits_uint(one, of), e, OTHER_THAN_UINT)
         return found
 
     def fits_uint(self, e: ast.expr, of: Type) -> bool:
@@ -565,10 +559,8 @@ class Inferred:
         types = [self.type(one) for one in items]
         if any(of is not None and (not isinstance(of, Scalar) or of == NOTHING) for of in types):
             raise self.refused(e, "only numbers are compared: write a loop")
-        if UINT in types and not all(
-            of is None or self.fits_uint(one, of) for one, of in zip(items, types, strict=True)
-        ):
-            raise self.refused(e, "uint64 and another type: convert one by np.uint64()")
+        for one, of in zip(items, types, strict=True):
+            self.refuse(UINT in types and of is not None and not self.fits_uint(one, of), e, OTHER_THAN_UINT)
         return BOOL
 
     # -- calls ---------------------------------------------------------------------------------------------------------
@@ -602,11 +594,9 @@ class Inferred:
         known: tuple[Any, ...] = tuple(types)
         if isinstance(f, type) and hasattr(f, "_fields"):
             return Fields(f, tuple(zip(f._fields, known, strict=True)))
-        if not inspect.isfunction(written(f)):
-            raise self.refused(e, "this function is not in the subset: write a loop")
-        made = self.called_at[e] = self._others.translated(f, known)
-        if not made.done:
-            raise self.refused(e, "a function does not call itself: write a loop")
+        self.refuse(not inspect.isfunction(written(f)), e, "this function is not in the subset: write a loop")
+        made = self.called_at[e] = self.translate(f, known)
+        self.refuse(not made.done, e, "a function does not call itself: write a loop")
         self.allocates |= made.keeps
         return made.returned
 

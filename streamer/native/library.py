@@ -172,7 +172,7 @@ class Form:
     def __init__(self, code: ctypes.CDLL, prefix: str, symbol: str, takes: Sequence[Any], gives: Any) -> None:
         self._code, self._prefix, self._symbol, self._gives = code, prefix, symbol, gives
         self._take = [_taking(of) for of in takes]
-        self._n_out = _n_words(gives)
+        self._n_out = n_words(gives)
         self._copies = _has_array(gives)
         self._entry: Any = None
 
@@ -368,10 +368,11 @@ def _copied(dtype: np.dtype[Any], words: Sequence[int], owns: Callable[[int], No
     return np.ndarray(shape, dtype, memoryview(memory), -lowest, strides).copy()
 
 
-def _n_words(of: Any) -> int:
+def n_words(of: Any) -> int:
+    """Words of a result, or of an argument that is no named tuple; of: a type as a library says it."""
     if isinstance(of, str):
         return 1
-    return 1 + 2 * of[2] if of[0] == "array" else sum(map(_n_words, of[-1]))
+    return 1 + 2 * of[2] if of[0] == "array" else sum(map(n_words, of[-1]))
 
 
 def _has_array(of: Any) -> bool:

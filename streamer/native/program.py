@@ -24,6 +24,7 @@ from streamer.native.inference import (
     Several,
     Type,
 )
+from streamer.native.library import n_words
 from streamer.native.statements import Written
 
 RUNTIME = Path(__file__).with_name("runtime.h").read_text()
@@ -60,7 +61,7 @@ class Program:
         key = function, types
         if key not in self._functions:
             name = f"{getattr(function, '__name__', 'f').strip('_')}_{len(self._functions)}"
-            self._functions[key] = Inferred(self, function, types, name)
+            self._functions[key] = Inferred(self.translated, function, types, name)
             self._order.append(self._functions[key].infer())
         return self._functions[key]
 
@@ -114,7 +115,7 @@ class Program:
 
     def text(self) -> str:
         """The C file."""
-        written = [Written(one, self, self.lines) for one in self._order]
+        written = [Written(one, self.c, self.held, self.lines) for one in self._order]
         bodies = [one.text() for one in written]
         heads = [f"{one.head()};" for one in written]
         entries = [self._entry(one) for one in self.entries]
@@ -128,7 +129,7 @@ class Program:
         for of in entry.inferred.types:
             by_word = isinstance(of, Scalar | Fields)
             passed.append(f"*({self.c(of)}*)(in + {at})")
-            at += 1 if by_word else n_words(of)
+            at += 1 if by_word else n_words(spec_of(of))
         call = f"{entry.inferred.name}({', '.join(passed)})"
         returned = entry.inferred.returned
         if returned != NOTHING:
@@ -138,15 +139,6 @@ class Program:
             f"  entered = &here;\n  if ((status = _setjmp(here))) {{ release((Mark){{0, 0}}); return status; }}\n"
             f"  {call};\n  return FINE;\n}}"
         )
-
-
-def n_words(of: Type) -> int:
-    """Words of a result, or of an argument that is no named tuple."""
-    if isinstance(of, Array):
-        return 1 + 2 * of.n_dims
-    if isinstance(of, Fields):
-        return sum(n_words(one) for _, one in of.types)
-    return sum(map(n_words, of.types)) if isinstance(of, Several) else 1
 
 
 def spec_of(of: Type) -> Spec:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,19 +47,15 @@ SIGNS: dict[type, str] = {
 KINDS = {INT: "i", UINT: "u", FLOAT: "d"}
 
 
-class Names(Protocol):
-    """Who names C's types (`streamer.native.program`)."""
-
-    def c(self, of: Type) -> str: ...
-
-    def held(self, of: Type) -> str: ...
+CName = Callable[[Type], str]
+"""C's name of a type (`streamer.native.program`)."""
 
 
 class Written:
     """The C of one function."""
 
-    def __init__(self, inferred: Inferred, names: Names, shows_lines: bool) -> None:
-        self.f, self.c, self.held, self.shows_lines = inferred, names.c, names.held, shows_lines
+    def __init__(self, inferred: Inferred, c: CName, held: CName, shows_lines: bool) -> None:
+        self.f, self.c, self.held, self.shows_lines = inferred, c, held, shows_lines
         self.lines: list[str] = []
         self.declared: list[str] = []
         self.n_temps = 0
