@@ -93,6 +93,7 @@ def command(
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
+        *(Setting("native", os.environ[name], name) for name in (options.NATIVE,) if os.environ.get(name)),
         *(Setting(variable, "-", "not a setting of streamer") for variable in unknown_variables(os.environ)),
     ]
     if as_json:

@@ -108,8 +108,9 @@ def shards_option(what: str) -> Callable[[Any], Any]:
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 TABLE, LOG_LEVEL, LOG_FORMAT = "STREAMER_TABLE", "STREAMER_LOG_LEVEL", "STREAMER_LOG_FORMAT"
-OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, INSTANCE, SECRET_KEY, SECRET_KEY_FILE)
-"""Our own variables, for options and for a worker's key; others set sections of table.yaml."""
+NATIVE = "STREAMER_NATIVE"
+OPTION_VARIABLES = (TABLE, LOG_LEVEL, LOG_FORMAT, WEB, INSTANCE, SECRET_KEY, SECRET_KEY_FILE, NATIVE)
+"""Our own variables, for options, a worker's key and machine code; others set sections of table.yaml."""
 
 
 def _bootstrap() -> str:

@@ -52,6 +52,11 @@ def test_where_a_worker_answers_browsers_is_shown() -> None:
     assert settings("--web", "0.0.0.0:80", STREAMER_WEB="8080")["web"] == ("0.0.0.0:80", "--web")
 
 
+def test_whether_it_runs_uncompiled_is_shown() -> None:
+    assert settings(STREAMER_NATIVE="off")["native"] == ("off", "STREAMER_NATIVE")
+    assert "native" not in settings(STREAMER_NATIVE="")
+
+
 def test_the_table_may_be_named_by_a_variable() -> None:
     assert settings(STREAMER_TABLE=str(PATIENTS))["table"] == (str(PATIENTS), "STREAMER_TABLE")
 
