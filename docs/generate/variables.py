@@ -45,7 +45,7 @@ CLIENTS = {
     SECRET_KEY: "the key by which the shards' secrets are encrypted in the control topic; several with commas between",
     SECRET_KEY_FILE: "a file that holds it, or them",
     **{variable: f"the password of {system}, for rows from a database" for system, variable in PASSWORDS.items()},
-    "STREAMER_NATIVE": "`off`: everything runs uncompiled, some hundred times slower",
+    "STREAMER_NATIVE": "`off`: everything runs uncompiled, some hundred times slower; or a file of machine code",
 }  # fmt: skip
 
 

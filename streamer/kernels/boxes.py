@@ -21,7 +21,7 @@ from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
 
-NUMBER = -1
+NO_LEAVES = -1
 """Of an axis without leaves: its `first_leaf`."""
 
 AXIS = np.dtype(
@@ -73,7 +73,7 @@ def geometry(space: Space, pair_loss: Callable[[Hierarchy, Ints], Floats] = pair
     node_over = np.zeros_like(leaves_over)
     node_ends = np.zeros((max(1, sum(nodes)), 2), dtype=np.int32)
     axes.codes_per_cell, axes.overlap, axes.end = space.codes_per_cell, space.overlap, space.end
-    axes.width, axes.unit, axes.first_leaf = space.width, space.unit_codes, NUMBER
+    axes.width, axes.unit, axes.first_leaf = space.width, space.unit_codes, NO_LEAVES
     for j, tree in space.trees:
         first, first_node = sum(leaves[:j]), sum(nodes[:j])
         axes.first_leaf[j], axes.n_leaves[j], axes.first_node[j] = first, tree.n_leaves, first_node

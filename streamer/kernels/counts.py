@@ -13,7 +13,7 @@ from streamer.table.arrays import Ints
 SPREAD, LOW = 0x1E3779B1, 0x7FFFFFFF  # their product fits into 63 bits: compiled and uncompiled agree
 
 
-class Counts(NamedTuple):
+class CountTable(NamedTuple):
     """A table of `length` entries, one of them always free."""
 
     key: Ints  # (length,)
@@ -29,7 +29,7 @@ def home(key: int, length: int) -> int:
 
 
 @inlined
-def entry_of(counts: Counts, key: int) -> int:
+def entry_of(counts: CountTable, key: int) -> int:
     """The entry of a key, or the free one for it."""
     at = home(key, counts.n.shape[0])
     while counts.n[at] > 0 and counts.key[at] != key:
@@ -40,22 +40,22 @@ def entry_of(counts: Counts, key: int) -> int:
 
 
 @inlined
-def count_of(counts: Counts, key: int) -> int:
+def count_of(counts: CountTable, key: int) -> int:
     """How often a key is counted."""
     return int(counts.n[entry_of(counts, key)])
 
 
 @inlined
-def count_in(counts: Counts, key: int) -> int:
-    """Counts a key once more; returns its new count."""
+def count_in(counts: CountTable, key: int) -> int:
+    """CountTable a key once more; returns its new count."""
     at = entry_of(counts, key)
     counts.key[at] = key
     counts.n[at] += 1
     return int(counts.n[at])
 
 
-def count_out(counts: Counts, key: int) -> int:
-    """Counts a key once less; returns its new count."""
+def count_out(counts: CountTable, key: int) -> int:
+    """CountTable a key once less; returns its new count."""
     at = entry_of(counts, key)
     counts.n[at] -= 1
     if counts.n[at] > 0:

@@ -197,7 +197,8 @@ def build(out: Path = FOLDER, targets: Sequence[str] | None = None) -> list[Path
         fcntl.flock(file, fcntl.LOCK_EX)
         for target in _wanted(targets):
             path = out / target.file
-            if not targets and path.exists() and library.Library(path).is_current():
+            there = None if targets else library.read(path)
+            if there is not None and there.is_current():
                 found.append(path)
                 continue
             made = made or texts_of(programs(bool(os.environ.get("LINES"))))

@@ -22,10 +22,10 @@ from streamer.table.microdata import Microdata
 from streamer.table.schema import Diversity, KeptColumn, Table
 from streamer.table.space import Axis, Space
 
-ROWS, CELLS, VALUES, K, RARE = 40, 10, 5, 2, 7
+EXAMPLE_ROWS, EXAMPLE_CELLS, EXAMPLE_VALUES, K, RARE = 40, 10, 5, 2, 7
 """Every so many rows, one has a leaf of its own: rare leaves have an order of their own."""
 
-FAR = 10_000_000_000
+FAR_CELLS = 10_000_000_000
 """A domain whose cells need 64 bits."""
 
 
@@ -35,7 +35,10 @@ def call_all() -> None:
     call_for_orphans()
     for microdata in _tables():
         for algorithm in ALGORITHMS.values():
-            model, options = model_of(microdata.table), Options(refine=int(algorithm.refines), rows_per_call=ROWS)
+            model, options = (
+                model_of(microdata.table),
+                Options(refine=int(algorithm.refines), rows_per_call=EXAMPLE_ROWS),
+            )
             for asked in (options, replace(options, suppression=0.1)):
                 if not objections(algorithm, microdata.table, model, asked):
                     run(algorithm, microdata, model, asked)
@@ -63,21 +66,21 @@ def call_core() -> None:
 
 def _tables() -> Iterator[Microdata]:
     """Small tables: plain, with sensitive values, of individuals; and one of more columns, some cells far apart."""
-    one, rows = Decimal(1), np.arange(ROWS)
-    leaves = Hierarchy.from_rows(sorted((f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(ROWS)))
-    number = NumericAttribute("number", (Decimal(0), Decimal(CELLS - 1)), one, one, one)
-    far = NumericAttribute("far", (Decimal(0), Decimal(FAR)), one, one, one)
+    one, rows = Decimal(1), np.arange(EXAMPLE_ROWS)
+    leaves = Hierarchy.from_rows(sorted((f"leaf {leaf}", f"node {leaf % 3}", "*") for leaf in range(EXAMPLE_ROWS)))
+    number = NumericAttribute("number", (Decimal(0), Decimal(EXAMPLE_CELLS - 1)), one, one, one)
+    far = NumericAttribute("far", (Decimal(0), Decimal(FAR_CELLS)), one, one, one)
     category = CategoricalAttribute("category", leaves, one)
-    codes = np.column_stack([rows * 7 % CELLS, np.where(rows % RARE, rows % K, rows)])
+    codes = np.column_stack([rows * 7 % EXAMPLE_CELLS, np.where(rows % RARE, rows % K, rows)])
     plain = Table("example", ("id",), (number, category), (KeptColumn("value", sensitive=True, hierarchy=leaves),), K)
-    texts = (tuple(b'"leaf %d"' % value for value in range(VALUES)),)
+    texts = (tuple(b'"leaf %d"' % value for value in range(EXAMPLE_VALUES)),)
     for diversity, individual in (
         (Diversity(), None),
         (Diversity(l=K, beta=Decimal("0.9")), None),
         (Diversity(), "who"),
     ):
         table = replace(plain, diversity=diversity, individual=individual)
-        yield Microdata(table, codes, rows // 2 if individual else None, rows[:, None] % VALUES, texts)
+        yield Microdata(table, codes, rows // 2 if individual else None, rows[:, None] % EXAMPLE_VALUES, texts)
     wide = replace(plain, attributes=(far, number, category, replace(category, name="other")))
-    codes = codes[:, [0, 0, 1, 1]] * [FAR // CELLS, 1, 1, 1]
-    yield Microdata(wide, codes, None, rows[:, None] % VALUES, texts)
+    codes = codes[:, [0, 0, 1, 1]] * [FAR_CELLS // EXAMPLE_CELLS, 1, 1, 1]
+    yield Microdata(wide, codes, None, rows[:, None] % EXAMPLE_VALUES, texts)

@@ -33,7 +33,7 @@ class Compiled(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         update_wrapper(self, function)
         self.function = function
-        self._forms: tuple[library.Form, ...] | None = None
+        self._forms: tuple[library.EntryForm, ...] | None = None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         instead = _instead.get()

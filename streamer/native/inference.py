@@ -51,7 +51,7 @@ class Element(NamedTuple):
     fields: tuple[tuple[str, str, int], ...] = ()
 
 
-class Record(NamedTuple):
+class RecordType(NamedTuple):
     """A pointer to a record."""
 
     element: Element
@@ -76,7 +76,7 @@ class Several(NamedTuple):
     types: tuple[Any, ...]
 
 
-Type = Scalar | Record | Array | Fields | Several
+Type = Scalar | RecordType | Array | Fields | Several
 
 LOADED = {"i1": INT, "i2": INT, "i4": INT, "i8": INT, "u1": INT, "u8": UINT, "f8": FLOAT, "b1": BOOL}
 C_ELEMENT = {"i1": "int8_t", "i2": "int16_t", "i4": "int32_t", "i8": "int64_t", "u1": "uint8_t", "u8": "uint64_t",
@@ -119,7 +119,7 @@ def type_of(value: object) -> Type:
         alone = value.size == 0 or value.shape[-1] == 1  # then the last stride says nothing
         return Array(element_of(value.dtype), value.ndim, alone or value.strides[-1] == value.itemsize)
     if isinstance(value, np.void):
-        return Record(element_of(value.dtype))
+        return RecordType(element_of(value.dtype))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return Fields(type(value), tuple((name, type_of(one)) for name, one in zip(value._fields, value, strict=True)))
     raise NotTranslated(f"a {type(value).__name__} is not in the subset")
@@ -142,7 +142,7 @@ def said(of: Type) -> str:
         return of.name
     if isinstance(of, Array):
         return f"an array of {of.n_dims} dimensions of {of.element.code or 'records'}"
-    return of.kind.__name__ if isinstance(of, Fields) else "a record" if isinstance(of, Record) else "a tuple"
+    return of.kind.__name__ if isinstance(of, Fields) else "a record" if isinstance(of, RecordType) else "a tuple"
 
 
 def has_array(of: Type) -> bool:
@@ -298,7 +298,7 @@ class Inferred:
 
     def written(self, target: ast.expr, into: Type | None, of: Type | None) -> None:
         """Refuses an assignment to an item or a field that C does not do as numpy does."""
-        if isinstance(target, ast.Attribute) and not isinstance(self.type(target.value), Record | None):
+        if isinstance(target, ast.Attribute) and not isinstance(self.type(target.value), RecordType | None):
             raise self.refused(target, "only fields of records are set")
         if not isinstance(into, Array):
             if into is not None and not isinstance(into, Scalar):
@@ -353,7 +353,7 @@ class Inferred:
         """What one index leaves of an array."""
         if of.n_dims > 1:
             return Array(of.element, of.n_dims - 1, of.in_line)
-        return LOADED[of.element.code] if of.element.code else Record(of.element)
+        return LOADED[of.element.code] if of.element.code else RecordType(of.element)
 
     # -- conditions ----------------------------------------------------------------------------------------------------
 
@@ -472,7 +472,7 @@ class Inferred:
         of = self.type(e.value)
         if of is None:
             return None
-        if isinstance(of, Record):
+        if isinstance(of, RecordType):
             for name, code, _ in of.element.fields:
                 if name == e.attr:
                     return LOADED[code]

@@ -2,7 +2,8 @@
 
 A library says which sources it was made of, with a digest. In a checkout, one whose sources have changed is made again
 by the first command that needs it; in an installed package nothing is ever written. Where there is none, everything
-runs as it was written, some hundred times slower, with a word that says so. STREAMER_NATIVE=off asks for that.
+runs as it was written, some hundred times slower, with a word that says so. STREAMER_NATIVE=off asks for that; or it
+names a file, which is taken as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ FOLDER = PACKAGE / "native" / "library"
 REMEDY = "install a C compiler (Debian: apt-get install gcc) or `pip install ziglang`"
 V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
 V2 = {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}
+
+SAYS = b'{"entries": '
+"""How what a library says of itself begins."""
 
 log = logging.getLogger(__name__)
 
@@ -81,17 +85,35 @@ def is_checkout() -> bool:
 
 
 class Library:
-    """A file of machine code; `forms`: what its entries are, by the names of their functions."""
+    """A file of machine code; `forms`: what its entries are, by the names of their functions.
+
+    What it says of itself is read, not loaded: a file that is loaded once stays what it was, whatever replaces it.
+    """
 
     def __init__(self, file: Path) -> None:
-        self.file, self.code = file, ctypes.CDLL(str(file))
-        said = json.loads(ctypes.c_char_p.in_dll(self.code, "streamer_says").value or b"{}")
+        self.file, text = file, file.read_bytes()
+        begin = text.index(SAYS)
+        said = json.loads(text[begin : text.index(b"\0", begin)])
         self.sources: dict[str, Any] = said["sources"]
-        self.forms = {name: tuple(Form(self.code, *one) for one in forms) for name, forms in said["entries"].items()}
+        self._entries: dict[str, Any] = said["entries"]
 
     def is_current(self) -> bool:
         """Whether it was made of the sources as they are."""
         return bool(digest_of(self.sources["names"]) == self.sources["digest"])
+
+    @cached_property
+    def forms(self) -> dict[str, tuple[EntryForm, ...]]:
+        """Loads the file."""
+        code = ctypes.CDLL(str(self.file))
+        return {name: tuple(EntryForm(code, *one) for one in forms) for name, forms in self._entries.items()}
+
+
+def read(file: Path) -> Library | None:
+    """The library in a file; None if there is none, or only a part of it."""
+    try:
+        return Library(file)
+    except (OSError, ValueError):
+        return None
 
 
 _loaded: list[Library | None] = []
@@ -102,17 +124,10 @@ def ready() -> bool:
     return _library() is not None
 
 
-def forms_of(name: str) -> tuple[Form, ...]:
+def forms_of(name: str) -> tuple[EntryForm, ...]:
     """The compiled forms of a function, `module:name`; none if nothing is compiled."""
     found = _library()
     return () if found is None else found.forms.get(name, ())
-
-
-def add(file: Path) -> None:
-    """Has the entries of another library called, besides those of the package's."""
-    found, more = _library(), Library(file)
-    if found is not None:
-        found.forms.update(more.forms)
 
 
 def _library() -> Library | None:
@@ -124,18 +139,20 @@ def _library() -> Library | None:
 
 
 def _found() -> Library | None:
-    if os.environ.get("STREAMER_NATIVE") == "off":
+    asked = os.environ.get("STREAMER_NATIVE", "")
+    if asked == "off":
         return None
     try:
-        return current(FOLDER / file_name())
-    except (WrongLibrary, OSError) as error:
+        found = Library(Path(asked)) if asked else current(FOLDER / file_name())
+        return found if found.forms else None
+    except (WrongLibrary, OSError, ValueError) as error:
         log.warning("everything runs uncompiled, some hundred times slower: %s", error)
         return None
 
 
 def current(file: Path) -> Library:
     """The library in a file, made of the present sources; raises WrongLibrary, OSError."""
-    found = Library(file) if file.exists() else None
+    found = read(file)
     if found is not None and found.is_current():
         return found
     state = "missing" if found is None else "older than its sources"
@@ -166,7 +183,7 @@ Take = Callable[[Any, Words], bool]
 """Puts the words of an argument; False if its type is another."""
 
 
-class Form:
+class EntryForm:
     """A function as it is compiled for arguments of some types."""
 
     def __init__(self, code: ctypes.CDLL, prefix: str, symbol: str, takes: Sequence[Any], gives: Any) -> None:
@@ -283,7 +300,7 @@ def _none(value: Any, words: Words) -> bool:
 
 
 def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool, is_inside: bool) -> Take:
-    size, known = dtype.itemsize, [dtype]
+    size, known, is_record = dtype.itemsize, [dtype], dtype.names is not None
 
     def take(value: Any, words: Words) -> bool:
         if not isinstance(value, np.ndarray) or value.ndim != n_dims:
@@ -299,7 +316,8 @@ def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool, is_inside: bo
             words.copies.append((value, np.ascontiguousarray(value)))
             value = words.copies[-1][1]
             strides = value.strides
-        words.append(value.__array_interface__["data"][0])
+        # numpy describes every field of a record array to give its interface
+        words.append(value.ctypes.data if is_record else value.__array_interface__["data"][0])
         words.extend(value.shape)
         words.extend(stride // size for stride in strides)
         return True

@@ -19,13 +19,13 @@ from streamer.native.inference import (
     Fields,
     Inferred,
     NotTranslated,
-    Record,
+    RecordType,
     Scalar,
     Several,
     Type,
 )
 from streamer.native.library import n_words
-from streamer.native.statements import Written
+from streamer.native.statements import CFunction
 
 RUNTIME = Path(__file__).with_name("runtime.h").read_text()
 
@@ -77,7 +77,7 @@ class Program:
         """C's name of a type; a named tuple is a pointer."""
         if isinstance(of, Fields):
             return f"const {self.held(of)} *"
-        return f"{self._element(of.element)} *" if isinstance(of, Record) else self.held(of)
+        return f"{self._element(of.element)} *" if isinstance(of, RecordType) else self.held(of)
 
     def held(self, of: Type) -> str:
         """C's name of what holds a value of this type itself."""
@@ -87,14 +87,13 @@ class Program:
             element = self._element(of.element)
             text = f"{{{element} *p; int64_t n[{of.n_dims}], s[{of.n_dims}];}}"
             return self._name((of.element, of.n_dims), f"A{of.n_dims}_{of.element.code or element}", text)
-        assert isinstance(of, Fields | Several)
-        parts = (
-            [(f"f_{name}", one) for name, one in of.types]
-            if isinstance(of, Fields)
-            else [(f"f{i}", one) for i, one in enumerate(of.types)]
-        )
+        if isinstance(of, Fields):
+            kind, parts = of.kind.__name__.strip("_"), [(f"f_{name}", one) for name, one in of.types]
+        elif isinstance(of, Several):
+            kind, parts = "T", [(f"f{i}", one) for i, one in enumerate(of.types)]
+        else:
+            raise NotTranslated("a record is held by its array")
         text = " ".join(f"{self.held(one)} {name};" for name, one in parts)
-        kind = of.kind.__name__.strip("_") if isinstance(of, Fields) else "T"
         return self._name((kind, text), f"{kind}_{len(self._named)}", f"{{{text}}}")
 
     def _element(self, of: Element) -> str:
@@ -115,7 +114,7 @@ class Program:
 
     def text(self) -> str:
         """The C file."""
-        written = [Written(one, self.c, self.held, self.lines) for one in self._order]
+        written = [CFunction(one, self.c, self.held, self.lines) for one in self._order]
         bodies = [one.text() for one in written]
         heads = [f"{one.head()};" for one in written]
         entries = [self._entry(one) for one in self.entries]
@@ -154,5 +153,6 @@ def spec_of(of: Type) -> Spec:
         return ["array", of.element.code or [list(of.element.fields), of.element.size], of.n_dims, of.in_line]
     if isinstance(of, Several):
         return ["tuple", [spec_of(one) for one in of.types]]
-    assert isinstance(of, Fields), "an entry takes and returns no record"
+    if not isinstance(of, Fields):
+        raise NotTranslated("an entry neither takes nor returns a record")
     return ["named", f"{of.kind.__module__}:{of.kind.__qualname__}", [spec_of(one) for _, one in of.types]]

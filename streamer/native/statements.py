@@ -31,7 +31,7 @@ from streamer.native.inference import (
     Array,
     Fields,
     Inferred,
-    Record,
+    RecordType,
     Scalar,
     Several,
     Type,
@@ -51,7 +51,7 @@ CName = Callable[[Type], str]
 """C's name of a type (`streamer.native.program`)."""
 
 
-class Written:
+class CFunction:
     """The C of one function."""
 
     def __init__(self, inferred: Inferred, c: CName, held: CName, shows_lines: bool) -> None:
@@ -211,7 +211,7 @@ class Written:
     def code(self, target: ast.expr) -> str:
         """What kind of number an item or a field is."""
         of = self.of(target.value) if isinstance(target, ast.Subscript | ast.Attribute) else NOTHING
-        if isinstance(of, Record) and isinstance(target, ast.Attribute):
+        if isinstance(of, RecordType) and isinstance(target, ast.Attribute):
             return next(code for name, code, _ in of.element.fields if name == target.attr)
         return of.element.code if isinstance(of, Array) else ""
 
@@ -288,7 +288,7 @@ class Written:
         if isinstance(of, Array):  # .shape
             return f"({self.c(self.of(e))}){{{', '.join(f'{text}.n[{i}]' for i in range(of.n_dims))}}}"
         text = f"{text}->f_{e.attr}"
-        if isinstance(of, Record):
+        if isinstance(of, RecordType):
             return arrays.widened(text, self.code(e))
         return f"(&{text})" if isinstance(self.of(e), Fields) else text
 

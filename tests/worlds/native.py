@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from streamer.native.build import FLAGS, compile_texts, compiler, texts_of
 from streamer.native.inference import type_of
-from streamer.native.library import Form, Library
+from streamer.native.library import EntryForm, Library
 from streamer.native.program import Program
 from worlds.checkout import ROOT
 
@@ -20,7 +20,9 @@ KEPT = ROOT / ".pytest_cache" / "machine-code"
 QUICK = ("-O1",)
 
 
-def made_of(calls: Sequence[tuple[Callable[..., Any], Sequence[Any]]], *flags: str) -> Mapping[str, Sequence[Form]]:
+def made_of(
+    calls: Sequence[tuple[Callable[..., Any], Sequence[Any]]], *flags: str
+) -> Mapping[str, Sequence[EntryForm]]:
     """The forms of functions for arguments like these, by `module:name`."""
     program = Program("tests")
     for function, arguments in calls:
@@ -33,7 +35,7 @@ def made_of(calls: Sequence[tuple[Callable[..., Any], Sequence[Any]]], *flags: s
     return Library(file).forms
 
 
-def called(forms: Sequence[Form], arguments: Sequence[Any]) -> Any:
+def called(forms: Sequence[EntryForm], arguments: Sequence[Any]) -> Any:
     """What machine code returns."""
     for form in forms:
         words = form.words_of(arguments)
@@ -48,7 +50,7 @@ class CompiledNow(Generic[P, R]):
     def __init__(self, function: Callable[P, R], *flags: str) -> None:
         update_wrapper(self, function)
         self.function, self._flags = function, flags
-        self._forms: list[Form] = []
+        self._forms: list[EntryForm] = []
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         try:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, geometry
-from streamer.kernels.counts import Counts
+from streamer.kernels.counts import CountTable
 from streamer.table.arrays import Floats, Ints, Records, records
 from streamer.table.space import Space
 
@@ -318,7 +318,7 @@ class Work(NamedTuple):
 
     heap: Records  # (5, twice the groups) HEAP
     heap_size: Ints  # (5,)
-    tally: Counts  # see `core.model`
+    tally: CountTable  # see `core.model`
     last_seen: Ints  # (individuals,): more than the stamp of a pass if it has seen them
     ints: Any  # (7, n) int32
     tie_hashes: Any  # (2, n) uint64
@@ -354,9 +354,9 @@ class Shard(NamedTuple):
 FIRST_CAPACITY = 1024
 
 
-def empty_tally(length: int) -> Counts:
+def empty_tally(length: int) -> CountTable:
     """Counts of nothing."""
-    return Counts(np.zeros(length, np.int64), np.zeros(length, np.int32))
+    return CountTable(np.zeros(length, np.int64), np.zeros(length, np.int32))
 
 
 CANDIDATES = 1 << 12

@@ -31,7 +31,7 @@ from typing import Any
 
 from streamer.incremental.core.layout import NONE, CoreRows, Demands, Shard, Work
 from streamer.kernels import counts
-from streamer.kernels.counts import Counts
+from streamer.kernels.counts import CountTable
 from streamer.kernels.shares import keeps_share, rows_for_share
 from streamer.native import compiled
 from streamer.table.arrays import Ints, Records
@@ -59,7 +59,7 @@ def count_out(s: Shard, group: int, who: int) -> int:
 
 
 @compiled
-def fill_tally(tally: Counts, keys: Ints, n: Ints) -> None:
+def fill_tally(tally: CountTable, keys: Ints, n: Ints) -> None:
     """Puts counts into an empty tally that is longer; each key once."""
     for i in range(keys.shape[0]):
         at = counts.entry_of(tally, keys[i])
@@ -248,7 +248,7 @@ def mark_fitting(
 ) -> tuple[int, int]:
     """Marks in fits[first..last] where a cut of the n rows along leaves two halves that meet the demands.
 
-    Returns the lowest and the highest such position; if there is none, the lowest is n. Counts forwards, then
+    Returns the lowest and the highest such position; if there is none, the lowest is n. CountTable forwards, then
     backwards.
     """
     fits, stamp = demands.fits, int(state.stamp)

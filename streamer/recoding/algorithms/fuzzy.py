@@ -57,7 +57,7 @@ import numpy as np
 
 from streamer.errors import UsageError
 from streamer.kernels.boxes import Geometry, geometry, ncp_term
-from streamer.kernels.counts import Counts, count_in, count_of
+from streamer.kernels.counts import CountTable, count_in, count_of
 from streamer.kernels.shares import keeps_share
 from streamer.kernels.sorting import heap_for, pop, push
 from streamer.native import compiled
@@ -514,7 +514,7 @@ def _fill_clusters(near: Ints, rules: Rules, rows_min: int, cluster: Ints) -> No
     """Puts rows into the nearest cluster that they fit; cluster (n,): -1 before, and after if none fits."""
     n, s = rules.subjects.shape
     size, n_codes = np.zeros(n, np.int64), 1
-    counts = Counts(np.zeros(2 * n * s + 1, np.int64), np.zeros(2 * n * s + 1, np.int64))
+    counts = CountTable(np.zeros(2 * n * s + 1, np.int64), np.zeros(2 * n * s + 1, np.int64))
     for i in range(n):
         for j in range(s):
             n_codes = max(n_codes, rules.subjects[i, j] + 1)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
-from streamer.kernels.counts import Counts, count_in, count_of, count_out
+from streamer.kernels.counts import CountTable, count_in, count_of, count_out
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules
@@ -45,7 +45,7 @@ class SubjectCounts(NamedTuple):
 
     first: Ints  # (s,) where a subject's codes begin among the c
     n_codes: Ints  # (1,) c
-    rows: Counts  # by slot * c + code
+    rows: CountTable  # by slot * c + code
     top: Ints  # (g, s) the largest count, or more
     n_distinct: Ints  # (g, s)
 
@@ -61,7 +61,7 @@ def counts_for(rules: Rules, n_slots: int) -> SubjectCounts:
             most = max(most, rules.subjects[row, i])
         n_codes += most + 1
     size = max(16, ROOM * n * s)
-    rows = Counts(np.zeros(size, np.int64), np.zeros(size, np.int64))
+    rows = CountTable(np.zeros(size, np.int64), np.zeros(size, np.int64))
     top, n_distinct = np.zeros((n_slots, s), np.int64), np.zeros((n_slots, s), np.int64)
     return SubjectCounts(first, np.full(1, n_codes, np.int64), rows, top, n_distinct)
 

@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernels.counts import Counts, entry_of
+from streamer.kernels.counts import CountTable, entry_of
 from streamer.kernels.shares import keeps_share
 from streamer.native import compiled, inlined
 from streamer.privacy.compiled import Rules, rules_of
@@ -334,7 +334,7 @@ def _renumbered(numbers: Ints, n_numbers: int) -> tuple[Ints, int]:
                 known[numbers[i]] = count
             out[i] = known[numbers[i]] - 1
         return out, count
-    table = Counts(np.zeros(size, np.int64), np.zeros(size, np.int32))
+    table = CountTable(np.zeros(size, np.int64), np.zeros(size, np.int32))
     for i in range(m):
         at = entry_of(table, numbers[i])
         if table.n[at] == 0:

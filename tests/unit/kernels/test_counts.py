@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.kernels.counts import Counts, count_in, count_of, count_out, entry_of, home
+from streamer.kernels.counts import CountTable, count_in, count_of, count_out, entry_of, home
 from worlds.native import compiled_now
 
 KEYS = st.sampled_from([0, 1, 2, 7, 2**31, 2**40 + 5, -1, -(2**31), 2**62]) | st.integers(-(2**62), 2**62)
 
 
-def empty(length: int) -> Counts:
-    return Counts(np.zeros(length, np.int64), np.zeros(length, np.int32))
+def empty(length: int) -> CountTable:
+    return CountTable(np.zeros(length, np.int64), np.zeros(length, np.int32))
 
 
-def whole(counts: Counts) -> Counter[int]:
+def whole(counts: CountTable) -> Counter[int]:
     return Counter({key: n for key, n in zip(counts.key.tolist(), counts.n.tolist(), strict=True) if n})
 
 
@@ -62,7 +62,7 @@ def test_homes_are_spread_over_all_entries(length: int) -> None:
 
 
 @compiled_now
-def compiled_moves(counts: Counts, moves: Any) -> int:
+def compiled_moves(counts: CountTable, moves: Any) -> int:
     answers = 0
     for i in range(moves.shape[0]):
         answers += count_in(counts, moves[i, 1]) if moves[i, 0] == 1 else count_out(counts, moves[i, 1])

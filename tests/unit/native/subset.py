@@ -33,11 +33,11 @@ words = st.integers(0, 2**64 - 1).map(np.uint64)
 def of(*drawn: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Draws these arguments for a function."""
 
-    def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    def case(function: Callable[..., Any]) -> Callable[..., Any]:
         CASES[function.__name__] = function, drawn
         return function
 
-    return kept
+    return case
 
 
 class Pair(NamedTuple):

@@ -15,6 +15,8 @@ import pytest
 
 from streamer.native import library, uncompiled
 from streamer.native.build import build, compile_texts, compiler
+from streamer.native.examples import call_core
+from streamer.native.functions import Compiled, recorded
 from streamer.native.library import FOLDER, PACKAGE, WrongLibrary, digest_of, file_name
 from streamer.recoding.algorithms import contract
 from worlds.checkout import ROOT
@@ -54,6 +56,29 @@ def run(folder: Path, script: str = RUNS, **environment: str) -> subprocess.Comp
     command = [sys.executable, "-c", script]
     with_it = {**os.environ, "PYTHONPATH": str(folder), **environment}
     return subprocess.run(command, cwd=folder, env=with_it, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_what_is_built_again_is_what_the_process_that_asked_for_it_runs(tmp_path: Path) -> None:
+    package = copy_of_the_package(tmp_path)
+    source = package / "recoding" / "algorithms" / "contract.py"
+    source.write_text(source.read_text().replace("lo[group, j] = min(lo[group, j], cells[i, j])", "lo[group, j] = 7"))
+    script = """
+import numpy as np, streamer.native.library as library
+from streamer.recoding.algorithms import contract
+lo, hi = np.full((1, 1), 9), np.full((1, 1), -1)
+contract._stretch(np.array([[3]]), np.array([0]), lo, hi)
+print(lo[0, 0])
+"""
+    assert run(tmp_path, script).stdout == "7\n"
+
+
+def test_a_library_of_which_only_a_part_is_there_counts_as_missing(tmp_path: Path) -> None:
+    whole = (FOLDER / file_name()).read_bytes()
+    for part in (b"", whole[:1000], b"no library"):
+        (tmp_path / "part.so").write_bytes(part)
+        assert library.read(tmp_path / "part.so") is None
+    assert library.read(tmp_path / "none.so") is None
 
 
 @pytest.mark.slow
@@ -102,8 +127,8 @@ def test_without_a_compiler_a_checkout_says_what_to_install_and_runs_uncompiled(
 def test_a_processor_without_the_instructions_is_told(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     file_name.cache_clear()
     monkeypatch.setattr(library, "_processor_flags", lambda: {"sse2"})
-    monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(library.platform, "system", lambda: "Linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
     with pytest.raises(WrongLibrary, match="older than x86-64-v2"):
         file_name()
     with caplog.at_level(logging.WARNING):
@@ -233,3 +258,14 @@ def test_compiled_and_uncompiled_meet_in_one_process() -> None:
     with uncompiled():
         contract._stretch(cells, qi_group, *other)
     assert [array.tolist() for array in one] == [array.tolist() for array in other] == [[[1, 4]], [[2, 5]]]
+
+
+def test_the_calls_that_python_makes_are_heard_and_not_those_that_these_make() -> None:
+    heard: list[str] = []
+
+    def hear(called: Compiled[..., Any], arguments: tuple[Any, ...]) -> None:
+        heard.append(called.function.__name__)
+
+    with recorded(hear):
+        call_core()
+    assert heard == ["advance", "fill_tally", "qgssd_to_all", "restore"]

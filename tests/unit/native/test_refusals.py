@@ -130,7 +130,7 @@ def an_argument_that_changes(pair: Pair, n: int) -> int:
 
 
 def no_such_name(n: int) -> int:
-    return n + missing  # type: ignore[name-defined,no-any-return]  # noqa: F821
+    return n + missing  # type: ignore[name-defined]  # noqa: F821
 
 
 def an_and_of_ints(a: int, b: int) -> int:
@@ -139,7 +139,7 @@ def an_and_of_ints(a: int, b: int) -> int:
 
 def unequal_unpacking(pair: Pair) -> Any:
     a, b, c = pair  # type: ignore[misc]
-    return a
+    return a + b + c
 
 
 def of_uint(a: Any, n: int) -> Any:

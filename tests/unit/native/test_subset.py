@@ -13,13 +13,15 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from streamer.native.library import Form
+from streamer.native.arrays import widened
+from streamer.native.library import EntryForm
+from streamer.native.statements import literal
 from unit.native.subset import CASES
 from worlds.native import called, made_of
 
 
 @pytest.fixture(scope="module", params=[(), ("-DCHECKED",)], ids=["plain", "checked"])
-def forms(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Form]]:
+def forms(request: pytest.FixtureRequest) -> Mapping[str, Sequence[EntryForm]]:
     calls = [(function, [find(one, lambda _: True) for one in drawn]) for function, drawn in CASES.values()]
     return made_of(calls, *request.param)
 
@@ -40,7 +42,7 @@ def bits(value: Any) -> Any:
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_construct_is_the_same_to_the_last_bit(
-    forms: Mapping[str, Sequence[Form]], name: str, data: st.DataObject
+    forms: Mapping[str, Sequence[EntryForm]], name: str, data: st.DataObject
 ) -> None:
     function, drawn = CASES[name]
     arguments = tuple(data.draw(one) for one in drawn)
@@ -49,3 +51,19 @@ def test_a_construct_is_the_same_to_the_last_bit(
     got = called(forms[f"{function.__module__}:{name}"], others)
     assert bits(got) == bits(expected)
     assert bits(others) == bits(arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "INT64_C(0)"), (-7, "(-INT64_C(7))"), (-(2**63), "INT64_MIN"), (2**63, "UINT64_C(9223372036854775808)"),
+        (True, "1"), (None, "0"), (0.5, "(0x1.0000000000000p-1)"), (-0.0, "(-0x0.0p+0)"), (math.inf, "INFINITY"),
+        (-math.inf, "(-INFINITY)"),
+    ],
+)  # fmt: skip
+def test_a_constant_is_written_without_losing_a_bit(value: Any, text: str) -> None:
+    assert literal(value) == text
+
+
+def test_numbers_narrower_than_64_bits_are_widened_when_they_are_loaded() -> None:
+    assert [widened("x", code) for code in ("i8", "f8", "i4", "b1")] == ["x", "x", "(int64_t)x", "(int64_t)x"]
