@@ -144,7 +144,7 @@ def sources_of(made: Iterable[Program]) -> list[str]:
     return sorted(name for name in names if (PACKAGE / name).exists())
 
 
-def says(made: Sequence[Program]) -> str:
+def says(made: Sequence[Program], flags: Sequence[str]) -> str:
     """What a library says of itself, as JSON."""
     entries: dict[str, list[Any]] = {}
     for program in made:
@@ -153,15 +153,16 @@ def says(made: Sequence[Program]) -> str:
             form = [program.prefix, symbol, [spec_of(of) for of in one.types], spec_of(one.returned)]
             entries.setdefault(name, []).append(form)
     names = sources_of(made) if any(program.prefix == "core" for program in made) else []
-    return json.dumps({"entries": entries, "sources": {"names": names, "digest": library.digest_of(names)}})
+    sources = {"names": names, "digest": library.digest_of(names)}
+    return json.dumps({"entries": entries, "sources": sources, "flags": list(flags)})
 
 
 # -- compiling ---------------------------------------------------------------------------------------------------------
 
 
-def texts_of(made: Sequence[Program]) -> dict[str, str]:
-    """The C files, by name."""
-    quoted = json.dumps(says(made)).replace("\\u", "?")
+def texts_of(made: Sequence[Program], flags: Sequence[str] = ()) -> dict[str, str]:
+    """The C files, by name; flags: those that the library says it was made with."""
+    quoted = json.dumps(says(made, flags)).replace("\\u", "?")
     head = f'__attribute__((visibility("default"))) const char *const streamer_says = {quoted};\n'
     return {"says.c": head, **{f"{program.prefix}.c": program.text() for program in made}}
 
@@ -189,22 +190,24 @@ def _run(command: Sequence[str], folder: str) -> None:
 def build(out: Path = FOLDER, targets: Sequence[str] | None = None) -> list[Path]:
     """Makes the library of this machine, or those of some TARGETS, and returns the files.
 
-    Raises NotTranslated for a function outside the subset, WrongLibrary if there is no compiler.
+    CHECKED=1 checks every index, LINES=1 has perf and gdb show lines of Python, CFLAGS are the compiler's. Raises
+    NotTranslated for a function outside the subset, WrongLibrary if there is no compiler.
     """
     out.mkdir(parents=True, exist_ok=True)
+    checked, lines = (os.environ.get(name) == "1" for name in ("CHECKED", "LINES"))
+    asked = ["-DCHECKED"] * checked + ["-g"] * (checked or lines) + os.environ.get("CFLAGS", "").split()
     made, found = None, []
     with open(out / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         for target in _wanted(targets):
             path = out / target.file
             there = None if targets else library.read(path)
-            if there is not None and there.is_current():
+            if there is not None and there.is_current() and there.flags == asked:
                 found.append(path)
                 continue
-            made = made or texts_of(programs(bool(os.environ.get("LINES"))))
+            made = made or texts_of(programs(lines), asked)
             command, flags = _command(target, targets is not None)
-            checked = ["-DCHECKED", "-g"] if os.environ.get("CHECKED") else []
-            compile_texts(made, command, [*flags, *checked, *os.environ.get("CFLAGS", "").split()], path)
+            compile_texts(made, command, [*flags, *(asked or ["-s"] * (not path.name.endswith(".dylib")))], path)
             found.append(path)
     return found
 
@@ -213,15 +216,18 @@ def _wanted(targets: Sequence[str] | None) -> list[Target]:
     if targets:
         return [one for name in targets for one in TARGETS[name]]
     name = library.file_name()
-    return [one for several in TARGETS.values() for one in several if one.file == name]
+    found = [one for several in TARGETS.values() for one in several if one.file == name]
+    if not found:
+        raise WrongLibrary(f"there is no machine code for this system, {name.rpartition('.')[0]}")
+    return found
 
 
 def _command(target: Target, is_named: bool) -> tuple[list[str], list[str]]:
     """The compiler for a target, and its flags for the processor."""
     command = zig() if is_named and importlib.util.find_spec("ziglang") else compiler()
     if "ziglang" in command:
-        return command, ["-target", target.zig, f"-mcpu={target.processor}", "-s"]
-    return command, [f"-march={target.march}"] + ([] if os.environ.get("LINES") else ["-s"] * (sys.platform == "linux"))
+        return command, ["-target", target.zig, f"-mcpu={target.processor}"]
+    return command, [f"-march={target.march}"]
 
 
 def main() -> int:

@@ -95,6 +95,7 @@ class Library:
         begin = text.index(SAYS)
         said = json.loads(text[begin : text.index(b"\0", begin)])
         self.sources: dict[str, Any] = said["sources"]
+        self.flags: list[str] = said["flags"]
         self._entries: dict[str, Any] = said["entries"]
 
     def is_current(self) -> bool:
