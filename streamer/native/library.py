@@ -113,7 +113,7 @@ def read(file: Path) -> Library | None:
     """The library in a file; None if there is none, or only a part of it."""
     try:
         return Library(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):  # none, a part of one, or one of a former form
         return None
 
 
