@@ -74,7 +74,13 @@ def filled(c: Names, into: str, of: Array, value: str, value_of: Array | None, t
     step = f"{_at(a, of, i)} = {_at(value, value_of, i)};"
     back = f"if ((char *){a}.p > (char *){value}.p) for (int64_t {i} = {a}.n[0] - 1; {i} >= 0; {i}--) {step}"
     same = f"if (RARELY({a}.n[0] != {value}.n[0])) fail(SHAPES, __LINE__);"
-    return f"{{ {c(of)} {a} = {into}; {same} {back} else {loop} {step} }}"
+    if of.in_line and value_of.in_line:
+        return f"{{ {c(of)} {a} = {into}; {same} {back} else {loop} {step} }}"
+    # with other strides they may share items in any order: what is copied first is right
+    b = temp()
+    through = f"{c(value_of)} {b} = {copied(c, value, value_of, temp)}; {loop} {_at(a, of, i)} = {b}.p[{i}];"
+    apart = f"if ({a}.s[0] != {value}.s[0]) {{ Mark m_ = mark(); {through} release(m_); }}"
+    return f"{{ {c(of)} {a} = {into}; {same} {apart} else {back} else {loop} {step} }}"
 
 
 def made(c: Names, of: Array, sizes: Sequence[str], temp: Temps, item_of: Callable[[str], str] | None = None) -> str:

@@ -199,6 +199,7 @@ def build(out: Path = FOLDER, targets: Sequence[str] | None = None) -> list[Path
     made, found = None, []
     with open(out / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        before = _every_source()
         for target in _wanted(targets):
             path = out / target.file
             there = None if targets else library.read(path)
@@ -207,9 +208,15 @@ def build(out: Path = FOLDER, targets: Sequence[str] | None = None) -> list[Path
                 continue
             made = made or texts_of(programs(lines), asked)
             command, flags = _command(target, targets is not None)
+            if _every_source() != before:
+                raise WrongLibrary("a source changed while the machine code was built: build it again")
             compile_texts(made, command, [*flags, *(asked or ["-s"] * (not path.name.endswith(".dylib")))], path)
             found.append(path)
     return found
+
+
+def _every_source() -> str:
+    return library.digest_of(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
 def _wanted(targets: Sequence[str] | None) -> list[Target]:

@@ -36,6 +36,8 @@ class Compiled(Generic[P, R]):
         self._forms: tuple[library.EntryForm, ...] | None = None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        if named:
+            raise TypeError(f"{self.function.__qualname__} takes its arguments by position")
         instead = _instead.get()
         if instead is not None:
             return instead(self, arguments)  # type: ignore[no-any-return]

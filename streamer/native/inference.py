@@ -116,6 +116,9 @@ def type_of(value: object) -> Type:
     if isinstance(value, float):
         return FLOAT
     if isinstance(value, np.ndarray):
+        whole = value.ndim > 0 and not any(stride % value.itemsize for stride in value.strides)
+        if not whole:
+            raise NotTranslated("an array of no dimension, or a part of records, is not in the subset")
         alone = value.size == 0 or value.shape[-1] == 1  # then the last stride says nothing
         return Array(element_of(value.dtype), value.ndim, alone or value.strides[-1] == value.itemsize)
     if isinstance(value, np.void):
@@ -245,7 +248,7 @@ class Inferred:
                 of = self.operated(s, op, self.type(target), self.type(value), target, value)
                 self.take(target, of, False)
             case ast.For(target=ast.Name() as target, body=body, orelse=[]):
-                self.set(target, self.iterated(s.iter))
+                self.set(target, self.iterated(s.iter), isinstance(s.iter, ast.Tuple))
                 self.body(body)
             case ast.While(test=test, body=body, orelse=[]):
                 if self.truth(test) is not False:
@@ -281,6 +284,9 @@ class Inferred:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
             self.refuse(len(target.elts) != len(value.elts), target, "as many names as values")
             for one, of in zip(target.elts, value.elts, strict=True):
+                both = isinstance(one, ast.Tuple) and isinstance(of, ast.Tuple)
+                self.refuse(both, target, "brackets in brackets: unpack them later")
+            for one, of in zip(target.elts, value.elts, strict=True):
                 self.bind(one, of)
         else:
             self.take(target, self.type(value), not self.stays(value))
@@ -305,7 +311,10 @@ class Inferred:
                 raise self.refused(target, "fields of records are set one by one")
             if of is not None and (not isinstance(of, Scalar) or of == NOTHING):
                 raise self.refused(target, f"an item is a number, not {said(of)}")
+            self.refuse(into == BOOL and of not in (BOOL, None), target, "a bool is set to a bool: write bool()")
             return
+        bad = into.element.code == "b1" and isinstance(of, Scalar) and of != BOOL
+        self.refuse(bad, target, "a bool array is filled with bools")
         alike = isinstance(of, Array) and of.n_dims == 1 and (of.element.code == "b1") == (into.element.code == "b1")
         if into.n_dims != 1 or not into.element.code or not (of is None or isinstance(of, Scalar) or alike):
             raise self.refused(target, "a row is filled with a number, or with an array of one dimension: write a loop")
@@ -315,6 +324,8 @@ class Inferred:
         n = len(target.elts)
         found: Sequence[Type | None]
         if isinstance(of, Array):
+            names = all(isinstance(one, ast.Name) for one in target.elts)
+            self.refuse(not names, target, "an array unpacks into names")
             found = [self.item(of)] * n
         else:
             found = (
@@ -331,7 +342,7 @@ class Inferred:
         """Whether a named tuple is a part of an argument, and so stays as long as the function runs."""
         if isinstance(e, ast.Attribute):
             return self.stays(e.value)
-        return isinstance(e, ast.Name) and e.id not in self.held
+        return isinstance(e, ast.Name) and e.id not in self.held and not isinstance(self.names.get(e.id), Several)
 
     def iterated(self, e: ast.expr) -> Type | None:
         if is_range(e):
@@ -367,6 +378,7 @@ class Inferred:
             case ast.BoolOp(op=op, values=values):
                 known = self.truth_of_all(e, values, isinstance(op, ast.Or))
             case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+                self.refuse(_calls(left), e, "a name is compared with None: name the result first")
                 of = self.type(left)
                 known = None if of is None else (of == NOTHING) == isinstance(op, ast.Is)
             case ast.Constant(value=bool() as value):
@@ -420,7 +432,9 @@ class Inferred:
                 return self.subscript(e)
             case ast.BinOp(left=left, op=op, right=right):
                 return self.operated(e, op, self.type(left), self.type(right), left, right)
-            case ast.UnaryOp(op=ast.Not()) | ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+            case (
+                ast.UnaryOp(op=ast.Not()) | ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(None)])
+            ):
                 self.truth(e)
                 return BOOL
             case ast.UnaryOp(op=ast.USub() | ast.Invert() as op, operand=operand):
@@ -481,6 +495,7 @@ class Inferred:
                 if name == e.attr:
                     return found  # type: ignore[no-any-return]
         if isinstance(of, Array) and e.attr == "shape":
+            self.refuse(_calls(e.value), e, "name the array first")
             return Several((INT,) * of.n_dims)
         raise self.refused(e, f"{said(of)} has no such attribute")
 
@@ -497,6 +512,7 @@ class Inferred:
         indexes = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
         if not isinstance(of, Array) or len(indexes) > of.n_dims:
             raise self.refused(e, f"{said(of)} has no such item")
+        self.refuse(sum(map(_calls, indexes)) > 1, e, "name the results of calls first")
         types = [self.index(one) for one in indexes]
         if isinstance(types[0], Array):
             if len(types) > 1 or types[0].n_dims > 1 or of.n_dims > 1 or types[0].element.code == "b1":
@@ -535,7 +551,8 @@ class Inferred:
             self.refuse(not bits, e, "two bools: numpy's and Python's differ here; convert them by int()")
             return BOOL
         self.refuse(isinstance(op, ast.Pow | ast.MatMult), e, "this operator is not in the subset")
-        if isinstance(op, ast.LShift | ast.RShift) and a == UINT and b in (INT, UINT):
+        if isinstance(op, ast.LShift | ast.RShift) and UINT in (a, b):
+            self.refuse(a != UINT or b not in (INT, UINT), e, OTHER_THAN_UINT)
             return UINT
         found = FLOAT if FLOAT in (a, b) or isinstance(op, ast.Div) else UINT if UINT in (a, b) else INT
         if found == FLOAT and (bits or isinstance(op, ast.FloorDiv | ast.Mod | ast.LShift | ast.RShift)):
@@ -553,6 +570,7 @@ class Inferred:
     def compared(self, e: ast.Compare) -> Type:
         items = [e.left, *e.comparators]
         if isinstance(e.ops[0], ast.In) and len(e.ops) == 1 and isinstance(items[1], ast.Tuple):
+            self.refuse(any(map(_calls, items[1].elts)), e, "name the results of calls first")
             items = [e.left, *items[1].elts]
         elif any(isinstance(op, ast.In | ast.NotIn | ast.Is | ast.IsNot) for op in e.ops):
             raise self.refused(e, "`in` is of values in brackets")
@@ -612,10 +630,14 @@ class Inferred:
     def allocated(self, e: ast.Call, f: object) -> Type | None:
         """The array that np.empty and its like make."""
         named = {one.arg: one.value for one in e.keywords}
+        most = 3 if f is np.full else 1 if f is np.arange else 2
+        self.refuse(set(named) - {"dtype"} or not 1 <= len(e.args) <= most, e, "a shape, then its filling or its dtype")
+        self.refuse(f is np.full and sum(map(_calls, e.args)) > 1, e, "name the results of calls first")
         shape, n_dims, filled = e.args[0], 1, None
         if f is np.array:
-            items = shape.elts if isinstance(shape, ast.Tuple | ast.List) else []
-            for one in items:
+            if not isinstance(shape, ast.Tuple | ast.List) or not shape.elts:
+                raise self.refused(e, "np.array is of values in brackets")
+            for one in shape.elts:
                 filled = same_type(filled, self.type(one))
         else:
             sizes = shape.elts if isinstance(shape, ast.Tuple) else [shape]
@@ -628,11 +650,19 @@ class Inferred:
         if filled is None:
             return None
         if dtype is not None:
-            return Array(element_of(self.constant(dtype)), n_dims, True)
+            element = element_of(self.constant(dtype))
+            given = f in (np.full, np.array) and element.code == "b1" and filled != BOOL
+            self.refuse(given or not element.code, e, "a bool array is filled with bools, any other with numbers")
+            return Array(element, n_dims, True)
         code = FILLED.get(filled)
-        if code is None or set(named) - {"dtype"}:
-            raise self.refused(e, "an array is filled with numbers, and its dtype is given")
+        if code is None:
+            raise self.refused(e, "an array is filled with numbers")
         return Array(Element(code, 1 if code == "b1" else 8), n_dims, True)
+
+
+def _calls(e: ast.AST) -> bool:
+    """Whether an expression has a call in it, which may change something."""
+    return any(isinstance(node, ast.Call) for node in ast.walk(e))
 
 
 def _ends(body: Sequence[ast.stmt]) -> bool:

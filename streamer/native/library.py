@@ -93,7 +93,8 @@ class Library:
     def __init__(self, file: Path) -> None:
         self.file, text = file, file.read_bytes()
         begin = text.index(SAYS)
-        said = json.loads(text[begin : text.index(b"\0", begin)])
+        self._says = text[begin : text.index(b"\0", begin)]
+        said = json.loads(self._says)
         self.sources: dict[str, Any] = said["sources"]
         self.flags: list[str] = said["flags"]
         self._entries: dict[str, Any] = said["entries"]
@@ -106,6 +107,8 @@ class Library:
     def forms(self) -> dict[str, tuple[EntryForm, ...]]:
         """Loads the file."""
         code = ctypes.CDLL(str(self.file))
+        if ctypes.c_char_p.in_dll(code, "streamer_says").value != self._says:
+            raise OSError(f"{self.file} was replaced while it was loaded: call again")
         return {name: tuple(EntryForm(code, *one) for one in forms) for name, forms in self._entries.items()}
 
 
@@ -146,7 +149,7 @@ def _found() -> Library | None:
     try:
         found = Library(Path(asked)) if asked else current(FOLDER / file_name())
         return found if found.forms else None
-    except (WrongLibrary, OSError, ValueError) as error:
+    except (WrongLibrary, OSError, ValueError, KeyError) as error:
         log.warning("everything runs uncompiled, some hundred times slower: %s", error)
         return None
 
@@ -167,7 +170,10 @@ def current(file: Path) -> Library:
     )
     if done.returncode != 0 or not file.exists():
         raise WrongLibrary(f"the machine code is {state}, and cannot be built: {done.stderr.strip()[-2000:]}")
-    return Library(file)
+    built = read(file)
+    if built is None or not built.is_current():
+        raise WrongLibrary("its sources changed while the machine code was built; the next command builds it again")
+    return built
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -202,15 +208,20 @@ class EntryForm:
         for take, one in zip(self._take, arguments, strict=True):
             if not take(one, words):
                 return None
+        for original, _ in words.copies:  # what is written there would not be seen by another argument
+            if sum(isinstance(one, np.ndarray) and np.may_share_memory(original, one) for one in arguments) > 1:
+                return None
         return words
 
     def call(self, words: Words) -> Any:
         """The function's result. Raises MemoryError; under CHECKED also IndexError, ValueError."""
-        if self._entry is None:
-            self._entry = getattr(self._code, self._symbol)
-            self._entry.argtypes, self._entry.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int64
+        entry = self._entry
+        if entry is None:
+            entry = getattr(self._code, self._symbol)
+            entry.argtypes, entry.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int64
+            self._entry = entry  # last: other threads take it as it is
         given, out = array("q", words), array("q", bytes(8 * self._n_out))
-        status = self._entry(given.buffer_info()[0], out.buffer_info()[0])
+        status = entry(given.buffer_info()[0], out.buffer_info()[0])
         for original, copy in words.copies:
             if original.flags.writeable:
                 original[...] = copy
@@ -266,7 +277,7 @@ def _taking(of: Any, is_inside: bool = False) -> Take:
         return {"int": _int, "bool": _bool, "float": _float, "uint": _uint, "None": _none}[of]
     if of[0] == "array":
         return _array_taker(dtype_of(of[1]), of[2], of[3], is_inside)
-    return _tuple_taker([_taking(one, True) for one in of[2]])
+    return _tuple_taker(of[1], [_taking(one, True) for one in of[2]])
 
 
 def _bool(value: Any, words: Words) -> bool:
@@ -275,7 +286,7 @@ def _bool(value: Any, words: Words) -> bool:
 
 
 def _int(value: Any, words: Words) -> bool:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.uint64):
         return False
     words.append(int(value))
     return True
@@ -311,6 +322,8 @@ def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool, is_inside: bo
                 return False
             known[0] = value.dtype
         strides = value.strides
+        if any(stride % size for stride in strides):
+            return False
         if in_line and strides[-1] != size and value.size and value.shape[-1] > 1:
             if is_inside:  # its words are kept
                 return False
@@ -326,13 +339,17 @@ def _array_taker(dtype: np.dtype[Any], n_dims: int, in_line: bool, is_inside: bo
     return take
 
 
-def _tuple_taker(parts: Sequence[Take]) -> Take:
+def _tuple_taker(name: str, parts: Sequence[Take]) -> Take:
     """Named tuples stay as they are, so the words of the last one in each thread are kept."""
     kept = threading.local()
 
+    def is_one(value: Any) -> bool:
+        kind = type(value)
+        return isinstance(value, tuple) and f"{kind.__module__}:{kind.__qualname__}" == name
+
     def take(value: Any, words: Words) -> bool:
         if value is not getattr(kept, "value", None):
-            if not isinstance(value, tuple) or len(value) != len(parts):
+            if not is_one(value):
                 return False
             found = Words()
             if not all(part(one, found) for part, one in zip(flat, value, strict=True)):
@@ -342,11 +359,7 @@ def _tuple_taker(parts: Sequence[Take]) -> Take:
         return True
 
     def inside(value: Any, words: Words) -> bool:
-        return (
-            isinstance(value, tuple)
-            and len(value) == len(parts)
-            and all(part(one, words) for part, one in zip(flat, value, strict=True))
-        )
+        return is_one(value) and all(part(one, words) for part, one in zip(flat, value, strict=True))
 
     flat = [getattr(part, "inside", part) for part in parts]
     take.inside = inside  # type: ignore[attr-defined]

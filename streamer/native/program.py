@@ -109,7 +109,11 @@ class Program:
             self._named[key] = name
             self._defined.append(f"typedef struct {text} {name};")
             if isinstance(key, Element):
-                self._defined.append(f'_Static_assert(sizeof({name}) == {key.size}, "{name}");')
+                checks = [
+                    f"sizeof({name}) == {key.size}",
+                    *(f"offsetof({name}, f_{one}) == {at}" for one, _, at in key.fields),
+                ]
+                self._defined.append(f'_Static_assert({" && ".join(checks)}, "{name}");')
         return self._named[key]
 
     def text(self) -> str:

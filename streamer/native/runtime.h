@@ -1,6 +1,7 @@
 /* What the C of every function uses: arithmetic as Python's and numpy's, memory, and how an entry ends early. */
 #include <math.h>
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

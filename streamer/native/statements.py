@@ -32,7 +32,6 @@ from streamer.native.inference import (
     Fields,
     Inferred,
     RecordType,
-    Scalar,
     Several,
     Type,
     has_array,
@@ -140,18 +139,22 @@ class CFunction:
     def give(self, value: ast.expr | None) -> None:
         release = "release(mark_); " if self.releases else ""
         if value is None or self.f.returned == NOTHING:
-            self.emit(f"{{ {release}return; }}")
+            runs = f"{self.expr(value)}; " if isinstance(value, ast.Call) else ""
+            self.emit(f"{{ {runs}{release}return; }}")
         else:
             text = taken(self.expr(value, self.f.returned), self.f.returned)
             self.emit(f"{{ {self.result_type()} r_ = {text}; {release}return r_; }}")
 
     def kept(self, name: str, e: ast.expr) -> str:
-        """Declares a variable that has an expression's value."""
-        return f"{self.c(self.of(e))} {name} = {self.expr(e)};"
+        """Declares a variable that has an expression's value, whatever becomes of the names in it."""
+        of = self.of(e)
+        if isinstance(of, Fields) and not self.f.stays(e):
+            return f"{self.held(of)} {name}_ = *{self.expr(e)}; {self.c(of)} {name} = &{name}_;"
+        return f"{self.c(of)} {name} = {self.expr(e)};"
 
     def loop(self, s: ast.For) -> None:
         i, over, name = self.temp(), self.temp(), cast(ast.Name, s.target).id
-        sets = "" if name == "_" else f"v_{name} = "
+        sets, star = "" if name == "_" else f"v_{name} = ", "*" * (name in self.f.held)
         if is_range(s.iter):
             self.block(self.counting(i, cast(ast.Call, s.iter).args), s.body, sets and f"{sets}{i};")
             return
@@ -159,13 +162,13 @@ class CFunction:
             n, item = len(s.iter.elts), f"{over}[{i}]"
             self.emit(f"{{ {self.c(self.of(s.iter.elts[0]))} {over}[{n}];")
             for k, one in enumerate(s.iter.elts):
-                self.emit(f"{over}[{k}] = {self.expr(one)};")
+                self.emit(f"{self.kept(f'{over}_{k}', one)} {over}[{k}] = {over}_{k};")
             head = f"for (int64_t {i} = 0; {i} < {n}; {i}++)"
         else:
             self.emit(f"{{ {self.kept(over, s.iter)}")
             head = f"for (int64_t {i} = 0; {i} < {over}.n[0]; {i}++)"
             item = arrays.item(self.c, over, self.of(s.iter), [i])
-        self.block(head, s.body, sets and f"{sets}{item};")
+        self.block(head, s.body, sets and f"{sets}{star}{item};")
         self.emit("}")
 
     def counting(self, i: str, ends: Sequence[ast.expr]) -> str:
@@ -185,6 +188,8 @@ class CFunction:
         names = {one: self.temp() for _, one in pairs}
         self.emit("{ " + " ".join(self.kept(name, one) for one, name in names.items()))
         for target, one in pairs:
+            if isinstance(target, ast.Tuple) and isinstance(self.of(one), Array):
+                self.emit(f"if (RARELY({names[one]}.n[0] != {len(target.elts)})) fail(SHAPES, __LINE__);")
             self.store(target, names[one], self.of(one))
         self.emit("}")
 
@@ -198,15 +203,10 @@ class CFunction:
                 for i, one in enumerate(elts):
                     self.store(one, *self.part(text, of, i))
             case _ if isinstance(self.of(target), Array):
-                value, into = self.number(text, of, target), self.of(target)
                 array = of if isinstance(of, Array) else None
-                self.emit(arrays.filled(self.c, self.expr(target), into, value, array, self.temp))
+                self.emit(arrays.filled(self.c, self.expr(target), self.of(target), text, array, self.temp))
             case _:
-                self.emit(f"{self.place(target)} = {self.number(text, of, target)};")
-
-    def number(self, text: str, of: Type, target: ast.expr) -> str:
-        """A number as an element holds it."""
-        return f"({text} != 0)" if self.code(target) == "b1" and isinstance(of, Scalar) and of != BOOL else text
+                self.emit(f"{self.place(target)} = {text};")
 
     def code(self, target: ast.expr) -> str:
         """What kind of number an item or a field is."""

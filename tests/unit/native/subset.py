@@ -247,6 +247,64 @@ def named_tuples(given: Nested, i: int) -> tuple[int, float, int]:
     return len(mine.left), mine.right[0] + given.pair.right[-1], given.pair.left[0]
 
 
+def pair_of(n: int) -> Pair:
+    return Pair(n, 10 * n)
+
+
+@of(few)
+def named_tuples_that_change_places(n: int) -> tuple[int, int, int]:
+    one, other = pair_of(n), pair_of(n + 1)
+    one, other = other, one
+    for _ in range(3):
+        one, other = pair_of(one.left + 1), one
+    last = one
+    one = pair_of(99)
+    total = 0
+    for each in (one, other):
+        one, other = pair_of(7), pair_of(8)
+        total = 100 * total + each.left
+    return last.left, other.right, total
+
+
+@of(few)
+def tuples_of_named_tuples(n: int) -> tuple[int, int]:
+    both = (pair_of(n), pair_of(n + 1))
+    a, b = both
+    both = (pair_of(n + 5), pair_of(n + 6))
+    c, d = both
+    total = 0
+    for i in range(3):
+        for last in (pair_of(i), pair_of(i + n)):
+            total += last.left
+        total = 10 * total + last.right
+    return 1000 * a.left + 100 * b.left + 10 * c.left + d.left, total
+
+
+def set_first(items: Any, a: int) -> None:
+    items[0] = a
+
+
+def hands_on(items: Any, a: int) -> None:
+    return set_first(items, a)
+
+
+@of(int_arrays, ints)
+def a_call_that_returns_nothing(items: Any, a: int) -> None:
+    hands_on(items, a)
+
+
+@of(int_arrays)
+def turned_around_in_place(items: Any) -> None:
+    items[:] = items[::-1]
+
+
+@of(arrays.arrays(np.int64, 3, elements=st.integers(-9, 9)))
+def an_array_that_unpacks(items: Any) -> tuple[int, int, int]:
+    a, b, c = items[::-1]
+    items[0] = 99
+    return a, b, c
+
+
 @of(few)
 def made_and_returned(n: int) -> Nested:
     return Nested(Pair(np.arange(n), np.zeros((2, n))), n)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from streamer.native.examples import call_core
 from streamer.native.functions import Compiled, recorded
 from streamer.native.library import FOLDER, PACKAGE, WrongLibrary, digest_of, file_name
 from streamer.recoding.algorithms import contract
+from unit.native.subset import Pair
 from worlds.checkout import ROOT
 from worlds.native import called, made_of
 
@@ -270,3 +271,29 @@ def test_the_calls_that_python_makes_are_heard_and_not_those_that_these_make() -
     with recorded(hear):
         call_core()
     assert heard == ["advance", "fill_tally", "qgssd_to_all", "restore"]
+
+
+def of_pair(pair: Any) -> int:
+    return int(pair.left)
+
+
+class OtherPair(NamedTuple):
+    right: int
+    left: int
+
+
+def test_named_tuples_of_another_class_and_shared_copies_do_not_reach_machine_code() -> None:
+    (forms,) = made_of([(of_pair, (Pair(1, 2),))]).values()
+    assert called(forms, (Pair(1, 2),)) == 1
+    for other in (OtherPair(1, 2), (1, 2)):
+        with pytest.raises(TypeError):
+            called(forms, (other,))
+    (forms,) = made_of([(shapes, (FIVE.copy(), FIVE.copy()))]).values()
+    items = np.arange(10)
+    with pytest.raises(TypeError):
+        called(forms, (items[::2], items[:5]))
+
+
+def test_a_named_argument_is_refused() -> None:
+    with pytest.raises(TypeError, match="by position"):
+        contract._all_inside(FIVE[:, None], FIVE, FIVE, hi=FIVE)

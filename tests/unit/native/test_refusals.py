@@ -154,6 +154,51 @@ def in_an_array(items: Any, n: int) -> bool:
     return n in items
 
 
+def an_int_as_a_bool(flags: Any, n: int) -> None:
+    flags[0] += n
+
+
+def bools_of_ints(n: int) -> Any:
+    return np.full(n, n, np.bool_)
+
+
+def arange_from(n: int) -> Any:
+    return np.arange(2, n)
+
+
+def array_of_array(items: Any) -> Any:
+    return np.array(items)
+
+
+def shifted_by_uint(u: Any) -> Any:
+    return 1 << u
+
+
+def none_of_a_call(items: Any) -> bool:
+    return a_method(items) is None
+
+
+def is_true(flags: Any) -> bool:
+    return flags[0] is True
+
+
+def brackets_in_brackets(a: int, b: int) -> int:
+    (a, b), c = (b, a), 1
+    return a + b + c
+
+
+def two_calls_in_an_index(table: Any, n: int) -> Any:
+    return table[abs(n), abs(n)]
+
+
+def shape_of_a_call(n: int) -> Any:
+    return np.zeros(n).shape
+
+
+def items_from_an_array(items: Any) -> None:
+    items[0], items[1] = items[::-1]
+
+
 def small_floats(items: Any) -> float:
     return float(items[0])
 
@@ -190,6 +235,17 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (of_uint, (np.uint64(1), 2), r"convert one by np.uint64\(\)"),
     (too_many_dimensions, (TABLE,), "has no such item"),
     (in_an_array, (NUMBERS, 1), "`in` is of values in brackets"),
+    (an_int_as_a_bool, (FLAGS, 1), "a bool is set to a bool"),
+    (bools_of_ints, (2,), "a bool array is filled with bools"),
+    (arange_from, (2,), "a shape, then its filling or its dtype"),
+    (array_of_array, (NUMBERS,), "np.array is of values in brackets"),
+    (shifted_by_uint, (np.uint64(3),), r"convert one by np.uint64\(\)"),
+    (none_of_a_call, (FLAGS,), "name the result first"),
+    (is_true, (FLAGS,), "not in the subset|in brackets"),
+    (brackets_in_brackets, (1, 2), "unpack them later"),
+    (two_calls_in_an_index, (TABLE, 1), "name the results of calls first"),
+    (shape_of_a_call, (2,), "name the array first"),
+    (items_from_an_array, (NUMBERS,), "an array unpacks into names"),
     (small_floats, (FLOATS.astype(np.float32),), "float32 are not in the subset"),
 ]
 
