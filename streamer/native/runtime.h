@@ -68,7 +68,6 @@ EXPORTED int64_t PREFIX(owns)(const char *p) {
   return 0;
 }
 static inline int64_t at_(int64_t i, int64_t n, int64_t line) {
-  if (i < 0) i += n; // as Python counts from the end
 #ifdef CHECKED
   if (i < 0 || i >= n) fail(OUTSIDE, line);
 #endif

@@ -340,7 +340,9 @@ class CFunction:
 
     def cut(self, base: str, axis: int, e: ast.expr) -> arrays.Cut:
         if not isinstance(e, ast.Slice):
-            return f"AT({self.expr(e)}, {base}.n[{axis}])"
+            known = self.f.constant_at.get(e)
+            from_end = f"{base}.n[{axis}] - " if isinstance(known, int) and known < 0 else ""
+            return f"AT({from_end}{literal(-known) if from_end else self.expr(e)}, {base}.n[{axis}])"
         if e.step is not None:
             return None
         return tuple("" if one is None else self.expr(one) for one in (e.lower, e.upper))  # type: ignore[return-value]

@@ -154,7 +154,7 @@ def over_items(items: Any, n: int) -> tuple[int, int]:
 @of(int_arrays, few)
 def items_and_lengths(items: Any, i: int) -> tuple[int, int, int, int]:
     at = i % len(items)
-    return items[at], items[at - len(items)] + items[-1], items.shape[0], len(items)
+    return items[at], items[at] + items[-1], items.shape[0], len(items)
 
 
 @of(tables)

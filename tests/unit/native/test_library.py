@@ -190,8 +190,7 @@ def call(function: Any, *arguments: Any, checked: bool = False) -> Any:
 
 
 def test_an_index_outside_is_an_error_if_bounds_are_checked() -> None:
-    assert call(outside, FIVE, -5, checked=True) == 0
-    for i in (5, -6):
+    for i in (5, -1):
         with pytest.raises(IndexError, match="an index is outside"):
             call(outside, FIVE, i, checked=True)
     assert call(outside, FIVE, 4, checked=True) == 4, "the thread goes on"
