@@ -342,7 +342,7 @@ class CFunction:
         if not isinstance(e, ast.Slice):
             known = self.f.constant_at.get(e)
             from_end = f"{base}.n[{axis}] - " if isinstance(known, int) and known < 0 else ""
-            return f"AT({from_end}{literal(-known) if from_end else self.expr(e)}, {base}.n[{axis}])"
+            return f"AT({from_end}{literal(-known) if isinstance(known, int) and from_end else self.expr(e)}, {base}.n[{axis}])"
         if e.step is not None:
             return None
         return tuple("" if one is None else self.expr(one) for one in (e.lower, e.upper))  # type: ignore[return-value]
