@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 from streamer.native import compiled
+from streamer.native.build import programs
 from streamer.native.inference import NotTranslated, type_of
 from streamer.native.program import Program
+from worlds.source_code import modules
 
 NUMBERS, FLOATS, FLAGS = np.arange(3), np.zeros(3), np.zeros(3, np.bool_)
 TABLE = np.zeros((2, 2), np.int64)
@@ -279,3 +282,11 @@ def never_an_example(n: int) -> int:
 def test_a_function_without_a_form_for_these_arguments_is_an_error_and_never_runs_uncompiled() -> None:
     with pytest.raises(TypeError, match=r"never_an_example .* no machine code .* \(int\).*examples\.py"):
         never_an_example(3)
+
+
+def test_no_python_code_of_the_whole_project_calls_a_function_that_is_compiled_into_others() -> None:
+    """The build sees the modules that its examples import; here are all of them."""
+    for name, path in modules().items():
+        if name.startswith("streamer.") and path.name != "__main__.py" and name != "streamer.spark":
+            importlib.import_module(name)
+    assert programs(), "it raises otherwise"
