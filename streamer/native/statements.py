@@ -341,8 +341,9 @@ class CFunction:
     def cut(self, base: str, axis: int, e: ast.expr) -> arrays.Cut:
         if not isinstance(e, ast.Slice):
             known = self.f.constant_at.get(e)
-            from_end = f"{base}.n[{axis}] - " if isinstance(known, int) and known < 0 else ""
-            return f"AT({from_end}{literal(-known) if isinstance(known, int) and from_end else self.expr(e)}, {base}.n[{axis}])"
+            n = f"{base}.n[{axis}]"
+            at = f"{n} - {-known}" if isinstance(known, int) and known < 0 else self.expr(e)
+            return f"AT({at}, {n})"
         if e.step is not None:
             return None
         return tuple("" if one is None else self.expr(one) for one in (e.lower, e.upper))  # type: ignore[return-value]
