@@ -404,8 +404,9 @@ def send(
     last, moved_at = None, monotonic()
     with Console(stderr=True).status("") as shown:
         while True:
-            releases += (came := reader.poll(DEMO_POLL_SECONDS))
-            stage.read.update({release.shard: release.number for release in came})
+            while came := reader.poll(DEMO_POLL_SECONDS):  # some hundred records each time
+                releases += came
+                stage.read.update({release.shard: release.number for release in came})
             found = summed(worker.metrics() for worker in stage.workers)
             counts = counted(found)
             shown.update(f"{what}  {counts}")
