@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 

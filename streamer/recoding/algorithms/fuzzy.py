@@ -32,10 +32,8 @@ the wrong way for a model that wants them apart. sign=-1 adds 1 - d_t(s) instead
 
 A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
 category's centre is the mean of the distances to its leaves. That is linear: with a column for every node below the
-root, a row has a 1 for each node on its path, and the expected length of the common path is the product of row and
-centre. So the distances of many rows to all centres are one product of matrices. What the products add up are multiples
-of 2^-20 that sum to at most 1, and float32 keeps every such sum exactly: so distances do not depend on the order in
-which a matrix library adds, nor on its threads. At most DISTANCES_MAX distances are kept at a time.
+root, a row has a 1 for each node on its path, and the expected length of the common path is the sum of what the centre
+has there.
 
 Thousands of clusters ask for two readings of our own. The first centres are p rows drawn by the seed from the canonical
 order, not random memberships, which would put all centres on the mean of the table. And of a row's memberships only
@@ -48,7 +46,6 @@ Source: Gui et al. 2020, algorithm 1, definitions 2 and 3, equations 3 to 10. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,13 +61,10 @@ from streamer.native import compiled
 from streamer.privacy.compiled import Rules, Scratch, add, holds, remove, rules_of, scratch_for
 from streamer.privacy.models import Model
 from streamer.recoding.algorithms.contract import ROWS_PER_CALL, Algorithm, Options, Recoding, local_recoding
-from streamer.table.arrays import Bools, Floats, Ints, Singles
+from streamer.table.arrays import Bools, Floats, Ints
 from streamer.table.hierarchy import Hierarchy, levels_of_tree
 from streamer.table.microdata import Microdata
 from streamer.table.space import Space
-
-EXACT = 1 << 20
-"""Steps of 1 to which a product's terms are rounded."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta:
     numeric = np.flatnonzero(~space.is_category)
     first, last = space.edges(microdata.cells, microdata.cells)
     numbers = np.ascontiguousarray(((first + last) / 2 / space.width)[:, numeric])
-    return Points(*_in_columns(len(microdata), paths, scale), numbers, weight, base)
+    return Points(*_in_columns(len(microdata), paths, scale), numbers, float(weight), float(base))
 
 
 def _paths_of_texts(microdata: Microdata, column: int) -> Ints:
@@ -159,36 +153,6 @@ def _in_columns(n: int, paths: list[Ints], scale: list[float]) -> tuple[Ints, Fl
             scales.append(np.full(len(used), each))
             first += len(used)
     return np.ascontiguousarray(np.concatenate(columns, axis=1)), np.concatenate(scales)
-
-
-def distances(points: Points, centres: Centres, rows_max: int) -> Iterator[tuple[slice, Singles]]:
-    """The distances of up to rows_max rows after the other to all centres; float32 (rows, p), at least 0."""
-    nodes = (np.rint(centres.nodes * points.scale * EXACT) / EXACT).astype(np.float32).T.copy()
-    numbers = centres.numbers.astype(np.float32).T.copy()
-    for begin in range(0, len(points), rows_max):
-        piece = slice(begin, min(len(points), begin + rows_max))
-        here = np.zeros((piece.stop - begin, len(points.scale)), dtype=np.float32)
-        np.put_along_axis(here, points.paths[piece], np.float32(1), axis=1)
-        common = here @ nodes
-        few = max(1, CACHED_MAX // len(centres))
-        for first in range(begin, piece.stop, few):
-            part = slice(first, min(piece.stop, first + few))
-            found = common[first - begin : part.stop - begin]
-            _from_common(found, points.base, points.numbers[part].astype(np.float32), numbers, points.weight)
-            yield part, found
-
-
-def _from_common(common: Singles, base: float, numbers: Singles, centres: Singles, weight: float) -> None:
-    """Turns common paths (b, p) into distances, in place; numbers (b, q), centres (q, p)."""
-    np.subtract(np.float32(base), common, out=common)
-    apart = np.empty_like(common)
-    for q in range(numbers.shape[1]):
-        np.subtract(numbers[:, q, None], centres[q], out=apart)
-        np.abs(apart, out=apart)
-        apart *= np.float32(weight)
-        common += apart
-    apart[:] = 0  # of two arrays numpy finds the larger several times faster than of one and a number
-    np.maximum(common, apart, out=common)
 
 
 class Clusters(NamedTuple):
@@ -390,8 +354,8 @@ def _follow(into: Ints) -> None:
             into[c] = into[into[c]]
 
 
-DISTANCES_MAX, CACHED_MAX = 1 << 22, 1 << 17
-"""Distances kept at a time, 16 MiB, and those that stay in the processor's cache while all is done to them."""
+CENTRES_AT_ONCE = 256
+"""Centres that rows are compared with at a time: with a hundred nodes they have 200 kB."""
 
 ON_CENTRE = 1e-4
 """A distance below which a row lies on a centre."""
@@ -409,7 +373,7 @@ class Nearest:
     """The nearest clusters of n rows, nearest first."""
 
     cluster: Ints = field(repr=False)  # int64 (n, few)
-    distance: Singles = field(repr=False)  # float32 (n, few)
+    distance: Floats = field(repr=False)  # float64 (n, few)
 
 
 def gdppr(
@@ -453,25 +417,52 @@ def gdppr(
 
 def nearest(points: Points, centres: Centres, few: int) -> Nearest:
     """The `few` nearest centres of every row; ties to the lower number."""
-    n, p = len(points), len(centres)
-    found = Nearest(np.empty((n, few), dtype=np.int64), np.empty((n, few), dtype=np.float32))
-    for piece, measured in distances(points, centres, max(1, DISTANCES_MAX // (p + centres.nodes.shape[1]))):
-        _few_least(measured, found.cluster[piece], found.distance[piece])
+    n = len(points)
+    found = Nearest(np.zeros((n, few), dtype=np.int64), np.full((n, few), np.inf))
+    nodes = np.ascontiguousarray((centres.nodes * points.scale).T)
+    numbers = np.ascontiguousarray(centres.numbers.T)
+    _find_nearest(
+        points.paths, nodes, points.numbers, numbers, points.base, points.weight, found.cluster, found.distance
+    )
     return found
 
 
-def _few_least(distances: Singles, cluster: Ints, distance: Singles) -> None:
-    """The least of each row of distances (b, p), in order, into cluster and distance (b, few); overwrites distances."""
-    each = np.arange(len(distances))
-    for at in range(cluster.shape[1]):
-        cluster[:, at] = distances.argmin(axis=1)  # the first of equals
-        distance[:, at] = distances[each, cluster[:, at]]
-        distances[each, cluster[:, at]] = np.inf
+@compiled
+def _find_nearest(
+    paths: Ints, nodes: Floats, row_numbers: Floats, numbers: Floats, base: float, weight: float,
+    cluster: Ints, distance: Floats,
+) -> None:  # fmt: skip
+    """Puts the nearest centres of every row into cluster and distance (n, few), for some centres after the other.
+
+    nodes (columns, p) and numbers (q, p) of the centres; so many at a time that they stay in the processor's cache.
+    """
+    n, p, few = cluster.shape[0], nodes.shape[1], cluster.shape[1]
+    here = np.zeros(CENTRES_AT_ONCE)
+    for begin in range(0, p, CENTRES_AT_ONCE):
+        some = min(CENTRES_AT_ONCE, p - begin)
+        for i in range(n):
+            for c in range(some):
+                here[c] = base
+            for column in paths[i]:
+                for c in range(some):
+                    here[c] -= nodes[column, begin + c]
+            for q in range(row_numbers.shape[1]):
+                number = row_numbers[i, q]
+                for c in range(some):
+                    here[c] += weight * abs(number - numbers[q, begin + c])
+            for c in range(some):
+                apart = max(here[c], 0.0)
+                if apart < distance[i, few - 1]:
+                    at = few - 1
+                    while at > 0 and apart < distance[i, at - 1]:
+                        distance[i, at], cluster[i, at] = distance[i, at - 1], cluster[i, at - 1]
+                        at -= 1
+                    distance[i, at], cluster[i, at] = apart, begin + c
 
 
 def memberships(near: Nearest) -> Floats:
     """How much rows belong to their nearest clusters; float64 (n, few), each row sums to 1."""
-    inverse = np.maximum(near.distance.astype(np.float64), ON_CENTRE) ** (-2 / (FUZZY_INDEX - 1))
+    inverse = np.maximum(near.distance, ON_CENTRE) ** (-2 / (FUZZY_INDEX - 1))
     return np.asarray(inverse / inverse.sum(axis=1, keepdims=True))
 
 
