@@ -58,8 +58,8 @@ mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and ho
 golden: venv  ## The golden files of tests/golden, written anew by what every command prints now: read their diff
 	GOLDEN=write $(BIN)/pytest -n 0 tests/golden
 
-house: venv  ## The size and shape of the house in figures, each beside its target; LIST=1: with what was counted
-	@PYTHONPATH=.:tests $(BIN)/python -m house.figures $(if $(LIST),--list)
+house: venv  ## The size and shape of the house, beside what is allowed; LIST=1: with what was counted; WHY="...": allow this
+	@PYTHONPATH=.:tests $(BIN)/python -m house.figures $(if $(LIST),--list) $(if $(WHY),--why "$(WHY)")
 
 # In a folder of its own, behind the project's own libraries.
 .venv/cosmic-ray: .venv/.installed
