@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from streamer.errors import EventRefused
 from streamer.table.attributes import Attribute, CategoricalAttribute
@@ -19,6 +18,9 @@ from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.schema import Table
 from streamer.table.source_texts import source_cells
 from streamer.table.yaml.columns import OTHER_LABEL
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RefusedRow(NamedTuple):

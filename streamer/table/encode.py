@@ -23,11 +23,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import compress
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
@@ -37,6 +36,9 @@ from streamer.table.row import Row, Values
 from streamer.table.scalars import key_text
 from streamer.table.schema import Table
 from streamer.table.source_texts import CellReader, in_its_own_form, meanings_of, source_cells
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
@@ -312,6 +314,8 @@ class Encoder:
         )
 
     def _column(self, frame: pd.DataFrame, name: str, encode: Callable[[object], T]) -> Coded[T]:
+        import pandas as pd
+
         try:
             numbers, texts = pd.factorize(source_cells(frame[name]), use_na_sentinel=False)
         except (TypeError, NotImplementedError, ArithmeticError, KeyError):  # a list, also of Arrow; sNaN; complex256
@@ -329,6 +333,8 @@ class Encoder:
         return Coded(numbers.astype(np.int64, copy=False), encoded)
 
     def _source_keys(self, frame: pd.DataFrame, first_row: int) -> Coded[str]:
+        import pandas as pd
+
         names, n = self.table.source_key, len(frame)
         if not names:
             return Coded(np.arange(n), [str(number) for number in range(first_row, first_row + n)])

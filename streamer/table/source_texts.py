@@ -26,17 +26,19 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import combining, normalize
 from uuid import UUID
 
 import numpy as np
-import pandas as pd
 
 from streamer.errors import EventRefused
 from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
 from streamer.table.scalars import CLOCKS, DIGITS_MAX, category_of, decimal_text, moment_of, read_decimal
 from streamer.table.schema import KeptColumn, SourceText, Table
+
+if TYPE_CHECKING:
+    import pandas as pd  # a worker has no DataFrames, and pandas takes 80 MB
 
 Meaning = Callable[[object], object]
 """A value of the source -> what it means, which may be the value itself. Raises EventRefused."""
@@ -318,6 +320,9 @@ def _expressions(written: str) -> Iterator[str]:
 _BOOLEAN_TYPES = (bool, np.bool_)
 _HALVES = re.compile("[\ud800-\udfff]")
 _LONG = 8  # bytes of a float64, whose shortest decimal Python prints
+_NULL_TYPES = ("NAType", "NaTType")
+"""Of pandas, which is not imported to ask whether a value is one of its nulls."""
+
 _SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, date, np.datetime64, time, UUID)
 
 
@@ -355,10 +360,22 @@ class CellReader:
 def is_scalar(value: Any) -> bool:
     """Whether a cell of a file could have this value of a DataFrame: no bytes, no list, no time span.
 
+    >>> import pandas as pd
     >>> [is_scalar(value) for value in (7, None, pd.NaT, b"flu", (1, 2))]
     [True, True, True, False, False]
     """
-    return value is None or value is pd.NA or value is pd.NaT or isinstance(value, _SCALARS)
+    return value is None or isinstance(value, _SCALARS) or type(value).__name__ in _NULL_TYPES
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value of a DataFrame is a null: None, NaN, or pandas' NA or NaT.
+
+    >>> [is_missing(value) for value in (None, float("nan"), Decimal("nan"), "", 0)]
+    [True, True, True, False, False]
+    """
+    if isinstance(value, float | Decimal | np.generic):
+        return bool(value != value)
+    return value is None or type(value).__name__ in _NULL_TYPES
 
 
 def source_cells(cells: pd.Series[Any]) -> pd.Series[Any]:
@@ -366,6 +383,8 @@ def source_cells(cells: pd.Series[Any]) -> pd.Series[Any]:
 
     For Python true and 1 are equal, and a float32 is a float64 with digits that nobody wrote.
     """
+    import pandas as pd
+
     kind = cells.dtype.categories.dtype if isinstance(cells.dtype, pd.CategoricalDtype) else cells.dtype
     if isinstance(kind, pd.ArrowDtype) and hasattr(kind.pyarrow_dtype, "index_type"):  # a dictionary: Arrow's category
         kind = pd.ArrowDtype(kind.pyarrow_dtype.value_type)
@@ -388,7 +407,7 @@ def cell_text(value: Any) -> str:
         return str.__str__(value)  # numpy's texts are of a class of their own
     if type(value) is int:
         return str(value)
-    if pd.isna(value):
+    if is_missing(value):
         return ""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -364,3 +365,10 @@ def test_the_rule_on_chance_tells_seeded_from_unseeded(line: str, breaks: bool) 
 @pytest.mark.parametrize(("line", "breaks"), [("datetime.now()", True), ("open(path)", True), ("node.open", False)])
 def test_the_rule_on_calls_tells_io_from_values(line: str, breaks: bool) -> None:
     assert any(map(is_impure_call, ast.walk(ast.parse(line)))) is breaks
+
+
+def test_a_worker_has_no_data_frames_in_memory() -> None:
+    """pandas and pyarrow take 80 MB, which every worker would pay."""
+    command = "import sys, agents.app, streamer.cli.operate.worker; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {"pandas", "pyarrow"}.isdisjoint(done.stdout.split())
