@@ -47,7 +47,7 @@ from streamer.table.yaml.loading import load_table
 # -- people: invented from a seed, the same in every run --------------------------------------------------------------
 
 SEED = 7
-PEOPLE_INITIAL, ARRIVALS = 3_183, 2_000
+PEOPLE_INITIAL, ARRIVALS = 3_183, 1_000
 
 EDUCATION = {
     "grade school": 1, "high school": 33, "some college": 36, "college graduate": 17, "some graduate school": 8,
