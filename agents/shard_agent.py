@@ -53,6 +53,8 @@ from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
 from streamer.kafka.topics import of_shard
 from streamer.table.schema import Table
+from streamer.worker.tenure import Event as TenureEvent
+from streamer.worker.tenure import Tenure, TenureState, after
 
 log = logging.getLogger(__name__)
 
@@ -89,13 +91,6 @@ class WorkerParts(NamedTuple):
     schemas: Schemas = NoSchemas()
 
 
-class Loss(NamedTuple):
-    """Why the shard is not ours any more, and when that was found, by the monotonic clock."""
-
-    why: str
-    at: float
-
-
 class _Listening(NamedTuple):
     """The control topic: where to read on, when it was last read, and a read that is running."""
 
@@ -122,21 +117,10 @@ class HeldShard:
     ) -> None:
         self.table, self.number = table, number
         self.name = f"shard {number} of {table.name}"
-        self.loss: Loss | None = None
-        self.taken_over = False
-        """Whether it was taken over since its assignment, and Redis knows us as its owner."""
-        self.held_since = time()
-        """When this worker, or one before it, took the shard over first."""
-        self.refusal_reported = False
-        """Whether Redis says that we cannot go on with the shard for now."""
-        self.refused = ""
-        """Why it is not served, although it is ours; "" if it is, or is being taken over."""
-        self.task: asyncio.Future[None] | None = None
-        """The task that serves the shard."""
-        self.assigned, self.rests = asyncio.Event(), asyncio.Event()
-        """Whether Kafka assigns it to this worker; and whether nothing is done with it until then."""
-        self.interrupted = False
-        """Whether it was given back, and has not rested since: its input is read no further."""
+        self.tenure = Tenure()
+        """What it is at this worker; `tell` changes it."""
+        self._changed, self.rests = asyncio.Event(), asyncio.Event()
+        """Set by every new state; and while nothing is done with it until the next assignment."""
         self.metrics = metrics or ShardMetrics()
         self._input = shard_input
         self._shared = shared
@@ -158,20 +142,37 @@ class HeldShard:
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
 
     @property
-    def is_served(self) -> bool:
-        """Whether it is ours, and assigned to us."""
-        return self.loss is None and self.assigned.is_set()
+    def has_table(self) -> bool:
+        """Whether its table is loaded and served."""
+        return self._machine.phase is Phase.SERVING
 
-    @property
-    def may_rest(self) -> bool:
-        """Whether its table is worth keeping until it is assigned again."""
-        alive = self.task is not None and not self.task.done()
-        return alive and self.taken_over and self.loss is None and self._machine.phase is Phase.SERVING
+    # -- its tenure -----------------------------------------------------------------------------------------------
 
-    def interrupt(self) -> None:
-        """Kafka may give it to another worker: after the step that is running, it rests."""
-        self.assigned.clear()
-        self.interrupted = True
+    def tell(self, event: TenureEvent) -> Tenure:
+        """Says what has happened to the shard; returns its tenure after that."""
+        before, self.tenure = self.tenure, after(self.tenure, event)
+        if self.tenure.state is not before.state:
+            self._changed.set()
+        if self.tenure.state is TenureState.LOST:
+            self._input.lost = self.tenure.lost  # no new work begins on it
+            self.rests.set()
+        return self.tenure
+
+    def is_in(self, *states: TenureState) -> bool:
+        """Whether its tenure is in one of these states."""
+        return self.tenure.state in states
+
+    async def until_changed(self, seconds_max: float | None = None) -> None:
+        """Waits until the tenure is in another state, but not longer than so many seconds."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), seconds_max)
+
+    async def rest(self) -> None:
+        """Waits for the next assignment."""
+        self.rests.set()
+        await self.until_changed()
+        self.rests.clear()
 
     # -- its agent ------------------------------------------------------------------------------------------------
 
@@ -210,8 +211,8 @@ class HeldShard:
 
     async def handle(self, event: events.Event) -> events.Ready:
         """Posts an event and waits until it is handled. Raises StreamerError; Fenced if the shard is lost."""
-        if self.loss is not None or self._mailbox is None:
-            raise Fenced(f"{self.name}: {self._why_not_ours}")
+        if self.tenure.lost or self._mailbox is None:
+            raise Fenced(f"{self.name}: {self.tenure.lost or 'not started'}")
         self._raise_failure()
         result: asyncio.Future[events.Ready] = asyncio.get_running_loop().create_future()
         await self._mailbox[0].send(value=Mail(event, result))
@@ -223,10 +224,6 @@ class HeldShard:
         finally:
             result.cancel()
 
-    @property
-    def _why_not_ours(self) -> str:
-        return self.loss.why if self.loss is not None else "not started"
-
     def _raise_failure(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -234,8 +231,8 @@ class HeldShard:
 
     async def _handled(self, event: events.Event) -> events.Ready:
         """Has the machine handle an event in the shard's thread, and notes the outcome."""
-        if self.loss is not None:
-            raise Fenced(f"{self.name}: {self._why_not_ours}")
+        if self.tenure.lost:
+            raise Fenced(f"{self.name}: {self.tenure.lost}")
         is_batch = isinstance(event, events.Messages) and not self._machine.truncation_due
         began, before = monotonic(), self._machine.meta
         try:
@@ -394,13 +391,12 @@ class HeldShard:
 
     # -- between two batches --------------------------------------------------------------------------------------
 
-    async def take_over(self) -> int:
-        """Makes this worker the only writer of the shard; returns the offset to read from."""
+    async def take_over(self) -> None:
+        """Makes this worker the only writer of the shard."""
         self._failure = None
         await self.handle(events.Assigned())
         self._listening = _Listening(self.meta.control_next)
-        self.metrics.took_over(first=not self.taken_over)
-        return self.meta.next
+        self.metrics.took_over(first=not self.tenure.is_owner)
 
     async def go_on_after_rest(self) -> None:
         """Goes on with the table as it is, if nobody else has had the shard. Raises StreamerError; Fenced if so."""
@@ -422,7 +418,7 @@ class HeldShard:
         due = idle or monotonic() - self._ticked_at > TICK_SECONDS
         while due or self._hurries:
             due, self._ticked_at = False, monotonic()
-            await self.handle(events.Tick(time(), self._ticked_at, idle, self.held_since, secrets.randbits(64)))
+            await self.handle(events.Tick(time(), self._ticked_at, idle, self.tenure.since, secrets.randbits(64)))
         why = self._machine.wants_region if self._job is None else ""
         if not why:
             return
@@ -476,12 +472,11 @@ class HeldShard:
 
     # -- a refused shard ------------------------------------------------------------------------------------------
 
-    async def refuse(self, why: str) -> None:
+    async def refuse(self) -> None:
         """Drops the table: the shard cannot be served until it is taken over again."""
         self._abandon_job()
         if self._machine.phase not in (Phase.IDLE, Phase.REFUSED):
             await self.thread.run(partial(self._machine.handle, events.Failed()), STEP_SECONDS_MAX)
-        self.refused, self.taken_over = why, False
         self.facts = events.Facts(Phase.REFUSED.value, self.meta)
         self.metrics.goes_on()  # the refusal says it
 
@@ -504,16 +499,8 @@ class HeldShard:
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def lose(self, why: str) -> None:
-        """Marks the shard as lost: no new work begins on it."""
-        if self.loss is None:
-            self.loss, self._input.lost = Loss(why, monotonic()), why
-        self.assigned.set()  # nobody waits for that any more
-
     def close(self) -> None:
         """Takes no more events. After the call that is running, the table is dropped."""
-        if self.task is not None and not self.thread.busy:
-            self.task.cancel()
         self._abandon_job()
         self.thread.close(partial(self._machine.handle, events.Revoked()))
 

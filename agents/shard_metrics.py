@@ -81,6 +81,10 @@ class ShardMetrics:
         self.take_overs += 1
         self.taken_at = time() if first else self.taken_at
 
+    def was_fenced(self) -> None:
+        """Another worker has shut this one out."""
+        self.fenced += 1
+
     def goes_on(self) -> None:
         """The last error is over."""
         self.error, self.error_since = "", None

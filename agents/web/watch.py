@@ -122,18 +122,18 @@ class FactCollector:
 
     def _shard(self, shard: HeldShard, now: float) -> HeldFacts:
         metrics, meta, facts = shard.metrics, shard.meta, shard.facts
-        if not facts.sizes and shard.taken_over:
+        if not facts.sizes and shard.tenure.is_owner:
             facts = self._known.get(shard.number, facts)
         self._known[shard.number] = facts
         metrics.has_pending(facts.sizes.get("pending", 0))
-        lag = max(0, self.ends.get(shard.number, 0) - meta.next) if shard.taken_over else 0
+        lag = max(0, self.ends.get(shard.number, 0) - meta.next) if shard.tenure.is_owner else 0
         messages_per_s, records_per_s = self._rates(shard.number, metrics, now)
         return HeldFacts(
             shard=shard.number,
-            taken_over=shard.taken_over,
-            lost=shard.loss is not None,
-            refused=shard.refused,
-            since=metrics.taken_at if shard.taken_over else None,
+            taken_over=shard.tenure.is_owner,
+            lost=bool(shard.tenure.lost),
+            refused=shard.tenure.refused,
+            since=metrics.taken_at if shard.tenure.is_owner else None,
             lag=lag,
             still_seconds=self._still_seconds(shard, lag, now),
             busy_seconds=shard.thread.busy_seconds,
@@ -242,7 +242,7 @@ class Probes:
     def _not_taken_over(self) -> list[int]:
         if not self._ingest.joined:
             return self._shards()
-        return [shard.number for shard in self._ingest.held if not shard.taken_over]
+        return [shard.number for shard in self._ingest.held if not shard.tenure.is_owner]
 
     def _ask_in_thread(self, numbers: Sequence[int]) -> tuple[RedisNow, Mapping[int, Ownership]]:
         if self._client is None:

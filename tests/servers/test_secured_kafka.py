@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError as ReaderError
 from click.testing import CliRunner
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
-from agents.ingest import failure_of, reader_access
+from agents.input_reader import failure_of, reader_access
 from servers.acl_recipe import bindings_of, commands_of
 from servers.broker.secured import SecuredKafka
 from servers.people import KEY_PASSWORD, PASSWORDS, SECURITY, People

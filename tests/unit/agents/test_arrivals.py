@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from agents.ingest import BATCH_BYTES_MAX, Arrivals
+from agents.input_reader import BATCH_BYTES_MAX, Arrivals
 from streamer.incremental.shard.input import Message
 from streamer.table.schema import Limits
 

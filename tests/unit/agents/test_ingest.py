@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -17,7 +18,8 @@ from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
 from agents.app import App
-from agents.ingest import Batch, Ingest, InputReader, failure_of, reader_access
+from agents.ingest import Ingest, Patience
+from agents.input_reader import Batch, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -26,6 +28,7 @@ from streamer.kafka.control import News
 from streamer.table.schema import Limits
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
+from streamer.worker.tenure import TenureState
 from worlds.checkout import PATIENTS
 from worlds.faust_loops import close_loops
 from worlds.http_servers import Endpoint
@@ -297,8 +300,13 @@ class Redis:
         self.tries: list[int] = []
         self.said: dict[int, str] = {}
         self.measured: dict[int, Measured] = {}
+        self.asked: list[int] | None = None  # by whom, while it does not answer
 
-    def lookups(self, _client: object, _table: str, number: int) -> Any:
+    def lookups(self, number: int) -> Any:
+        if self.asked is not None:
+            self.asked.append(number)
+            raise ServerUnreachable("Redis does not answer")
+
         def check_begun(_name: str) -> None:
             self.tries.append(number)
             if number in self.refuses:
@@ -315,12 +323,61 @@ class Redis:
         )
 
 
-async def told(redis: Redis, story: Callable[[Ingest, Client], Awaitable[None]]) -> None:
+class HeldStore(MemoryStore):
+    """A store that finishes no commit while `held` is set."""
+
+    held: threading.Event | None = None
+
+    def commit(self, *given: Any, **named: Any) -> Any:
+        if self.held is not None:
+            self.held.wait(10)
+        return super().commit(*given, **named)
+
+
+class InMemory:
+    """The servers of a worker: this Redis, and an empty Kafka."""
+
+    busy = False
+
+    def __init__(self, redis: Redis) -> None:
+        self.lookups = redis.lookups
+        self.memory = MemoryServer()
+        self.news: Any = NoNews()
+        self.stores: list[HeldStore] = []
+
+    def store(self, number: int) -> MemoryStore:
+        self.stores.append(HeldStore(self.memory, SETTINGS.table.name, number))
+        return self.stores[-1]
+
+    def store_to_read(self, number: int) -> MemoryStore:
+        return MemoryStore(self.memory, SETTINGS.table.name, number)
+
+    def input(self, _number: int) -> Any:
+        return NoKafka()
+
+    outlet = input
+
+    def close(self) -> None: ...
+
+
+class NoNews:
+    """A control topic without a record."""
+
+    def since(self, _shard: int, offset: int) -> Future[News]:
+        answer: Future[News] = Future()
+        answer.set_result(News((), offset))
+        return answer
+
+
+async def told(
+    redis: Redis, story: Callable[[Ingest, Client], Awaitable[None]], servers: InMemory | None = None
+) -> None:
     """A worker with two shards, whose story is told until it has ended."""
     client = Client()
     app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
     app.flow_control.resume()
-    ingest = Ingest(SETTINGS, app, reader(client))
+    given: Any = servers or InMemory(redis)
+    ingest = Ingest(SETTINGS, app, reader(client), given, Patience(end_of_step=0.05, look=0.01))
     ingest.on_partitions_assigned([PLACE, OTHER])
     try:
         await story(ingest, client)
@@ -337,64 +394,31 @@ async def until(reached: Callable[[], object]) -> None:
     raise AssertionError("it was waited for ten seconds")
 
 
-@pytest.fixture
-def without_servers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis], None]:
-    """Has workers find this Redis, and an empty Kafka; they wait for nothing long."""
-    for name in ("ASKED_AGAIN_SECONDS", "REFUSED_LOOK_SECONDS"):
-        monkeypatch.setattr(f"agents.ingest.{name}", 0.01)
-    server = MemoryServer()
-    monkeypatch.setattr("agents.ingest.RedisStore", lambda _client, name, number: MemoryStore(server, name, number))
-    monkeypatch.setattr("agents.ingest.WorkerStore", lambda _client, name, number, _: MemoryStore(server, name, number))
-    monkeypatch.setattr("agents.ingest.KafkaInput", lambda *_: NoKafka())
-    monkeypatch.setattr("agents.ingest.KafkaOutlet", lambda *_: NoKafka())
-    monkeypatch.setattr("agents.ingest.ControlReader", lambda *_: NoNews())
-    return lambda redis: monkeypatch.setattr("agents.ingest.RedisLookups", redis.lookups)
-
-
-class NoNews:
-    """A control topic without a record."""
-
-    busy = False
-
-    def since(self, _shard: int, offset: int) -> Future[News]:
-        answer: Future[News] = Future()
-        answer.set_result(News((), offset))
-        return answer
-
-    def close(self) -> None: ...
-
-
-def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_changed(
-    without_servers: Callable[[Redis], None],
-) -> None:
+def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_changed() -> None:
     """Before: the worker ended, and its healthy shards with it."""
     redis = Redis(0)
-    without_servers(redis)
 
     async def story(ingest: Ingest, client: Client) -> None:
         refused, healthy = ingest.held
-        await until(lambda: refused.refused and healthy.taken_over)
+        await until(lambda: refused.tenure.refused and healthy.tenure.is_owner)
         assert (ingest.failure, redis.said) == (None, {0: "its secret is lost"})
         assert redis.tries.count(0) == 2  # asked once more, to be sure
         assert [call for call, place in client.calls if place == PLACE][-1] == "pause"
-        assert not refused.taken_over
+        assert not refused.tenure.is_owner
         redis.refuses.clear()
-        await until(lambda: refused.taken_over and not refused.refused)
+        await until(lambda: refused.tenure.is_owner and not refused.tenure.refused)
         assert [call for call, place in client.calls if place == PLACE][-1] == "resume"
         assert redis.said == {}
 
     asyncio.run(told(redis, story))
 
 
-def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status(
-    without_servers: Callable[[Redis], None],
-) -> None:
+def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status() -> None:
     redis = Redis(0)
-    without_servers(redis)
 
     async def story(ingest: Ingest, _client: Client) -> None:
         refused, healthy = ingest.held
-        await until(lambda: refused.refused and healthy.taken_over)
+        await until(lambda: refused.tenure.refused and healthy.tenure.is_owner)
         healthy.metrics.done.published, healthy.metrics.done.counts = 6, Counts(applied=4)
         healthy.facts = healthy.facts._replace(ncp=0.3, ncp_fresh=0.2)
         ingest.report_measured()
@@ -403,31 +427,21 @@ def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status(
     asyncio.run(told(redis, story))
 
 
-def test_a_silent_redis_is_waited_for_once_not_for_every_shard(
-    without_servers: Callable[[Redis], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    redis, asked = Redis(), list[int]()
-    without_servers(redis)
-
-    def silent(_client: object, _table: str, number: int) -> Any:
-        asked.append(number)
-        raise ServerUnreachable("Redis does not answer")
+def test_a_silent_redis_is_waited_for_once_not_for_every_shard() -> None:
+    redis = Redis()
 
     async def story(ingest: Ingest, _client: Client) -> None:
-        await until(lambda: all(shard.taken_over for shard in ingest.held))
-        monkeypatch.setattr("agents.ingest.RedisLookups", silent)
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        redis.asked = []
         ingest.report_measured()
-        assert asked == [0]
-        monkeypatch.setattr("agents.ingest.RedisLookups", redis.lookups)
+        assert redis.asked == [0]
+        redis.asked = None
 
     asyncio.run(told(redis, story))
 
 
-def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason(
-    without_servers: Callable[[Redis], None],
-) -> None:
+def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason() -> None:
     redis = Redis(0, 1)
-    without_servers(redis)
 
     async def story(ingest: Ingest, _client: Client) -> None:
         await until(lambda: ingest.failure)
@@ -437,14 +451,13 @@ def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason(
     asyncio.run(told(redis, story))
 
 
-def test_what_was_wrong_for_a_moment_only_refuses_no_shard(without_servers: Callable[[Redis], None]) -> None:
+def test_what_was_wrong_for_a_moment_only_refuses_no_shard() -> None:
     redis = Redis(0)
-    without_servers(redis)
 
     async def story(ingest: Ingest, _client: Client) -> None:
         await until(lambda: redis.tries.count(0) == 1)
         redis.refuses.clear()
-        await until(lambda: all(shard.taken_over for shard in ingest.held))
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         assert redis.said == {}
 
     asyncio.run(told(redis, story))
@@ -453,76 +466,61 @@ def test_what_was_wrong_for_a_moment_only_refuses_no_shard(without_servers: Call
 # -- rebalances ---------------------------------------------------------------------------------------------------
 
 
-def test_a_shard_that_is_given_back_and_assigned_again_loads_nothing(without_servers: Callable[[Redis], None]) -> None:
+def test_a_shard_that_is_given_back_and_assigned_again_loads_nothing() -> None:
     """Before: whoever joined or left the group had every worker load all its shards anew."""
     redis = Redis()
-    without_servers(redis)
 
     async def story(ingest: Ingest, client: Client) -> None:
         kept, other = ingest.held
-        await until(lambda: kept.taken_over and other.taken_over)
+        await until(lambda: kept.tenure.is_owner and other.tenure.is_owner)
         await ingest.on_partitions_revoked([PLACE, OTHER])
-        assert not kept.is_served
+        assert (kept.tenure.state, other.tenure.state) == (TenureState.RESTING, TenureState.RESTING)
         seen = len(client.calls)
         await asyncio.sleep(0.1)
         assert client.calls[seen:] == []  # nothing is read meanwhile
         ingest.on_partitions_assigned([PLACE])
         await until(lambda: ("resume", PLACE) in client.calls[seen:])
         assert ingest.held == [kept]
-        assert other.loss is not None
-        assert kept.loss is None
+        assert other.tenure.lost
+        assert not kept.tenure.lost
         assert redis.tries == [0, 1]
         await until(lambda: not other.thread.busy)
 
     asyncio.run(told(redis, story))
 
 
-def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again(
-    without_servers: Callable[[Redis], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    redis, stores = Redis(), dict[int, MemoryStore]()
-    without_servers(redis)
-    server = MemoryServer()
-
-    def store(_client: object, name: str, number: int, _trims: object) -> MemoryStore:
-        return stores.setdefault(number, MemoryStore(server, name, number))
-
-    monkeypatch.setattr("agents.ingest.WorkerStore", store)
+def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again() -> None:
+    redis = Redis()
+    servers = InMemory(redis)
 
     async def story(ingest: Ingest, _client: Client) -> None:
         kept, other = ingest.held
-        await until(lambda: kept.taken_over and other.taken_over)
+        await until(lambda: kept.tenure.is_owner and other.tenure.is_owner)
         await ingest.on_partitions_revoked([PLACE, OTHER])
-        MemoryStore(server, SETTINGS.table.name, 0).take_over()
+        servers.store_to_read(0).take_over()
         ingest.on_partitions_assigned([PLACE, OTHER])
         await until(lambda: redis.tries.count(0) == 2)
-        await until(lambda: ingest.held[0].taken_over)
+        await until(lambda: ingest.held[0].tenure.is_owner)
         assert ingest.held[0] is not kept
         assert (ingest.held[1], redis.tries.count(1)) == (other, 1)
 
-    asyncio.run(told(redis, story))
+    asyncio.run(told(redis, story, servers))
 
 
-def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after(
-    without_servers: Callable[[Redis], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    redis, ends = Redis(), asyncio.Event()
-    without_servers(redis)
-    monkeypatch.setattr("agents.ingest.END_OF_STEP_SECONDS_MAX", 0.05)
-
-    async def long_step(*_: object) -> None:
-        await ends.wait()
-
-    monkeypatch.setattr("agents.shard_agent.HeldShard.step", long_step)
+def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None:
+    redis, ends = Redis(), threading.Event()
+    servers = InMemory(redis)
 
     async def story(ingest: Ingest, client: Client) -> None:
         first, other = ingest.held
-        await until(lambda: first.taken_over and other.taken_over)
+        await until(lambda: first.tenure.is_owner and other.tenure.is_owner)
+        for store in servers.stores:
+            store.held = ends
         client.answers.append([b"{}"])
-        await until(lambda: not client.answers)
-        await asyncio.sleep(0.1)
+        await until(lambda: first.thread.busy or other.thread.busy)
         await ingest.on_partitions_revoked([PLACE, OTHER])
         await ingest.on_partitions_revoked([])  # the rebalance begins anew
+        assert first.thread.busy or other.thread.busy
         seen = len(client.calls)
         ingest.on_partitions_assigned([PLACE, OTHER])
         ends.set()
@@ -530,21 +528,20 @@ def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after(
         assert ingest.held == [first, other]
         assert redis.tries == [0, 1]
 
-    asyncio.run(told(redis, story))
+    asyncio.run(told(redis, story, servers))
 
 
-def test_a_refused_shard_does_not_rest(without_servers: Callable[[Redis], None]) -> None:
+def test_a_refused_shard_does_not_rest() -> None:
     redis = Redis(0)
-    without_servers(redis)
 
     async def story(ingest: Ingest, _client: Client) -> None:
         refused, healthy = ingest.held
-        await until(lambda: refused.refused and healthy.taken_over)
+        await until(lambda: refused.tenure.refused and healthy.tenure.is_owner)
         await ingest.on_partitions_revoked([PLACE, OTHER])
         assert ingest.held == [healthy]
         redis.refuses.clear()
         ingest.on_partitions_assigned([PLACE, OTHER])
-        await until(lambda: all(shard.taken_over for shard in ingest.held))
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         assert ingest.held[0] is not refused
 
     asyncio.run(told(redis, story))

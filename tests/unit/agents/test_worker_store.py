@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from agents.ingest import Trims
+from agents.servers import Trims
 from streamer.errors import Fenced
 from worlds.workers import wait_until
 

@@ -17,7 +17,6 @@ from aiokafka.errors import KafkaTimeoutError
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.shard_agent import Loss
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import ComputeLock, ShardThread
 from agents.web.watch import (
@@ -43,6 +42,7 @@ from streamer.incremental.topics import topics_of
 from streamer.status.facts import TableFacts, WorkerFacts, Workers
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
+from streamer.worker.tenure import Tenure, TenureState
 from worlds.checkout import PATIENTS
 from worlds.patients import CANARY
 from worlds.status_facts import NOW, WELL, worker
@@ -55,9 +55,7 @@ class Shard:
     """A shard as far as it is looked at."""
 
     number: int = 0
-    taken_over: bool = True
-    loss: Loss | None = None
-    refused: str = ""
+    tenure: Tenure = field(default_factory=lambda: Tenure(TenureState.SERVING, is_owner=True))
     meta: Meta = field(default_factory=Meta)
     facts: Facts = field(default_factory=lambda: Facts("Serving", Meta()))
     thread: ShardThread = field(default_factory=lambda: ShardThread(0, "a shard", ComputeLock(threading.Lock())))
@@ -113,7 +111,7 @@ def test_a_shard_stands_still_since_messages_wait_and_none_was_applied(world: Wo
 
 
 def test_a_shard_that_is_not_taken_over_yet_has_no_lag_that_anybody_knows(world: World) -> None:
-    world.collector.ends, world.shard.taken_over = {0: 5}, False
+    world.collector.ends, world.shard.tenure = {0: 5}, Tenure()
     facts = world.after(0)
     assert (facts.lag, facts.taken_over, facts.since) == (0, False, None)
 
@@ -162,7 +160,7 @@ def test_errors_and_faults_are_told_by_how_long_ago_they_were(world: World) -> N
 def test_figures_are_those_of_the_shard(world: World) -> None:
     world.shard.meta = Meta(release=4, counts=Counts(applied=8), snapshot=Snapshot(since=1))
     world.shard.facts = Facts("Serving", world.shard.meta, {"rows": 9, "pending": 2, "qi_groups": 3}, 0.5)
-    world.shard.loss = Loss("given back", 0.0)
+    world.shard.tenure = Tenure(TenureState.LOST, lost="given back", is_owner=True)
     facts = world.after(0)
     assert (facts.rows, facts.pending, facts.qi_groups, facts.release, facts.ncp) == (9, 2, 3, 4, 0.5)
     assert (facts.counts.applied, facts.lost, facts.releases) == (8, True, True)
@@ -178,7 +176,7 @@ def test_rows_of_a_shard_that_is_loaded_again_after_an_error_do_not_fall_to_zero
     assert (world.after(1).rows, world.after(1).qi_groups, world.after(1).ncp) == (9, 3, 0.5)
     world.shard.facts = Facts("Serving", Meta(), {"rows": 0, "pending": 0, "qi_groups": 0})
     assert world.after(1).rows == 0
-    world.shard.facts, world.shard.taken_over = Facts("Restoring", Meta()), False
+    world.shard.facts, world.shard.tenure = Facts("Restoring", Meta()), Tenure()
     assert world.after(1).rows == 0
 
 
@@ -303,10 +301,10 @@ def test_a_refusal_is_known_while_this_worker_may_get_the_shard_or_has_not_taken
     probed.refusals = {0: "its topic was recreated", 1: "its secret is lost"}
     probed.ingest.joined = False
     probed.asked(until=lambda: probed.refused() == probed.refusals)
-    shard = SimpleNamespace(number=1, taken_over=False)
+    shard = SimpleNamespace(number=1, tenure=Tenure())
     probed.ingest.joined, probed.ingest.held = True, [shard]
     probed.asked(until=lambda: probed.refused() == {1: "its secret is lost"})
-    shard.taken_over = True
+    shard.tenure = Tenure(is_owner=True)
     probed.asked(until=lambda: probed.refused() == {})
 
 
