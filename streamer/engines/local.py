@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
-from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, written
+from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, whole_file, written
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -140,9 +140,8 @@ def _identity(job: FragmentJob) -> bytes:
 def _kept_chance(path: Path) -> int:
     """Chance of the operating system, the same when a killed job goes on."""
     if not path.exists():
-        draft = path.with_name(".chance")
-        draft.write_text(str(secrets.randbits(SEED_BITS)))
-        os.replace(draft, path)
+        with whole_file(path) as draft:
+            draft.write_text(str(secrets.randbits(SEED_BITS)))
     return int(path.read_text())
 
 
@@ -233,22 +232,14 @@ class Batches(NamedTuple):
 
 
 def _write(path: Path, tables: Iterable[Any]) -> None:
-    """Writes tables of one schema as batches of a file."""
-    arrow = require("pyarrow", "parquet")
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    writer, draft = None, _draft_beside(path)
-    for table in tables:
-        writer = writer or arrow.ipc.new_file(str(draft), table.schema)
-        batches = table.combine_chunks().to_batches()
-        writer.write_batch(batches[0] if batches else arrow.RecordBatch.from_pylist([], schema=table.schema))
-    if writer is not None:
-        writer.close()
-        os.replace(draft, path)
-
-
-def _draft_beside(path: Path) -> Path:
-    """A name for a file that is not whole yet; two processes may write the same file, as Spark makes calls again."""
-    return path.with_name(f".{secrets.token_hex(8)}-{path.name}")
+    """Writes tables of one schema, if there are any, as batches of a file."""
+    arrow, rest = require("pyarrow", "parquet"), iter(tables)
+    if (first := next(rest, None)) is None:
+        return
+    with whole_file(path) as draft, arrow.ipc.new_file(str(draft), first.schema) as writer:
+        for table in chain([first], rest):
+            batches = table.combine_chunks().to_batches()
+            writer.write_batch(batches[0] if batches else arrow.RecordBatch.from_pylist([], schema=table.schema))
 
 
 def _write_by(path: Path, rows: Any, number: Ints) -> dict[int, int]:
@@ -272,9 +263,8 @@ def _groups_path(path: Path) -> Path:
 def _write_piece(path: Path, piece: Piece) -> None:
     """Writes rows and QI groups of a fragment or region."""
     _write(path, [piece.rows])
-    draft = _draft_beside(_groups_path(path))
-    np.savez(draft, **piece.groups._asdict())
-    os.replace(draft, _groups_path(path))
+    with whole_file(_groups_path(path)) as draft:
+        np.savez(draft, **piece.groups._asdict())
 
 
 def _groups(path: Path) -> PieceGroups:
@@ -409,12 +399,11 @@ def _publish(
         found.append(Piece(rows, PieceGroups(*(column[of.begin : of.end] for column in groups))))
     microdata, recoding = steps.recoded(recipe, part, found)
     published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
-    draft = _draft_beside(path)
-    try:
-        require("pyarrow.parquet", "parquet").write_table(published, draft)
-    except OSError as error:
-        raise not_written(path.parent, error, ", or name another OUT") from None
-    os.replace(draft, path)
+    with whole_file(path) as draft:
+        try:
+            require("pyarrow.parquet", "parquet").write_table(published, draft)
+        except OSError as error:
+            raise not_written(path.parent, error, ", or name another OUT") from None
     if index is not None:
         keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
         names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
@@ -430,11 +419,8 @@ def _publish(
 
 def _write_index(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
     """Writes a part of the index: keys and QI groups, sorted."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    draft = _draft_beside(path)
-    with open(draft, "w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as draft, open(draft, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(sorted(pairs))
-    os.replace(draft, path)
 
 
 def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
@@ -449,13 +435,10 @@ SUPPRESSED_LEAF = 0
 def _count(recipe: Recipe, piece: Batches, texts: Mapping[int, list[bytes]], path: Path) -> None:
     """Counts the distinct vectors of a piece."""
     counts = steps.vectors_of_rows(recipe, piece.read(), texts)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
     arrays = {f"{i}-{name}": column for i, pairs in enumerate(counts.subjects) for name, column in
               pairs._asdict().items()}  # fmt: skip
-    draft = _draft_beside(path)
-    with open(draft, "wb") as file:
+    with whole_file(path) as draft, open(draft, "wb") as file:
         np.savez(file, cells=counts.cells.astype(np.int32), rows=counts.rows, **arrays)
-    os.replace(draft, path)
 
 
 def _counted(path: Path) -> VectorCounts:
