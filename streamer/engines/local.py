@@ -365,8 +365,11 @@ def _holds(recipe: Recipe, sources: Sequence[Batches]) -> bool:
     return steps.holds_of(recipe, _read_all(sources))
 
 
-def _anonymize(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -> list[Counted]:
-    piece = steps.anonymized(recipe, _read_all(sources), chance)
+def _make(
+    step: Callable[..., Piece], recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path
+) -> list[Counted]:
+    """Makes the QI groups of a fragment or region by a step."""
+    piece = step(recipe, _read_all(sources), chance)
     _write_piece(path, piece)
     return steps.cells_of_centers(piece.groups)
 
@@ -378,12 +381,6 @@ def _center_vectors(path: Path, bins: list[Bins]) -> Counted:
 def _route_groups(path: Path, plan: FragmentPlan, source: int, to: Path) -> dict[int, int]:
     rows = steps.with_source(Batches(path).read(), source)
     return _write_by(to, rows, steps.regions_of(_groups(path), plan, source))
-
-
-def _mend(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -> list[Counted]:
-    piece = steps.improved(recipe, _read_all(sources), chance)
-    _write_piece(path, piece)
-    return steps.cells_of_centers(piece.groups)
 
 
 def _publish(
@@ -553,7 +550,7 @@ class _Steps:
             self._let_go("pieces")
         with self._stage("anonymize") as on_progress:
             fragments = self._fragments(plan, routed, bool(dealt_to))
-            made, centers = self._each("fragments", 0, _anonymize, fragments, on_progress)
+            made, centers = self._each("fragments", 0, steps.anonymized, fragments, on_progress)
             self._let_go("leaves")
         turns = ROUNDS if len(fragments) > 1 and algorithm_named(self._recipe.algorithm).refines else 0
         for turn in range(1, turns + 1):
@@ -692,15 +689,15 @@ class _Steps:
         return [Batches(self._made(kind, i), numbers) for i, numbers in enumerate(found) if numbers]
 
     def _each(
-        self, kind: str, turn: int, step: Callable[..., list[Counted]], sources: list[list[Batches]], heard: OnProgress
+        self, kind: str, turn: int, step: Callable[..., Piece], sources: list[list[Batches]], heard: OnProgress
     ) -> tuple[list[Path], list[Counted]]:
         """Makes the QI groups of fragments or regions; their files, and how many rows have which centers."""
         made = [self._made(kind, i) for i in range(len(sources))]
         chances = [steps.chance_of(self._recipe, turn, i) for i in range(len(sources))]
         if len(sources) == 1:
             chances = [self._recipe.options.chance]  # as one run has it
-        calls = [(self._recipe, *one) for one in zip(sources, chances, made, strict=True)]
-        counts = self._pool.map(kind, step, calls, heard)
+        calls = [(step, self._recipe, *one) for one in zip(sources, chances, made, strict=True)]
+        counts = self._pool.map(kind, _make, calls, heard)
         return made, united_by_attribute(counts)
 
     def _mended(
@@ -717,7 +714,7 @@ class _Steps:
         routed = self._pool.map(f"route-{turn}", _route_groups, calls, part_of(heard, 0, 0.1))
         leaves = [leaf for leaf in regions.leaves_below(0) if any(leaf in of for of in routed)]
         sources = [self._rows_of([leaf], routed, f"routed-{turn}") for leaf in leaves]
-        mended, centers = self._each(f"regions-{turn}", turn, _mend, sources, part_of(heard, 0.1, 1))
+        mended, centers = self._each(f"regions-{turn}", turn, steps.improved, sources, part_of(heard, 0.1, 1))
         self._let_go(f"routed-{turn}")
         self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
         return regions, mended, centers
