@@ -36,7 +36,7 @@ import adult
 import ready
 import shapes
 from streamer.grouping import first_groups
-from streamer.incremental.forecast import MIX, ChangeTally, Forecast, ShardTrial, TriedShard, try_changes
+from streamer.incremental.forecast import LEAST, MIX, MOST, ChangeTally, Forecast, ShardTrial, TriedShard, try_changes
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.table.column_codes import from_code
@@ -126,7 +126,7 @@ def figures(tried: TriedShard, name: str, rows: int, repair: Repair) -> Result:
         "rows": rows,
         "repair": str(repair),
         "ncp": None if tried.ncp is None else round(tried.ncp, 4),
-        "redis_bytes_of_a_row": round(tried.redis_bytes / max(1, tried.rows)),
+        "redis_bytes_of_a_row": [round(tried.redis_bytes(added) / max(1, tried.rows)) for added in (LEAST, MOST)],
         "worker_bytes_of_a_row": round(tried.worker_bytes / max(1, tried.rows)),
         "takeover_us_of_a_row": round(1e6 * tried.takeover_seconds / max(1, tried.rows), 1),
         **{way: cost(tally) for way, tally in ways.items()},
@@ -136,7 +136,7 @@ def figures(tried: TriedShard, name: str, rows: int, repair: Repair) -> Result:
 def cost(tally: ChangeTally) -> dict[str, float]:
     return {
         "records": round(tally.records_of_each(LIVE), 2),
-        "bytes": round(tally.bytes_of_each(LIVE)),
+        "bytes": round((tally.bytes_of_each(LIVE, LEAST) + tally.bytes_of_each(LIVE, MOST)) / 2),
         "microseconds": round(tally.microseconds),
     }
 
@@ -155,15 +155,19 @@ def on_kafka(rows: int, quiet: bool) -> None:
             sizes = [bytes_on_disk(folder, topic)]
             counted = [trial.together(rows // 2, ChangeTally())]
             sizes.append(bytes_on_disk(folder, topic))
-            alone = trial.one_by_one(rows // 20).values()
+            counted.append(ChangeTally())
+            for one in trial.one_by_one(rows // 20).values():
+                counted[1].add(one)
             sizes.append(bytes_on_disk(folder, topic))
             found.append(
                 {
                     "compression": compression,
                     "together": round((sizes[1] - sizes[0]) / counted[0].changes),
-                    "alone": round((sizes[2] - sizes[1]) / sum(tally.changes for tally in alone)),
-                    "counted_together": round(counted[0].bytes_of_each(LIVE)),
-                    "counted_alone": round(sum(one.bytes[LIVE] for one in alone) / sum(one.changes for one in alone)),
+                    "alone": round((sizes[2] - sizes[1]) / counted[1].changes),
+                    **{
+                        f"counted_{way}": [round(tally.bytes_of_each(LIVE, added)) for added in (LEAST, MOST)]
+                        for way, tally in zip(("together", "alone"), counted, strict=True)
+                    },
                 }
             )
     grid = RichTable(*found[0], title=f"MB on the disk of a Kafka per million changes of Adult ({rows:,} rows)")

@@ -32,9 +32,10 @@ from rich.table import Table as RichTable
 
 import adult
 import ready
-from streamer.incremental.replay import NoOutlet, encode_initial
+from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.answers import Judged, Retrial
 from streamer.incremental.shard.input import InputState, Message
+from streamer.incremental.shard.outlet import DeafOutlet
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.kafka.shard_input import PIECE_MESSAGES_MAX
@@ -84,7 +85,7 @@ def measure(sizes: Sizes) -> dict[str, object]:
             )
         ]
         refused = sorted(random.Random(2).sample(range(sizes.applied // 10), max(sizes.at_once)))
-        publisher = Driven(table, 0, MemoryStore(MemoryServer(), table.name, 0), NoOutlet())
+        publisher = Driven(table, 0, MemoryStore(MemoryServer(), table.name, 0), DeafOutlet())
         publisher.take_over(InputState({}, 1, 0, len(messages)), refused)
         publisher.load_initial(lambda secret: encode_initial(table, read_rows(source), alike, secret))
     per_message = seconds_of_the_loop(publisher, messages[: sizes.applied]) / sizes.applied

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from streamer.grouping import groups_by
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.replacing import Region, Replaced
-from streamer.incremental.shard.rebuild import (
-    SAMPLE_ROWS,
-    drawn,
-    gains,
-    loss,
-    ratio,
-)
+from streamer.incremental.shard.rebuild import SAMPLE_ROWS, drawn, gains, ratio
 from streamer.table.arrays import Ints
 
 ALGORITHM = "ordered"
@@ -29,7 +23,8 @@ def estimated(engine: Engine, turn: int, rows_max: int = SAMPLE_ROWS) -> float:
     for numbers in drawn(engine.regions(turn, rows_max), turn):
         region = engine.region(numbers)
         now += region.ncp
-        fresh += loss(engine.table.space, region.rows.codes, groups_by(engine.table, region.rows, ALGORITHM, turn))
+        groups, space = groups_by(engine.table, region.rows, ALGORITHM, turn), engine.table.space
+        fresh += space.loss_of(space.cells(region.rows.codes), groups)
     return ratio(now, fresh)
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -35,7 +36,7 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
 from time import monotonic, sleep, time
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import pandas as pd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -82,7 +83,87 @@ CLOCKS_APART_MS = 60 * 60 * 1000
 START_SECONDS_MAX = int(READER_TIME_MS) / 1000
 
 
-class Subscription:
+Complete = TypeVar("Complete")
+"""What a reader yields."""
+
+
+class TopicReader(ABC, Generic[Complete]):
+    """Reads topics from the beginning to the ends that they have at the start, and then on."""
+
+    def __init__(self, kafka: str, topics: Sequence[str], shards: Collection[int] | None = None) -> None:
+        self._kafka, self._topics, self._shards = kafka, topics, shards
+        self._open = ExitStack()
+        self._consumer: KafkaConsumer = None
+        self._admin: KafkaAdminClient = None
+        self._at_start: Topics = {}
+        self._end_at_start: dict[TopicPartition, int] = {}  # of the partitions that have not been read so far
+        self._size_at_start = 0
+        self._heard_at = 0.0
+
+    def __enter__(self) -> Self:
+        with self._open, _reaching(self._kafka):
+            self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, self._topics)
+            places = _places(self._at_start, self._shards)
+            self._consumer.assign(places)
+            self._consumer.seek_to_beginning(*places)
+            self._end_at_start = self._consumer.end_offsets(places)
+            self._size_at_start, self._heard_at = sum(self._end_at_start.values()), monotonic()
+            self._begin(places)
+            self._open = self._open.pop_all()  # no error: stay open
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every shard has reached the end that it had at the start."""
+        return not self._end_at_start
+
+    @property
+    def share_read(self) -> float:
+        """The share of the offsets up to the end at the start that is read, 0 to 1."""
+        left = sum(max(0, end - self._read_to(place)) for place, end in self._end_at_start.items())
+        return 1 - left / max(1, self._size_at_start)
+
+    def catch_up(self) -> None:
+        """Reads until every shard has reached the end that it had at the start."""
+        while not self.caught_up:
+            self.poll()
+
+    def follow(self) -> Iterator[Complete]:
+        """Catches up, then yields everything further when it is complete; for ever."""
+        self.catch_up()
+        yield from chain.from_iterable(iter(self.poll, None))
+
+    @abstractmethod
+    def poll(self, timeout_s: float = POLL_SECONDS) -> list[Complete]:
+        """Reads what has come; returns what is complete now, in order per shard."""
+
+    @abstractmethod
+    def _begin(self, places: Sequence[TopicPartition]) -> None:
+        """Looks at the partitions before the first record is read."""
+
+    def _read_to(self, place: TopicPartition) -> int:
+        return _position(self._consumer, place)
+
+    def _come(self, timeout_s: float) -> dict[TopicPartition, list[Any]]:
+        """The records that have come. Raises StreamerError if the topics are not those of the start any more."""
+        came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+        if came:
+            _check_same_topics(self._admin, self._at_start)
+        return came
+
+    def _leave_ends(self) -> None:
+        """Forgets the ends at the start that have been reached."""
+        for place, end in list(self._end_at_start.items()):
+            if _position(self._consumer, place) >= end:
+                del self._end_at_start[place]
+
+
+class Subscription(TopicReader[FoldedRelease]):
     """The published table of `table` at the brokers `kafka` ("host:port,..."), to be used in a `with`.
 
         with Subscription(table, "127.0.0.1:9092") as people:
@@ -116,18 +197,11 @@ class Subscription:
         self._kinds = {topic_name(table.name, kind): kind for kind in live_kinds(table)}
         self._name = " and ".join(self._kinds)
         self._table = table
-        self._kafka = kafka
         for shard in () if shards is None else list[object](shards) or [None]:  # no shard is a mistake, too
             require_type("a number in shards", shard, WHOLE_NUMBER)
-        self._shards = None if shards is None else frozenset(shards)
-        self._open = ExitStack()
-        self._consumer: KafkaConsumer = None
-        self._admin: KafkaAdminClient = None
-        self._at_start: Topics = {}
+        super().__init__(kafka, tuple(self._kinds), None if shards is None else frozenset(shards))
         self._fold = Fold(table)
         self._next: dict[TopicPartition, int] = {}
-        self._end_at_start: dict[TopicPartition, int] = {}
-        self._size_at_start = 0
         self._behind: set[int] = set()
         self._last_record_at: dict[int, float] = {}
         self._last: dict[int, FoldedRelease] = {}  # the last release of each shard, without its records
@@ -136,37 +210,19 @@ class Subscription:
         self._begins: dict[TopicPartition, int] = {}  # as in `Meta`: what lay before does not count any more
         self._asked: dict[int, tuple[int, Mapping[TopicPartition, int]]] = {}  # see `_read_all_of_joins`
         self._refused: LawViolated | None = None
-        self._started_at = self._heard_at = 0.0
+        self._started_at = 0.0
 
-    def __enter__(self) -> Subscription:
-        with self._open, _reaching(self._kafka):
-            self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, tuple(self._kinds))
-            places = _places(self._at_start, self._shards)
-            self._consumer.assign(places)
-            self._consumer.seek_to_beginning(*places)
-            self._end_at_start = self._consumer.end_offsets(places)
-            self._size_at_start = sum(self._end_at_start.values())
-            self._next = dict.fromkeys(places, 0)
-            self._behind = {place.partition for place in places}
-            self._started_at = self._heard_at = monotonic()
-            self._open = self._open.pop_all()  # no error: stay open
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
+    def _begin(self, places: Sequence[TopicPartition]) -> None:
+        self._next = dict.fromkeys(places, 0)
+        self._behind = {place.partition for place in places}
+        self._started_at = self._heard_at
 
     @property
     def caught_up(self) -> bool:
-        """Whether every shard has reached the end that it had at the start."""
         return not self._behind
 
-    @property
-    def share_read(self) -> float:
-        """The share of the offsets up to the end at the start that is read, 0 to 1."""
-        left = sum(max(0, end - self._next[place]) for place, end in self._end_at_start.items())
-        return 1 - left / max(1, self._size_at_start)
+    def _read_to(self, place: TopicPartition) -> int:
+        return self._next[place]
 
     def frame(self) -> pd.DataFrame:
         """The published table as of the last complete release of every shard that has caught up.
@@ -197,16 +253,6 @@ class Subscription:
             raise self._refused
         return {place.partition for place in self._next} - self._behind
 
-    def catch_up(self) -> None:
-        """Reads until every shard has reached the end that it had at the start."""
-        while not self.caught_up:
-            self.poll()
-
-    def follow(self) -> Iterator[FoldedRelease]:
-        """Catches up, then yields every further release when it is complete; for ever."""
-        self.catch_up()
-        yield from chain.from_iterable(iter(self.poll, None))
-
     def poll(self, timeout_s: float = POLL_SECONDS) -> list[FoldedRelease]:
         """Reads what has come; returns the releases that are complete now, the oldest first per shard.
 
@@ -215,9 +261,7 @@ class Subscription:
         if self._refused is not None:
             raise self._refused
         with _reaching(self._kafka):
-            came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-            if came:
-                _check_same_topics(self._admin, self._at_start)
+            came = self._come(timeout_s)
             self._format.learn((record.key, record.value) for records in came.values() for record in records)
             complete = [release for records in came.values() for record in records for release in self._apply(record)]
             complete += self._read_all_of_joins()
@@ -305,9 +349,7 @@ class Subscription:
 
     def _reach_ends(self) -> list[FoldedRelease]:
         """Finds the shards that have reached the end that they had at the start."""
-        for place, end in list(self._end_at_start.items()):
-            if _position(self._consumer, place) >= end:
-                del self._end_at_start[place]
+        self._leave_ends()
         complete: list[FoldedRelease] = []
         for shard in self._behind - {place.partition for place in self._end_at_start}:
             silent_for = monotonic() - self._last_record_at.get(shard, 0.0)
@@ -354,7 +396,7 @@ class SealedEpoch(NamedTuple):
     lines: Sequence[bytes]  # its records as lines of a sealed log
 
 
-class SealedSubscription:
+class SealedSubscription(TopicReader[SealedEpoch]):
     """The sealed changelog of `table` at the brokers `kafka`, to be used like `Subscription`.
 
         with SealedSubscription(table, "127.0.0.1:9092") as people:
@@ -372,71 +414,25 @@ class SealedSubscription:
         require_type("kafka", kafka, A_TEXT)
         if table.sealed is None:
             raise UsageError(f"{table.name} has no sealed changelog: table.yaml names none under `publish`")
-        self._kafka, self._name = kafka, topic_name(table.name, SEALED)
+        super().__init__(kafka, [topic_name(table.name, SEALED)])
         self._fold = SealedFold(table)
-        self._open = ExitStack()
-        self._consumer: KafkaConsumer = None
-        self._admin: KafkaAdminClient = None
-        self._at_start: Topics = {}
-        self._end_at_start: dict[TopicPartition, int] = {}
-        self._size_at_start = 0
         self._lines: dict[int, list[bytes]] = {}  # of the epoch that is being read, by shard
-        self._heard_at = 0.0
 
-    def __enter__(self) -> SealedSubscription:
-        with self._open, _reaching(self._kafka):
-            self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, [self._name])
-            places = _places(self._at_start)
-            self._consumer.assign(places)
-            self._consumer.seek_to_beginning(*places)
-            self._end_at_start = self._consumer.end_offsets(places)
-            self._size_at_start, self._heard_at = sum(self._end_at_start.values()), monotonic()
-            if lost := [place for place, begins in self._consumer.beginning_offsets(places).items() if begins]:
-                raise LawViolated(f"{self._name}, partition {lost[0].partition}, has lost its first records")
-            self._open = self._open.pop_all()  # no error: stay open
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
-
-    @property
-    def caught_up(self) -> bool:
-        """Whether every shard has reached the end that it had at the start."""
-        return not self._end_at_start
-
-    @property
-    def share_read(self) -> float:
-        """The share of the offsets up to the end at the start that is read, 0 to 1."""
-        left = sum(end - _position(self._consumer, place) for place, end in self._end_at_start.items())
-        return 1 - left / max(1, self._size_at_start)
+    def _begin(self, places: Sequence[TopicPartition]) -> None:
+        if lost := [place for place, begins in self._consumer.beginning_offsets(places).items() if begins]:
+            raise LawViolated(f"{lost[0].topic}, partition {lost[0].partition}, has lost its first records")
 
     def frame(self) -> pd.DataFrame:
         """The published cohorts, row by row (`streamer.incremental.sealed.fold`)."""
         return self._fold.frame()
 
-    def catch_up(self) -> None:
-        """Reads until every shard has reached the end that it had at the start."""
-        while not self.caught_up:
-            self.poll()
-
-    def follow(self) -> Iterator[SealedEpoch]:
-        """Catches up, then yields every further epoch; for ever."""
-        self.catch_up()
-        yield from chain.from_iterable(iter(self.poll, None))
-
     def poll(self, timeout_s: float = POLL_SECONDS) -> list[SealedEpoch]:
         """Reads what has come; returns the epochs that are whole now, in order per shard."""
         with _reaching(self._kafka):
-            came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-            if came:
-                _check_same_topics(self._admin, self._at_start)
+            if came := self._come(timeout_s):
                 self._heard_at = monotonic()
             whole = [epoch for records in came.values() for record in records for epoch in self._apply(record)]
-            for place, end in list(self._end_at_start.items()):
-                if _position(self._consumer, place) >= end:
-                    del self._end_at_start[place]
+            self._leave_ends()
             if not self.caught_up and monotonic() - self._heard_at > SILENCE_SECONDS_MAX:
                 raise sent_nothing(SILENCE_SECONDS_MAX)
         return whole

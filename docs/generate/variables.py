@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from docs.generate.commands import all_commands
-from streamer.cli.stream.connector_check import PASSWORD, USER
 from streamer.cli.support.config import REDIS_VARIABLES
 from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.kafka.registry import BASIC_AUTH, BASIC_AUTH_FILE, CA, URL
@@ -40,8 +39,6 @@ CLIENTS = {
     CA: "a file of certificates that vouch for it",
     BASIC_AUTH: "user:password for it",
     BASIC_AUTH_FILE: "a file that holds these",
-    USER: "Kafka Connect's REST interface: the user, for `check --connector`",
-    PASSWORD: "and the password",
     SECRET_KEY: "the key by which the shards' secrets are encrypted in the control topic; several with commas between",
     SECRET_KEY_FILE: "a file that holds it, or them",
     **{variable: f"the password of {system}, for rows from a database" for system, variable in PASSWORDS.items()},

@@ -7,8 +7,6 @@ apart; what is alike is never read again.
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from streamer.engines.pool import CallPool
+from streamer.engines.pool import CallPool, whole_file
 from streamer.recoding.metrics.risk import silent
 from streamer.recoding.report.findings import (
     Alike,
@@ -57,11 +55,8 @@ def hashes_of_numbers(columns: Ints) -> Ints:
 
 def leave(path: Path, lines: Ints) -> None:
     """Writes a part's file: lines of two hashes, then what is to be known of the rows; int64 (n, c)."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    draft = path.with_name(f".{secrets.token_hex(8)}-{path.name}")  # Spark may make a call twice at the same time
-    with open(draft, "wb") as file:
+    with whole_file(path) as draft, open(draft, "wb") as file:
         np.save(file, lines[np.argsort(lines[:, 0], kind="stable")])
-    os.replace(draft, path)
 
 
 def ranges(rows: int) -> Iterator[tuple[int, int]]:

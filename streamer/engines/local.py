@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines import alike
-from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, written
+from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, whole_file, written
 from streamer.errors import ConfigError, UsageError
 from streamer.progress import OnProgress, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
@@ -140,9 +140,8 @@ def _identity(job: FragmentJob) -> bytes:
 def _kept_chance(path: Path) -> int:
     """Chance of the operating system, the same when a killed job goes on."""
     if not path.exists():
-        draft = path.with_name(".chance")
-        draft.write_text(str(secrets.randbits(SEED_BITS)))
-        os.replace(draft, path)
+        with whole_file(path) as draft:
+            draft.write_text(str(secrets.randbits(SEED_BITS)))
     return int(path.read_text())
 
 
@@ -233,22 +232,14 @@ class Batches(NamedTuple):
 
 
 def _write(path: Path, tables: Iterable[Any]) -> None:
-    """Writes tables of one schema as batches of a file."""
-    arrow = require("pyarrow", "parquet")
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    writer, draft = None, _draft_beside(path)
-    for table in tables:
-        writer = writer or arrow.ipc.new_file(str(draft), table.schema)
-        batches = table.combine_chunks().to_batches()
-        writer.write_batch(batches[0] if batches else arrow.RecordBatch.from_pylist([], schema=table.schema))
-    if writer is not None:
-        writer.close()
-        os.replace(draft, path)
-
-
-def _draft_beside(path: Path) -> Path:
-    """A name for a file that is not whole yet; two processes may write the same file, as Spark makes calls again."""
-    return path.with_name(f".{secrets.token_hex(8)}-{path.name}")
+    """Writes tables of one schema, if there are any, as batches of a file."""
+    arrow, rest = require("pyarrow", "parquet"), iter(tables)
+    if (first := next(rest, None)) is None:
+        return
+    with whole_file(path) as draft, arrow.ipc.new_file(str(draft), first.schema) as writer:
+        for table in chain([first], rest):
+            batches = table.combine_chunks().to_batches()
+            writer.write_batch(batches[0] if batches else arrow.RecordBatch.from_pylist([], schema=table.schema))
 
 
 def _write_by(path: Path, rows: Any, number: Ints) -> dict[int, int]:
@@ -272,9 +263,8 @@ def _groups_path(path: Path) -> Path:
 def _write_piece(path: Path, piece: Piece) -> None:
     """Writes rows and QI groups of a fragment or region."""
     _write(path, [piece.rows])
-    draft = _draft_beside(_groups_path(path))
-    np.savez(draft, **piece.groups._asdict())
-    os.replace(draft, _groups_path(path))
+    with whole_file(_groups_path(path)) as draft:
+        np.savez(draft, **piece.groups._asdict())
 
 
 def _groups(path: Path) -> PieceGroups:
@@ -375,8 +365,11 @@ def _holds(recipe: Recipe, sources: Sequence[Batches]) -> bool:
     return steps.holds_of(recipe, _read_all(sources))
 
 
-def _anonymize(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -> list[Counted]:
-    piece = steps.anonymized(recipe, _read_all(sources), chance)
+def _make(
+    step: Callable[..., Piece], recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path
+) -> list[Counted]:
+    """Makes the QI groups of a fragment or region by a step."""
+    piece = step(recipe, _read_all(sources), chance)
     _write_piece(path, piece)
     return steps.cells_of_centers(piece.groups)
 
@@ -388,12 +381,6 @@ def _center_vectors(path: Path, bins: list[Bins]) -> Counted:
 def _route_groups(path: Path, plan: FragmentPlan, source: int, to: Path) -> dict[int, int]:
     rows = steps.with_source(Batches(path).read(), source)
     return _write_by(to, rows, steps.regions_of(_groups(path), plan, source))
-
-
-def _mend(recipe: Recipe, sources: Sequence[Batches], chance: int, path: Path) -> list[Counted]:
-    piece = steps.improved(recipe, _read_all(sources), chance)
-    _write_piece(path, piece)
-    return steps.cells_of_centers(piece.groups)
 
 
 def _publish(
@@ -409,12 +396,11 @@ def _publish(
         found.append(Piece(rows, PieceGroups(*(column[of.begin : of.end] for column in groups))))
     microdata, recoding = steps.recoded(recipe, part, found)
     published = published_arrow(microdata, recoding, FIRST_NUMBER + part.first)
-    draft = _draft_beside(path)
-    try:
-        require("pyarrow.parquet", "parquet").write_table(published, draft)
-    except OSError as error:
-        raise not_written(path.parent, error, ", or name another OUT") from None
-    os.replace(draft, path)
+    with whole_file(path) as draft:
+        try:
+            require("pyarrow.parquet", "parquet").write_table(published, draft)
+        except OSError as error:
+            raise not_written(path.parent, error, ", or name another OUT") from None
     if index is not None:
         keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
         names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
@@ -430,11 +416,8 @@ def _publish(
 
 def _write_index(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
     """Writes a part of the index: keys and QI groups, sorted."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    draft = _draft_beside(path)
-    with open(draft, "w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as draft, open(draft, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(sorted(pairs))
-    os.replace(draft, path)
 
 
 def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
@@ -449,13 +432,10 @@ SUPPRESSED_LEAF = 0
 def _count(recipe: Recipe, piece: Batches, texts: Mapping[int, list[bytes]], path: Path) -> None:
     """Counts the distinct vectors of a piece."""
     counts = steps.vectors_of_rows(recipe, piece.read(), texts)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
     arrays = {f"{i}-{name}": column for i, pairs in enumerate(counts.subjects) for name, column in
               pairs._asdict().items()}  # fmt: skip
-    draft = _draft_beside(path)
-    with open(draft, "wb") as file:
+    with whole_file(path) as draft, open(draft, "wb") as file:
         np.savez(file, cells=counts.cells.astype(np.int32), rows=counts.rows, **arrays)
-    os.replace(draft, path)
 
 
 def _counted(path: Path) -> VectorCounts:
@@ -570,7 +550,7 @@ class _Steps:
             self._let_go("pieces")
         with self._stage("anonymize") as on_progress:
             fragments = self._fragments(plan, routed, bool(dealt_to))
-            made, centers = self._each("fragments", 0, _anonymize, fragments, on_progress)
+            made, centers = self._each("fragments", 0, steps.anonymized, fragments, on_progress)
             self._let_go("leaves")
         turns = ROUNDS if len(fragments) > 1 and algorithm_named(self._recipe.algorithm).refines else 0
         for turn in range(1, turns + 1):
@@ -709,15 +689,15 @@ class _Steps:
         return [Batches(self._made(kind, i), numbers) for i, numbers in enumerate(found) if numbers]
 
     def _each(
-        self, kind: str, turn: int, step: Callable[..., list[Counted]], sources: list[list[Batches]], heard: OnProgress
+        self, kind: str, turn: int, step: Callable[..., Piece], sources: list[list[Batches]], heard: OnProgress
     ) -> tuple[list[Path], list[Counted]]:
         """Makes the QI groups of fragments or regions; their files, and how many rows have which centers."""
         made = [self._made(kind, i) for i in range(len(sources))]
         chances = [steps.chance_of(self._recipe, turn, i) for i in range(len(sources))]
         if len(sources) == 1:
             chances = [self._recipe.options.chance]  # as one run has it
-        calls = [(self._recipe, *one) for one in zip(sources, chances, made, strict=True)]
-        counts = self._pool.map(kind, step, calls, heard)
+        calls = [(step, self._recipe, *one) for one in zip(sources, chances, made, strict=True)]
+        counts = self._pool.map(kind, _make, calls, heard)
         return made, united_by_attribute(counts)
 
     def _mended(
@@ -734,7 +714,7 @@ class _Steps:
         routed = self._pool.map(f"route-{turn}", _route_groups, calls, part_of(heard, 0, 0.1))
         leaves = [leaf for leaf in regions.leaves_below(0) if any(leaf in of for of in routed)]
         sources = [self._rows_of([leaf], routed, f"routed-{turn}") for leaf in leaves]
-        mended, centers = self._each(f"regions-{turn}", turn, _mend, sources, part_of(heard, 0.1, 1))
+        mended, centers = self._each(f"regions-{turn}", turn, steps.improved, sources, part_of(heard, 0.1, 1))
         self._let_go(f"routed-{turn}")
         self._let_go("fragments" if turn == 1 else f"regions-{turn - 1}")
         return regions, mended, centers

@@ -256,9 +256,17 @@ def not_written(
 
 
 def written(path: Path, value: object) -> None:
-    """Writes a value whole or not at all; two that write the same at the same time do no harm."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    draft.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+    """Writes a value, whole or not at all."""
+    with whole_file(path) as draft:
+        draft.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A file that gets its name when the block ends without an error. Two may write one: Spark repeats calls."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = path.with_name(f".{secrets.token_hex(8)}-{path.name}")
+    yield draft
     os.replace(draft, path)
 
 

@@ -5,7 +5,8 @@ The rules of this file
 * The rows are the table's own. An insertion brings one that is not there, a deletion takes one that is, a modification
   gives a row another row's value of one quasi-identifier. A seed draws which.
 * Nothing is foreseen that can be counted: records are those that the machine publishes, stored bytes are those that the
-  store's codec writes. What servers add to these bytes is computed by the rules below, and tests hold it to real ones.
+  store's codec writes. What servers add to these bytes varies: it is said from the least to the most, and tests hold
+  that to real ones.
 * A change is counted after as many others as there are rows: the QI groups of a fresh table are not those of one that
   has been kept for a while.
 * No value of a row gets into a figure.
@@ -23,6 +24,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from math import inf, log2
 from time import thread_time
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -65,36 +67,34 @@ SINGLE_CHANGES, CHANGES_TOGETHER, CHANGES_OF_A_ROW = 3_000, 5_000, 20
 EPOCHS = 4
 """At least so many epochs of a sealed changelog end within the changes that are tried."""
 
-# -- bytes in Kafka: its record batches (format 2), uncompressed ------------------------------------------------------
-#
-# A commit is one batch per topic, then the marker that ends the transaction, and the position in the same way. A client
-# may cut a large commit into several batches, which adds their heads.
+# -- bytes that servers add -------------------------------------------------------------------------------------------
 
-BATCH_HEAD_BYTES = 61
-MARKER_BYTES = 78
+
+class Added(NamedTuple):
+    """What servers add to each thing that they keep: the least or the most, as real ones were seen to."""
+
+    record: int  # Kafka, to key, value and headers
+    entry: int  # Redis, to key and value
+
+
+LEAST, MOST = Added(record=7, entry=55), Added(record=22, entry=80)
+
+COMMIT_BYTES = 139
+"""Of a commit, on each topic: the head of Kafka's batch of records, and the marker that ends the transaction."""
 
 TOPIC_ID_CHARACTERS = 22
 
 
-def varint_bytes(number: int) -> int:
-    """How many bytes Kafka needs for a number of at least -1.
+def entries(shard: ShardBytes) -> Iterator[int]:
+    """The bytes of each entry of a shard in its store, without the outbox, which is empty between two commits."""
+    for kept in (shard.records, shard.sealed):
+        yield from (len(key) + len(value) for key, value in kept.items())
+    for numbered in (shard.qi_groups, shard.origins, shard.cohorts):
+        yield from (len(str(number)) + len(value) for number, value in numbered.items())
+    yield from (len(str(number)) + len(_encode(one)) for number, one in shard.similarity.items())
 
-    >>> [varint_bytes(number) for number in (-1, 0, 63, 64, 8191, 8192)]
-    [1, 1, 1, 2, 2, 3]
-    """
-    return max(1, -(-(2 * number if number >= 0 else 1).bit_length() // 7))
 
-
-def record_bytes(at: int, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()) -> int:
-    """The bytes of a record in its batch; at: its number there.
-
-    >>> record_bytes(0, b"7", None)
-    8
-    """
-    n = 2 + varint_bytes(at) + varint_bytes(len(headers))  # attributes; the time since the batch's first record
-    for text in (key, value, *chain.from_iterable(headers)):
-        n += varint_bytes(-1 if text is None else len(text)) + len(text or b"")
-    return varint_bytes(n) + n
+# -- records ----------------------------------------------------------------------------------------------------------
 
 
 class NumberedSchemas:
@@ -112,7 +112,7 @@ class NumberedSchemas:
 
 @dataclass
 class ChangeTally:
-    """What some changes cost; records and bytes by kind of topic."""
+    """What some changes cost; records and bytes by kind of topic, these without what Kafka adds to each record."""
 
     changes: int = 0
     records: Counter[str] = field(default_factory=Counter)
@@ -127,8 +127,12 @@ class ChangeTally:
     def records_of_each(self, kind: str) -> float:
         return self.records[kind] / max(1, self.changes)
 
-    def bytes_of_each(self, kind: str) -> float:
-        return self.bytes[kind] / max(1, self.changes)
+    def bytes_on(self, kind: str, added: Added) -> int:
+        """On Kafka's disk."""
+        return self.bytes[kind] + added.record * self.records[kind]
+
+    def bytes_of_each(self, kind: str, added: Added) -> float:
+        return self.bytes_on(kind, added) / max(1, self.changes)
 
     def add(self, other: ChangeTally) -> None:
         self.changes, self.seconds = self.changes + other.changes, self.seconds + other.seconds
@@ -145,60 +149,17 @@ class CountingOutlet(NoOutlet):
         self.tally = ChangeTally()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        sizes: Counter[str] = Counter()
-        counts: Counter[str] = Counter()
+        sizes, counts = Counter[str](), Counter(record.topic for record in records)
         for record in records:
             key, value = record.key, record.value
             if record.topic in OUTPUTS:
                 key, value = self._format.written_key(key), None if value is None else self._format.written_value(value)
-            sizes[record.topic] += record_bytes(counts[record.topic], key, value, record.headers)
-            counts[record.topic] += 1
+            sizes[record.topic] += sum(map(len, (key or b"", value or b"", *chain.from_iterable(record.headers))))
         ends = {kind: position.next for kind in counts if kind != DEAD_LETTERS}
         said = msgspec.structs.replace(position, ends=ends, live_id="-" * TOPIC_ID_CHARACTERS).to_json()
-        sizes[POSITIONS], counts[POSITIONS] = record_bytes(0, b"0", said), 1
+        sizes[POSITIONS], counts[POSITIONS] = len(b"0") + len(said), 1
         self.tally.records += counts
-        self.tally.bytes += Counter({kind: size + BATCH_HEAD_BYTES + MARKER_BYTES for kind, size in sizes.items()})
-
-
-# -- bytes in Redis: version 7 with jemalloc --------------------------------------------------------------------------
-#
-# A field of a hash is an entry of 24 bytes, a bucket of 8, and two strings with heads and a closing zero. A short
-# similarity list is a key with one listpack. What is allocated is rounded up to jemalloc's classes. Redis was seen to
-# use a tenth more: buckets are there twice while a hash grows, and its scripts keep what they handled last.
-
-ENTRY_BYTES, BUCKET_BYTES, LIST_BYTES, NEIGHBOUR_BYTES = 24, 8, 96, 24
-OVER = 1.1
-
-
-def allocated(n: int) -> int:
-    """What jemalloc takes for n bytes.
-
-    >>> [allocated(n) for n in (1, 24, 25, 65, 129, 257)]
-    [8, 24, 32, 80, 160, 320]
-    """
-    if n <= 64:
-        return max(8, -(-n // 8) * 8)
-    step = 1 << ((n - 1).bit_length() - 3)
-    return -(-n // step) * step
-
-
-def string_bytes(n: int) -> int:
-    """What a string of n bytes takes in a hash."""
-    head = 1 if n < 32 else 3 if n < 256 else 5 if n < 65_536 else 9
-    return allocated(n + head + 1)
-
-
-def redis_bytes(shard: ShardBytes) -> int:
-    """What a shard takes in Redis, without its outbox, which is empty between two commits."""
-    numbered = (shard.qi_groups, shard.origins, shard.cohorts)
-    hashes = [[(len(key), len(value)) for key, value in one.items()] for one in (shard.records, shard.sealed)]
-    hashes += [[(len(str(key)), len(value)) for key, value in one.items()] for one in numbered]
-    hashes.append([(len(str(number)), len(repr(one.floor))) for number, one in shard.similarity.items()])
-    total = sum(len(one.neighbours) * NEIGHBOUR_BYTES + LIST_BYTES + ENTRY_BYTES for one in shard.similarity.values())
-    for fields in hashes:
-        total += sum(ENTRY_BYTES + string_bytes(key) + string_bytes(value) for key, value in fields)
-        total += BUCKET_BYTES * (1 << max(2, (len(fields) - 1).bit_length()))
-    return round(OVER * total)
+        self.tally.bytes += Counter({kind: size + COMMIT_BYTES for kind, size in sizes.items()})
 
 
 # -- changes made of rows ---------------------------------------------------------------------------------------------
@@ -243,7 +204,7 @@ class MadeChanges:
 
     def _message(self, number: int, kind: str, body: Mapping[str, object]) -> Message:
         message = Message(self.n_made, self._keys[number], _encode({"op": kind, **body}))
-        self.n_made, self.n_bytes = self.n_made + 1, self.n_bytes + record_bytes(0, message.key, message.value)
+        self.n_made, self.n_bytes = self.n_made + 1, self.n_bytes + len(message.key or b"") + len(message.value or b"")
         return message
 
     @property
@@ -290,9 +251,10 @@ class TriedShard:
     costs: Mapping[str, ChangeTally]  # of changes that are published one by one, by what they do
     together: ChangeTally  # of changes that are published CHANGES_PER_BATCH
     refused: int  # changes that became dead letters
-    input_bytes: float  # of a change, as `produce` writes it
+    input_bytes: float  # of a change, as `produce` writes it, without what Kafka adds
     first: ChangeTally  # of the first table, whose rows are no changes
-    redis_bytes: int
+    stored_bytes: int  # without what Redis adds
+    stored_entries: int
     worker_bytes: int
     empty_bytes: int  # of a shard without rows, in a worker
     takeover_seconds: float  # of a processor, without the network
@@ -304,6 +266,9 @@ class TriedShard:
         for one in self.costs.values():
             total.add(one)
         return total
+
+    def redis_bytes(self, added: Added) -> int:
+        return self.stored_bytes + added.entry * self.stored_entries
 
 
 class ShardTrial:
@@ -395,7 +360,8 @@ class ShardTrial:
             sum(one.records[DEAD_LETTERS] for one in (*costs.values(), together)),
             self._changes.n_bytes / self._changes.n_made,
             self.first,
-            redis_bytes(self.stored),
+            sum(entries(self.stored)),
+            sum(1 for _ in entries(self.stored)),
             bytes_in_memory(loaded),
             bytes_in_memory(Engine(self._table)),
             takeover_seconds,

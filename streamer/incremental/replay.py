@@ -50,7 +50,7 @@ from streamer.incremental.sealed.records import Add, SealedRecord, encode, log_l
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Position, PublishedRecord
+from streamer.incremental.shard.outlet import DeafOutlet, Position
 from streamer.incremental.shard.ready import Assigned, FirstRows, Messages
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Commit
@@ -147,8 +147,8 @@ class ReplayReport:
         return facts if self.warnings else {name: value for name, value in facts.items() if name != "warnings"}
 
 
-class FilesOutlet:
-    """An outlet that writes lines. A directory has no other writer and no open transaction."""
+class FilesOutlet(DeafOutlet):
+    """An outlet that writes lines."""
 
     def __init__(
         self,
@@ -164,18 +164,6 @@ class FilesOutlet:
         self._letters = letters
         self._fold = fold
         self._sealed, self._sealed_fold = sealed, sealed_fold
-
-    def fence(self) -> None:
-        pass
-
-    def position(self) -> Position | None:
-        return None
-
-    def published(self) -> Sequence[PublishedRecord]:
-        return ()
-
-    def keep_secret(self, secret: bytes) -> None:
-        pass
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
@@ -198,23 +186,8 @@ class FilesOutlet:
                 self._sealed_fold.apply(self._shard, record)
 
 
-class NoOutlet:
+class NoOutlet(DeafOutlet):
     """An outlet that publishes nothing: for a replay that only counts."""
-
-    def fence(self) -> None:
-        pass
-
-    def position(self) -> Position | None:
-        return None
-
-    def published(self) -> Sequence[PublishedRecord]:
-        return ()
-
-    def keep_secret(self, secret: bytes) -> None:
-        pass
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        pass
 
     def publish_sealed(self, records: Sequence[SealedRecord], seconds: int) -> None:
         pass

@@ -24,7 +24,7 @@ from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.release.fold import parse_part
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import DeafOutlet, Position
 from streamer.incremental.store.base import Meta, State, Store
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis import RedisStore
@@ -88,20 +88,11 @@ class Verdict:
 
 
 @dataclass
-class Transcript:
+class Transcript(DeafOutlet):
     """An outlet that writes down what it is given, as Kafka would hold it."""
 
     sent: dict[str, list[Sent]] = field(default_factory=lambda: {LIVE: [], DEAD_LETTERS: []})
     positions: list[Position] = field(default_factory=list)
-
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
-    def position(self) -> None: ...
-
-    def published(self) -> tuple[()]:
-        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         for record in records:

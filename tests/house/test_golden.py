@@ -21,7 +21,7 @@ PLAYED_ELSEWHERE = {
 }
 """Commands whose success is no golden file, and where it is."""
 
-BREAK_LAWS = {"audit", "check", "doctor", "rebuild", "status", "verify"}
+BREAK_LAWS = {"audit", "doctor", "rebuild", "status", "verify"}
 """Commands that end with 1 for what they have found."""
 
 

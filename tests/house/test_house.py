@@ -88,7 +88,7 @@ IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_te
 
 # Library -> the only places that may import it. Whole folders end with a slash.
 HOMES = {
-    "httpx": ("streamer/kafka/", "streamer/cli/stream/connector_check.py"),
+    "httpx": ("streamer/kafka/",),
     "redis": ("streamer/incremental/store/",),
     "kafka": ("streamer/kafka/", "streamer/reader.py"),
     "faust": ("agents/",),

@@ -29,7 +29,6 @@ from servers.broker.servers import Servers, free_ports
 from streamer.cli.main import INTERRUPTED
 from worlds.checkout import PATIENTS, ROOT
 from worlds.documents import Shown, shown
-from worlds.http_servers import ConnectWorker, connect_worker
 from worlds.kafka_and_redis import fresh_name
 from worlds.quick_streamer import quick_streamer
 from worlds.workers import ENDS_SECONDS_MAX, wait_until
@@ -59,7 +58,7 @@ OTHERWISE: dict[str, tuple[int, str]] = {
 
 STAND_INS = {
     "psql": "cat >sql.$$ && test -s sql.$$",
-    "curl": "cat >config.$$ && test -s config.$$ && mv config.$$ config.$$.json",
+    "curl": "cat >config.$$ && test -s config.$$",
     "make": f'exec /usr/bin/make -n -C "{ROOT}" "$@"',
 }
 """A database and a Kafka Connect that take what they are given; a make that says what it would do."""
@@ -124,14 +123,13 @@ def taken_out(commands: list[Shown], begins: tuple[str, ...]) -> list[Shown]:
 class Life:
     """A table's folder, its servers and a shell in which `streamer` is this one."""
 
-    def __init__(self, servers: Servers, folder: Path, binaries: Path, connect: ConnectWorker) -> None:
-        self.folder, self.connect = folder, connect
+    def __init__(self, servers: Servers, folder: Path, binaries: Path) -> None:
+        self.folder = folder
         self.name = fresh_name()
         (port,) = free_ports(1)
         self.put_in = {
             "127.0.0.1:9092": servers.kafka_bootstrap,
             "redis://127.0.0.1:6379/0": servers.redis_url,
-            "http://connect:8083": connect.url,
             "--web 8080": f"--web {port}",
             "FROM patients": f"FROM {self.name}",
         }
@@ -186,16 +184,11 @@ class Life:
                 running.process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 running.process.wait(COMMAND_SECONDS_MAX)
-        self.connect.configs |= {made["name"]: made["config"] for made in self.connectors_made()}
         code, sentence = OTHERWISE.get(one.text, (INTERRUPTED if "--follow" in one.text else 0, ""))
         found = running.process.returncode
         print(f"{monotonic() - began:6.1f} s  {found}  {one}")
         if found != code or sentence not in running.said():
             self.failures.append(f"{one}\n  ends with {found}, wanted {code} {sentence!r}:\n{running.said()}")
-
-    def connectors_made(self) -> Iterator[dict[str, Any]]:
-        """What Kafka Connect was given."""
-        return (json.loads(path.read_text("utf-8")) for path in self.folder.glob("config.*.json"))
 
     def does_its_work(self, one: Shown, running: Running) -> bool:
         """Whether a command without an end has shards, has written its copy, or has printed something."""
@@ -243,11 +236,11 @@ def ended(running: Running) -> Iterator[Running]:
 def life(servers: Servers, tmp_path: Path) -> Iterator[Life]:
     folder = tmp_path / "life"
     folder.mkdir()
-    with quick_streamer(tmp_path / "bin") as binaries, connect_worker() as connect:
+    with quick_streamer(tmp_path / "bin") as binaries:
         for name, does in STAND_INS.items():
             (binaries / name).write_text(f"#!/bin/sh\n{does}\n", "utf-8")
             (binaries / name).chmod(0o755)
-        yield Life(servers, folder, binaries, connect)
+        yield Life(servers, folder, binaries)
 
 
 @pytest.mark.slow

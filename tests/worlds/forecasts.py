@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 
-from streamer.incremental.forecast import CountingOutlet
+from streamer.incremental.forecast import TOPIC_ID_CHARACTERS, CountingOutlet
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.outlet import Outlet, Position
 from streamer.table.schema import Table
@@ -38,7 +39,7 @@ class PublishedToo(CountingOutlet):
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         super().publish(records, position)
-        self._outlet.publish(records, position)
+        self._outlet.publish(records, msgspec.structs.replace(position, live_id="-" * TOPIC_ID_CHARACTERS))
 
 
 def bytes_on_disk(folder: Path, topic: str) -> int:

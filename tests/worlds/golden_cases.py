@@ -94,7 +94,6 @@ COHORTS = (
     "  problem: {role: sensitive}\nprivacy: {k: 3}\npublish: {sealed: {epoch: 10m}}\n"
 )
 BROKEN = "table: broken\nkey: id\ncolumns:\n  age: {role: quasi-identifer, type: integer}\nprivacy: {k: 1}\n"
-SINK = '{"connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector", "topics": "patients.live"}'
 
 
 def furnish(folder: Path) -> None:
@@ -103,7 +102,6 @@ def furnish(folder: Path) -> None:
     (folder / "messy.csv").write_text(MESSY + "".join(f"{n},N,{n},1{n}00,20.0,Male,flu\n" for n in range(30, 50)))
     (folder / "one-row.csv").write_text("id,age\n1,30\n")
     (folder / "table-of-what.txt").write_text("id\n1\n")
-    (folder / "sink.json").write_text(SINK)
     (folder / "replayed").mkdir()
     (folder / "replayed" / NAME).write_bytes(secret_text(bytes(32)))  # which `replay` would draw
     for name, text in (("broken", BROKEN), ("cohorts", COHORTS)):
@@ -164,7 +162,6 @@ def _of_files() -> Iterator[Case]:
 
 
 def _that_break_a_law() -> Iterator[Case]:
-    yield Case("check", "a connector misreads rows", (*TABLE, "--connector", "sink.json"), exit_code=1)
     yield Case("verify", "a law is broken", (*TABLE, "torn.jsonl"), exit_code=1, before=break_changelog)
     bounded = ("replayed/live.jsonl", "--source", EVENTS, "--initial", ROWS, "--bound", "0.5")
     yield Case("audit", "a bound is broken", (*TABLE, *bounded), exit_code=1)

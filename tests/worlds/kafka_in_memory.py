@@ -14,6 +14,7 @@ from confluent_kafka.admin import OffsetSpec
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.input import Message as InputMessage
+from streamer.incremental.shard.outlet import DeafOutlet
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.topics import POSITIONS
 from streamer.kafka.shard_input import TopicQuestions
@@ -22,7 +23,7 @@ from streamer.kafka.topics import Described, Topics
 NOT_JSON = InputMessage(0, None, b"not JSON")
 
 
-class NoKafka:
+class NoKafka(DeafOutlet):
     """An empty input, and an outlet that takes everything; `wait` is called at every publish."""
 
     def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
@@ -57,15 +58,6 @@ class NoKafka:
 
     def skips(self, topic_id: str) -> frozenset[int]:
         return self.asked_for
-
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
-    def position(self) -> None: ...
-
-    def published(self) -> tuple[()]:
-        return ()
 
     def publish(self, records: object, position: object) -> None:
         self._wait()

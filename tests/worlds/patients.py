@@ -17,7 +17,7 @@ from pathlib import Path
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import DeafOutlet, Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.schema import ROWS
 from streamer.table.yaml.loading import load_table
@@ -110,24 +110,14 @@ class Changes:
         return {"id": source_key, "name": name, **random_values(self._rng)}
 
 
-class _Collected:
+class Collected(DeafOutlet):
     """An outlet that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.records: list[Outgoing] = []
-
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
-    def position(self) -> Position | None:
-        return None
-
-    def published(self) -> tuple[()]:
-        return ()
+        self.sent: list[Outgoing] = []
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self.records += records
+        self.sent += records
 
 
 def expected(
@@ -135,12 +125,12 @@ def expected(
 ) -> tuple[dict[bytes, bytes], int]:
     """The published rows of a shard after `messages`, by key, and how many dead letters there are."""
     table = load_table(table_path)
-    outlet = _Collected()
+    outlet = Collected()
     publisher = Driven(table, shard, MemoryStore(MemoryServer(), table.name, shard), outlet, secret=secret)
     publisher.take_over(InputState({}, shards, 0, len(messages)))
     publisher.step(messages)
-    live = [(record.key, record.value) for record in outlet.records if record.topic == "live"]
-    return folded(live), len(outlet.records) - len(live)
+    live = [(record.key, record.value) for record in outlet.sent if record.topic == "live"]
+    return folded(live), len(outlet.sent) - len(live)
 
 
 def folded(records: Sequence[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:

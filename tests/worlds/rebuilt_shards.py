@@ -12,7 +12,7 @@ from agents.anonymizer import FIRST, NotAnonymized, RebuildThrottle, Regrouped, 
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import DeafOutlet, Position
 from streamer.incremental.shard.ready import (
     Assigned,
     Event,
@@ -55,7 +55,7 @@ CLOCK = Clock()
 """Of all shards here; a test that moves it sets it back."""
 
 
-class Kafka:
+class Kafka(DeafOutlet):
     """An empty input, an outlet that takes everything, and a control topic that the test writes."""
 
     def __init__(self) -> None:
@@ -88,18 +88,11 @@ class Kafka:
 
     def secret(self) -> None: ...
 
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
     def holds_sealed(self, since: int) -> bool:
         return False
 
     def position(self) -> Position | None:
         return self._position
-
-    def published(self) -> tuple[()]:
-        return ()
 
     def publish(self, records: object, position: Position) -> None:
         self._position = position

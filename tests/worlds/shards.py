@@ -21,7 +21,7 @@ from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Outlet, Position
+from streamer.incremental.shard.outlet import DeafOutlet, Outlet, Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import (
     ApplyLate,
@@ -165,7 +165,7 @@ PEOPLE = table(YEARS, CITY, k=2)
 
 
 @dataclass
-class Shard:
+class Shard(DeafOutlet):
     """One shard in memory: what its store, its output and its input hold, and who was shut out."""
 
     table: Table = PEOPLE
@@ -190,13 +190,8 @@ class Shard:
         self.asked.append("fence")
         self.fences += 1
 
-    def keep_secret(self, secret: bytes) -> None: ...
-
     def position(self) -> Position | None:
         return self.last
-
-    def published(self) -> tuple[()]:
-        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.sent += records

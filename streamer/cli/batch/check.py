@@ -18,7 +18,7 @@ from streamer.cli.support.options import ROWS_OR_URL, examples, json_option, rea
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
-from streamer.errors import EXIT_LAW, ConfigError, UsageError, needs_extra
+from streamer.errors import ConfigError, UsageError
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
@@ -220,7 +220,6 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
     epilog=examples(
         "streamer check --table mine",
         "streamer check --table mine --data mine/rows.csv",
-        "streamer check --table mine --connector http://connect:8083",
     ),
 )
 @table_option
@@ -229,22 +228,14 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
     metavar=ROWS_OR_URL,
     help="Rows to try, of a file or a database: which columns are published, which rows are refused.",
 )
-@click.option(
-    "--connector",
-    metavar="URL|FILE",
-    help="Kafka Connect's address, or a connector's configuration as JSON: reports what would be lost or misread.",
-)
 @click.option("--no-costs", is_flag=True, help="With --data: do not try other k and grids.")
 @skip_refused_option
 @force_option
 @json_option
 @reads_rows("data")
-@click.pass_context
 def command(
-    ctx: click.Context,
     table: str,
     data: RowSource | None,
-    connector: str | None,
     no_costs: bool,
     left_out: Path | None,
     force: bool,
@@ -257,9 +248,7 @@ def command(
     --skip-refused lists them. It then tries what other k and other grids would cost, which may take minutes for a large
     file; --no-costs leaves this out; `streamer forecast` says what a live table costs.
     If the file has no key column, rows are told apart by their numbers, as in `anonymize`.
-    With --connector it names every setting of a source or sink that would lose or misread something of this table, with
-    the remedy (user and password for Connect: CONNECT_USER, CONNECT_PASSWORD).
-    Exit code 1 if a connector has such a setting, 2 if TABLE or the rows cannot be used at all.
+    Exit code 2 if TABLE or the rows cannot be used at all.
     """
     if left_out is not None and data is None:
         raise UsageError("--skip-refused lists rows of a data file: give one by --data")
@@ -269,20 +258,13 @@ def command(
         require_writable([left_out], force, [*files_of(table), *data.files])
     schema = load_table(table, needs_key=False)
     report = describe(schema)
-    if connector is not None:
-        with needs_extra("stream"):
-            from streamer.cli.stream.connector_check import check_connectors
-        report["connectors"] = check_connectors(schema, connector)
     if data is not None:
         with stages(as_json) as progress:
             report["data"] = try_data(schema, data, left_out, no_costs, progress)
-    ok = not any(one["findings"] for one in report.get("connectors", ()))
     if as_json:
-        click.echo(_to_json({"ok": ok, **report}))
+        click.echo(_to_json({"ok": True, **report}))
     else:
         _print(report)
-    if not ok:
-        ctx.exit(EXIT_LAW)
     if data is None:
         say_next(["check", "--table", table, "--data", "ROWS.csv"])
     else:
@@ -447,10 +429,6 @@ def _print(report: dict[str, Any]) -> None:
         say(f"it is written as {report['format']}{_FORMATS_NEED[report['format']]}")
     if "data" in report:
         _print_data(report["data"])
-    if "connectors" in report:
-        from streamer.cli.stream.connector_check import print_connectors
-
-        print_connectors(report["connectors"])
 
 
 def _extent(column: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ rows than there are says so. No value of a row is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -28,8 +28,11 @@ from streamer.incremental.forecast import (
     CHANGES_PER_BATCH,
     DELETE,
     INSERT,
+    LEAST,
     MIX,
     MODIFY,
+    MOST,
+    Added,
     ChangeTally,
     Forecast,
     TriedShard,
@@ -68,6 +71,12 @@ MEGA = 1e6
 
 ALONE, IN_BATCHES = "alone", "together"
 NAMES = {INSERT: "insertions", DELETE: "deletions", MODIFY: "modifications"}
+WHY_RANGES = (
+    f"bytes are ranges: Kafka adds {LEAST.record} to {MOST.record} to each record, by its lengths, and Redis"
+    f" {LEAST.entry} to {MOST.entry} to each entry, as it rounds up"
+)
+Range = dict[str, float]  # from `min` to `max`
+
 WAYS: Mapping[str, Callable[[TriedShard], ChangeTally]] = {
     **{kind: partial(lambda kind, one: one.costs[kind], kind) for kind in MIX},
     ALONE: lambda one: one.alone,
@@ -156,12 +165,20 @@ def forecast(
         "mix": MIX,
         "together": CHANGES_PER_BATCH,
         "changes": [_costs(table, repair, one) for repair, one in by_repair.items()],
-        "input_bytes_of_a_change": used.of_change(lambda one: one.input_bytes),
+        "input_bytes_of_a_change": _range(lambda added: used.of_change(lambda one: one.input_bytes) + added.record),
         **_kept(table, used, chosen),
         "events_per_second": {"of_a_shard": capacity, "wanted": pace, "shards": needed},
         "losses": losses,
         "warnings": list(_warnings(table, used)),
     }
+
+
+def _range(figure: Callable[[Added], float]) -> Range:
+    return {"min": figure(LEAST), "max": figure(MOST)}
+
+
+def _by_topic(kinds: Iterable[str], figure: Callable[[str, Added], float]) -> dict[str, Range]:
+    return {kind: _range(partial(figure, kind)) for kind in kinds}
 
 
 def _with_key(table: Table, frame: pd.DataFrame) -> pd.DataFrame:
@@ -218,25 +235,27 @@ def _cost(table: Table, shard: Forecast, of: Callable[[TriedShard], ChangeTally]
     kinds = published_kinds(table)
     return {
         "records": shard.of_each(of, lambda one: sum(map(one.records_of_each, kinds))),
-        "bytes": {
-            kind: shard.of_each(of, lambda one, kind=kind: one.bytes_of_each(kind))  # type: ignore[misc]
-            for kind in (*kinds, POSITIONS)
-        },
+        "bytes": _by_topic(
+            (*kinds, POSITIONS),
+            lambda kind, added: shard.of_each(of, lambda one: one.bytes_of_each(kind, added)),
+        ),
         "microseconds": shard.of_each(of, lambda one: one.microseconds),
     }
 
 
 def _kept(table: Table, shard: Forecast, shards: int) -> dict[str, Any]:
     """What is kept of the table, and of a shard."""
-    redis = shard.kept(lambda one: one.redis_bytes)
+    redis = _range(lambda added: shard.kept(lambda one: one.redis_bytes(added)))
     worker = shard.tried[-1].empty_bytes + shard.kept(lambda one: one.worker_bytes - one.empty_bytes)
-    first = {
-        kind: shards * shard.kept(lambda one, kind=kind: one.first.bytes[kind])  # type: ignore[misc]
-        for kind in published_kinds(table)
-    }
     return {
-        "first_bytes": first,
-        "redis": {"bytes": redis * shards, "bytes_of_a_row": redis / shard.rows},
+        "first_bytes": _by_topic(
+            published_kinds(table),
+            lambda kind, added: shards * shard.kept(lambda one: one.first.bytes_on(kind, added)),
+        ),
+        "redis": {
+            "bytes": {end: size * shards for end, size in redis.items()},
+            "bytes_of_a_row": {end: size / shard.rows for end, size in redis.items()},
+        },
         "worker": {"bytes_of_a_shard": worker, "bytes_of_a_row": worker / shard.rows},
         "takeover_seconds": shard.kept(lambda one: one.takeover_seconds),
     }
@@ -271,6 +290,7 @@ def _print(report: dict[str, Any]) -> None:
     say(f"local repair is {repair} in table.yaml")
     _print_changes(report)
     say_facts(_facts(report))
+    say(WHY_RANGES)
     _print_losses(report["losses"])
     say("choose shards by events per second, never by rows: a shard widens its boxes, as it has fewer people")
 
@@ -282,19 +302,18 @@ def _print_changes(report: dict[str, Any]) -> None:
     for way in report["changes"]:
         for name, text in said.items():
             cost = way[name]
-            sizes = [f"{size:,.0f}" for size in cost["bytes"].values()]
-            grid.add_row(way["repair"], text, f"{cost['records']:.2f}", *sizes)
+            grid.add_row(way["repair"], text, f"{cost['records']:.2f}", *map(_between, cost["bytes"].values()))
     print_table(grid)
 
 
 def _facts(report: dict[str, Any]) -> dict[str, object]:
     """What stands below the changes."""
     redis, worker, pace = report["redis"], report["worker"], report["events_per_second"]
-    first = ", ".join(f"{_megabytes(size)} on {kind}" for kind, size in report["first_bytes"].items())
+    first = ", ".join(f"{_between(sizes, _megabytes)} on {kind}" for kind, sizes in report["first_bytes"].items())
     facts: dict[str, object] = {
-        "input": f"{report['input_bytes_of_a_change']:,.0f} MB per million changes, as `produce` writes them",
+        "input": f"{_between(report['input_bytes_of_a_change'])} MB per million changes, as `produce` writes them",
         "first table": first,
-        "Redis": f"{_megabytes(redis['bytes'])}, {redis['bytes_of_a_row']:,.0f} bytes per row",
+        "Redis": f"{_between(redis['bytes'], _megabytes)}, {_between(redis['bytes_of_a_row'])} bytes per row",
         "worker": f"{_megabytes(worker['bytes_of_a_shard'])} for a shard, beside the process",
         "take-over": f"{report['takeover_seconds']:.2f} s of a processor, and the time to read from Redis",
     }
@@ -306,6 +325,11 @@ def _facts(report: dict[str, Any]) -> dict[str, object]:
     if pace["shards"] is not None:
         facts["shards needed"] = f"{pace['shards']:,} for {pace['wanted']:,g} events/s, to be half busy"
     return facts
+
+
+def _between(sizes: Range, said: Callable[[float], str] = "{:,.0f}".format) -> str:
+    """A range as people say it; of one number if both ends are said alike."""
+    return " to ".join(dict.fromkeys(map(said, sizes.values())))
 
 
 def _megabytes(size: float) -> str:

@@ -97,7 +97,7 @@ NOT_IN_BINLOG = (
     "2^63 on as negative; and a TIMESTAMP with a fraction cannot be in a primary key: a snapshot and a change write it "
     "differently",
 )
-"""What is lost or misread in silence, whatever the connector's settings; printed with the SQL and by `check`."""
+"""What is lost or misread in silence, whatever the connector's settings; printed with the SQL."""
 
 _SERVER_IDS = range(1 << 16, 1 << 31)  # small numbers are the servers' own
 _BOOLEANS = "io.debezium.connector.binlog.converters.TinyIntOneToBooleanConverter"

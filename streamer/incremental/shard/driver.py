@@ -24,7 +24,7 @@ from streamer.incremental.shard import ready
 from streamer.incremental.shard.commit import perform
 from streamer.incremental.shard.input import InputState, Message, ShardInput
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import Outlet, Position, PublishedRecord, found_records
+from streamer.incremental.shard.outlet import DeafOutlet, Outlet, Position, found_records
 from streamer.incremental.shard.preflight import message_read_last
 from streamer.incremental.shard.ready import Event, Messages, Read, Ready
 from streamer.incremental.shard.sealing import epoch_of
@@ -152,23 +152,11 @@ Between = Callable[[int, int], Iterator[Sequence[Message]]]
 """Reads the messages of an input from an offset to another, some at a time."""
 
 
-class _Letters:
+class _Letters(DeafOutlet):
     """An outlet that keeps the letters."""
 
     def __init__(self) -> None:
         self.kept: list[OutboxEntry] = []
-
-    def fence(self) -> None:
-        pass
-
-    def position(self) -> Position | None:
-        return None
-
-    def published(self) -> Iterable[PublishedRecord]:
-        return ()
-
-    def keep_secret(self, secret: bytes) -> None:
-        pass
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         letters = (record for record in records if record.topic == DEAD_LETTERS)

@@ -169,6 +169,25 @@ class Outlet(Protocol):
         """
 
 
+class DeafOutlet:
+    """An outlet that has no other writer, publishes nothing and so holds nothing. Others say what they do besides."""
+
+    def fence(self) -> None:
+        pass
+
+    def position(self) -> Position | None:
+        return None
+
+    def published(self) -> Iterable[PublishedRecord]:
+        return ()
+
+    def keep_secret(self, secret: bytes) -> None:
+        pass
+
+    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
+        pass
+
+
 # How a recreated `live` is recognized by the offsets of our own records, before a transaction ends:
 #
 # * Within one topic offsets only rise; in a recreated topic they begin at 0. Only the shard writes to its partition of

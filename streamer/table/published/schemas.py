@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from streamer.errors import ConfigError, EventRefused, UsageError
-from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
+from streamer.table.attributes import Attribute, NumericAttribute
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, box_bytes, box_columns, frame_bytes, names_bytes
 from streamer.table.scalars import decimal_text
@@ -35,9 +35,6 @@ SLOT = "slot"
 
 TEMPORAL = ("date", "timestamp", "local-timestamp")
 """Types of table.yaml that are published as ISO texts."""
-
-CLOCKS = ("timestamp", "local-timestamp")
-"""Those with a time of day."""
 
 KEPT_TYPES = {
     "text": TEXT,
@@ -95,13 +92,6 @@ def kept_column(column: KeptColumn) -> PublishedColumn:
             f" of the types {', '.join(KEPT_TYPES)}; a table that has begun must then be reloaded (`streamer reload`)"
         )
     return PublishedColumn(column.name, KEPT_TYPES[column.type], nullable=True)
-
-
-def temporal_columns(table: Table, types: Container[str] = TEMPORAL) -> list[str]:
-    """The columns of dates and times of these types."""
-    timed = [a for a in table.attributes if isinstance(a, TemporalAttribute)]
-    intervals = [attribute.name for attribute in timed if attribute.calendar.clock.name in types]
-    return intervals + [column.name for column in table.kept if column.type is not None and column.type in types]
 
 
 def sink_table(table: Table) -> str:

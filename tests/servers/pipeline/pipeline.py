@@ -241,15 +241,6 @@ class Pipeline:
         shown: dict[str, Any] = json.loads(said.stdout)
         return shown
 
-    def findings(self) -> dict[str, set[str]]:
-        """The settings that `streamer check` finds wrong in the connectors, asked of Connect."""
-        connect = f"http://127.0.0.1:{self.parts.connect.port}"
-        said = CliRunner().invoke(main, ["check", "--table", str(self.path), "--connector", connect, "--json"])
-        return {
-            one["name"]: {found["setting"] for found in one["findings"]}
-            for one in json.loads(said.stdout)["connectors"]
-        }
-
     def wrong(self) -> dict[str, int]:
         index = self._directory / "index.csv"
         words = ["--table", str(self.path), "--redis", self.parts.servers.redis_url, "--out", str(index), "--force"]

@@ -77,5 +77,4 @@ def test_every_change_of_a_binlog_arrives(pipeline: Pipeline) -> None:
     pipeline.people.change(CHANGES // 3)
     pipeline.until_arrived()
     assert (pipeline.until_looked(LOOKS).broken, pipeline.status()["problems"]) == (0, [])
-    assert pipeline.findings() == {pipeline.source: set(), pipeline.sink: set()}
     pipeline.assert_nobody_was_named()

@@ -21,11 +21,11 @@ FEW = 300
 
 @pytest.fixture(scope="module")
 def asked(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    """A way whose connector was asked for a snapshot between changes, and skips truncations.
+    """A way whose connector was asked for a snapshot between changes.
 
     Its rows are published after half a minute without any: so it is laid before all others, and looked at last.
     """
-    shape = Shape(snapshot="no_data", more=(("skipped.operations", "t"),))
+    shape = Shape(snapshot="no_data")
     pipeline = Pipeline(parts, tmp_path_factory.mktemp("asked"), shape)
     try:
         pipeline.begin(FEW, workers=1, looked_at=False)
@@ -52,7 +52,6 @@ def test_every_change_arrives_and_no_look_sees_less_than_k(lay: Laying) -> None:
     pipeline.until_arrived()
     seen = pipeline.until_looked(LOOKS)
     assert (seen.broken, pipeline.status()["problems"]) == (0, [])
-    assert pipeline.findings() == {pipeline.source: set(), pipeline.sink: set()}
     assert of_the_console(pipeline.bootstrap, pipeline.table, pipeline.shards) == of_the_sink(
         pipeline.database, pipeline.table
     )
@@ -93,8 +92,3 @@ def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(asked:
     assert {meta.snapshot.ended for meta in metas if meta.snapshot} == {QUIET}
     assert {mark for marks in asked.marks() for mark in marks} == {Mark.INCREMENTAL}
     asked.until_arrived()
-
-
-def test_a_connector_that_would_lose_something_is_found_where_it_runs(asked: Pipeline) -> None:
-    """A truncation that it skips is in no topic: no one behind the connector can tell."""
-    assert asked.findings() == {asked.source: {"skipped.operations", "snapshot.mode"}, asked.sink: set()}

@@ -60,7 +60,6 @@ def test_the_sink_ends_with_the_truth_in_every_format(parts: Parts, tmp_path: Pa
         pipeline.until_released()
         pipeline.people.change(CHANGES)
         pipeline.until_arrived()
-        assert pipeline.findings()[pipeline.sink] == set()
         pipeline.assert_nobody_was_named()
     finally:
         pipeline.end()

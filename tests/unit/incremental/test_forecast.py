@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from sys import getsizeof
@@ -11,16 +10,15 @@ from sys import getsizeof
 import numpy as np
 import pandas as pd
 import pytest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental import forecast
 from streamer.incremental.forecast import (
-    BATCH_HEAD_BYTES,
     DELETE,
     INSERT,
-    MARKER_BYTES,
+    LEAST,
     MODIFY,
+    MOST,
     ChangeTally,
     CountingOutlet,
     Forecast,
@@ -28,7 +26,6 @@ from streamer.incremental.forecast import (
     ShardTrial,
     TriedShard,
     bytes_in_memory,
-    record_bytes,
     try_changes,
 )
 from streamer.incremental.replay import Replay, secret_of_seed
@@ -83,9 +80,9 @@ def test_insertions_deletions_and_modifications_are_counted_apart_and_none_is_re
 
 def test_the_same_rows_and_seed_give_the_same_figures() -> None:
     one, other = tried(), tried()
-    assert (one.costs[INSERT].bytes, one.redis_bytes, one.ncp) == (
+    assert (one.costs[INSERT].bytes, one.stored_bytes, one.ncp) == (
         other.costs[INSERT].bytes,
-        other.redis_bytes,
+        other.stored_bytes,
         other.ncp,
     )
 
@@ -93,7 +90,7 @@ def test_the_same_rows_and_seed_give_the_same_figures() -> None:
 def test_of_fewer_rows_than_k_nothing_is_published() -> None:
     found = tried(replace(TABLE, k=50), many_patients(20))
     assert (found.published, found.ncp, found.alone.records[LIVE]) == (0, None, 0)
-    assert found.redis_bytes > 0
+    assert found.stored_bytes > 0
 
 
 def test_rows_of_individuals_come_and_go_with_them() -> None:
@@ -113,7 +110,7 @@ def test_a_sealed_changelog_is_counted_beside_live_or_without_it(epoch: EpochLen
     found = tried(replace(TABLE, sealed=SealedRules(epoch), live=live))
     assert found.together.records[SEALED] > 0
     assert bool(found.together.records[LIVE]) == live
-    assert found.redis_bytes > tried().redis_bytes
+    assert found.stored_bytes > tried().stored_bytes
 
 
 def test_a_format_with_schemas_has_the_records_of_plain_json_and_more_bytes_and_avro_fewer() -> None:
@@ -125,15 +122,11 @@ def test_a_format_with_schemas_has_the_records_of_plain_json_and_more_bytes_and_
 # -- bytes ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("headers", [[], [("release", b"7"), ("part", b"1/300"), ("through", b"90071")]])
-def test_a_batch_of_records_has_the_bytes_that_a_client_of_kafka_writes(headers: Sequence[tuple[str, bytes]]) -> None:
-    records = [(b"k" * (i % 90), None if i % 7 == 0 else b"v" * (37 * i % 900)) for i in range(300)]
-    builder = DefaultRecordBatchBuilder(2, 0, True, 1, 1, 0, 1_000_000)
-    for i, (key, value) in enumerate(records):
-        builder.append(i, 1_000, key, value, list(headers))
-    sizes = [record_bytes(i, key, value, headers) for i, (key, value) in enumerate(records)]
-    assert sum(sizes) + BATCH_HEAD_BYTES == len(builder.build())
-    assert MARKER_BYTES > BATCH_HEAD_BYTES
+def test_what_servers_add_grows_with_records_and_entries() -> None:
+    found = tried()
+    added = (MOST.record - LEAST.record) * found.alone.records[LIVE]
+    assert found.alone.bytes_on(LIVE, MOST) - found.alone.bytes_on(LIVE, LEAST) == added > 0
+    assert found.redis_bytes(MOST) - found.redis_bytes(LEAST) == (MOST.entry - LEAST.entry) * found.stored_entries
 
 
 def test_memory_counts_each_array_and_text_once() -> None:
@@ -151,10 +144,10 @@ def test_a_worker_takes_more_for_more_rows() -> None:
 
 
 def test_a_shard_is_foreseen_from_two_smaller_ones_by_doublings_and_by_rows() -> None:
-    few, many = (replace(tried(), rows=rows, redis_bytes=100 * rows) for rows in (1_000, 4_000))
+    few, many = (replace(tried(), rows=rows, stored_bytes=100 * rows) for rows in (1_000, 4_000))
     shard = Forecast(16_000, [few, many])
     assert shard.of_change(lambda one: 5.0 if one is few else 6.0) == 7.0
-    assert shard.kept(lambda one: one.redis_bytes) == 1_600_000
+    assert shard.kept(lambda one: one.stored_bytes) == 1_600_000
     assert shard.is_foreseen
 
 

@@ -14,10 +14,8 @@ from simulation.story import MESSAGES, PEOPLE, events
 from streamer.errors import ShardRefused
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.events.source_position import SourcePosition
-from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.driver import Between, read_after_truncation, read_again
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.ready import RowsRead, Truncated
 from streamer.incremental.shard.requests import Placed
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -25,6 +23,7 @@ from streamer.incremental.topics import CONTROL
 from streamer.table.arrays import Records
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.schema import Limits, Table
+from worlds.patients import Collected
 from worlds.published_groups import FORMS
 from worlds.shards import Driven
 
@@ -202,23 +201,3 @@ def test_a_key_form_that_changed_with_the_truncation_is_the_shards_when_it_is_pl
     publisher.step([keyed(captured(5, 9, 40))])
     assert sorted(key for key, _ in publisher.engine.index_table()) == ["2", "3", "4", "9"]
     assert sum(record.topic == "dead-letters" for record in outlet.sent) == 3
-
-
-class Collected:
-    """An outlet that keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.sent: list[Outgoing] = []
-
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
-    def position(self) -> Position | None:
-        return None
-
-    def published(self) -> tuple[()]:
-        return ()
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self.sent += records

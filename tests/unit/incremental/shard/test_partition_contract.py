@@ -13,7 +13,7 @@ import pytest
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import DeafOutlet, Position
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from worlds.shards import Driven
 from worlds.small_tables import AGE, table
@@ -42,22 +42,15 @@ def connect_with_schema(number: int) -> bytes:
     return msgspec.json.encode({"schema": SCHEMA, "payload": {"id": number}})
 
 
-class Outlet:
+class Outlet(DeafOutlet):
     """Keeps what one shard sent, over restarts."""
 
     def __init__(self) -> None:
         self.letters: list[dict[str, str]] = []
         self.last: Position | None = None
 
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
     def position(self) -> Position | None:
         return self.last
-
-    def published(self) -> tuple[()]:
-        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.letters += [json.loads(r.value) for r in records if r.topic == "dead-letters" and r.value]

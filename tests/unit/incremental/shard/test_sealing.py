@@ -25,7 +25,7 @@ from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
-from streamer.incremental.shard.outlet import FoundSealed, Position, PublishedRecord
+from streamer.incremental.shard.outlet import DeafOutlet, FoundSealed, Position, PublishedRecord
 from streamer.incremental.shard.ready import Assigned, Messages, Tick
 from streamer.incremental.shard.requests import EpochOver, Placed, placed_in
 from streamer.incremental.store.base import Commit, Meta
@@ -54,7 +54,7 @@ class Died(Exception):
 
 
 @dataclass
-class World:
+class World(DeafOutlet):
     """One shard with servers in memory. dies: the call in which a worker dies next, before or after its effect."""
 
     table: Table = BY_TIME
@@ -95,9 +95,6 @@ class World:
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
         return self.written[start:end], end
-
-    def fence(self) -> None: ...
-    def keep_secret(self, secret: bytes) -> None: ...
 
     def position(self) -> Position | None:
         return self.last

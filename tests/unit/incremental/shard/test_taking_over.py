@@ -12,7 +12,7 @@ from streamer.errors import Fenced, StreamerError
 from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.outlet import DeafOutlet, Position
 from streamer.incremental.shard.states import Holding
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from worlds.shards import Driven
@@ -22,22 +22,15 @@ PEOPLE = table(YEARS, CITY, k=2)
 INPUT = InputState({}, 1, 0, 1000)
 
 
-class Taken:
+class Taken(DeafOutlet):
     """An outlet that takes everything."""
 
     def __init__(self) -> None:
         self.last: Position | None = None
         self.records: list[Outgoing] = []
 
-    def fence(self) -> None: ...
-
-    def keep_secret(self, secret: bytes) -> None: ...
-
     def position(self) -> Position | None:
         return self.last
-
-    def published(self) -> tuple[()]:
-        return ()
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
         self.records += records

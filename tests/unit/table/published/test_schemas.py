@@ -39,7 +39,6 @@ from streamer.table.published.schemas import (
     record_value_columns,
     schema_text,
     sink_table,
-    temporal_columns,
     value_schema,
     values_bytes_max,
     view_name,
@@ -97,11 +96,6 @@ def test_a_kept_column_with_a_hierarchy_is_a_text_whatever_else() -> None:
 def test_dates_and_times_are_texts_on_the_other_side(kind: str) -> None:
     column = KeptColumn("admitted", sensitive=True, type=kind)
     assert kept_column(column) == PublishedColumn("admitted", TEXT, nullable=True)
-    assert temporal_columns(replace(TABLE, kept=(column, *TABLE.kept))) == ["admitted"]
-
-
-def test_a_category_is_no_time_though_it_is_a_text() -> None:
-    assert temporal_columns(TABLE) == []
 
 
 @pytest.mark.parametrize("columns", [record_key_columns, record_value_columns])
