@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 
 from streamer.native import library
 from streamer.native.functions import Compiled, recorded
-from streamer.native.inference import NotTranslated, type_of
 from streamer.native.library import FOLDER, PACKAGE, REMEDY, WrongLibrary
 from streamer.native.program import Program, spec_of
+from streamer.native.types import NotTranslated, type_of
 
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
          "-fvisibility=hidden", "-w")  # fmt: skip
@@ -105,7 +105,7 @@ def programs(lines: bool = False) -> list[Program]:
 def refuse_what_is_missing(made: Sequence[Program]) -> None:
     """Raises NotTranslated if Python code calls a function that has no machine code for Python."""
     inside = {one.python for program in made for one in program.functions}
-    entries = {one.inferred.python for program in made for one in program.entries}
+    entries = {one.python for program in made for one in program.entries.values()}
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("streamer.")]
     known = {id(value): value for module in modules for value in vars(module).values() if callable(value)}
     missing = [value for value in known.values() if isinstance(value, Compiled) and value.function not in entries]
@@ -148,7 +148,7 @@ def says(made: Sequence[Program], flags: Sequence[str]) -> str:
     """What a library says of itself, as JSON."""
     entries: dict[str, list[Any]] = {}
     for program in made:
-        for symbol, one in program.entries:
+        for symbol, one in program.entries.items():
             name = f"{one.python.__module__}:{one.python.__qualname__}"
             form = [program.prefix, symbol, [spec_of(of) for of in one.types], spec_of(one.returned)]
             entries.setdefault(name, []).append(form)
