@@ -145,8 +145,8 @@ class Translated(Function):
         i, over, target = self.temp(), self.temp(), cast(ast.Name, s.target)
         if isinstance(s.iter, ast.Call) and isinstance(s.iter.func, ast.Name) and s.iter.func.id == "range":
             ends = [self.expr(one) for one in s.iter.args]
-            for one in ends:
-                self.refuse(one.type != INT, one.node, "a range is of ints")
+            wrong = not 1 <= len(ends) <= 3 or any(one.type != INT for one in ends)
+            self.refuse(wrong, s.iter, "a range is of one to three ints")
             self.block(self.counting(i, ends), s.body, self.named(target, i, INT))
             return
         if isinstance(s.iter, ast.Tuple):

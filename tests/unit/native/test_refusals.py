@@ -210,6 +210,13 @@ def turned_around_in_place(items: Any) -> None:
     items[:] = items[::-1]
 
 
+def a_range_of_a_float(x: float) -> int:
+    last = 0
+    for i in range(x):  # type: ignore[call-overload]
+        last = i
+    return last
+
+
 def never_set_before(n: int) -> int:
     while n < later:  # type: ignore[has-type]  # noqa: F821
         later = n  # noqa: F841
@@ -273,6 +280,7 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (an_item_of_a_row, (TABLE,), "name the array first"),
     (turned_around_in_place, (NUMBERS,), "whose items stand side by side, too: write a loop"),
     (rows_and_columns, (TABLE, 1), "of i8 that stand side by side in one place and .* apart in another"),
+    (a_range_of_a_float, (1.5,), "a range is of one to three ints"),
     (never_set_before, (1,), "a name in it is not set before"),
     (small_floats, (FLOATS.astype(np.float32),), "float32 are not in the subset"),
 ]
