@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streamer.native.inference import Array
+from streamer.native.types import Array
 
 Names = Callable[[Array], str]
 Temps = Callable[[], str]
@@ -24,22 +24,13 @@ def place(base: str, of: Array, indexes: Sequence[str]) -> str:
     return f"{base}.p[{' + '.join(terms)}]"
 
 
-def item(c: Names, base: str, of: Array, indexes: Sequence[str]) -> str:
-    """Item `indexes`, or the array that they leave."""
-    at, code, k = place(base, of, indexes), of.element.code, len(indexes)
-    if k == of.n_dims:
-        return f"(&{at})" if not code else widened(at, code)
-    lengths, strides = (", ".join(f"{base}.{what}[{i}]" for i in range(k, of.n_dims)) for what in "ns")
-    return f"({c(of._replace(n_dims=of.n_dims - k))}){{&{at}, {{{lengths}}}, {{{strides}}}}}"
-
-
 def widened(text: str, code: str) -> str:
     """A number of an array or a record as it is loaded."""
     return text if code in ("i8", "u8", "f8") else f"(int64_t){text}"
 
 
-def sliced(c: Names, base: str, of: Array, cuts: Sequence[Cut], temp: Temps) -> str:
-    """A part of an array."""
+def sliced(c: Names, base: str, of: Array, cuts: Sequence[Cut], temp: Temps) -> tuple[Array, str]:
+    """A part of an array: its type and its C."""
     first, terms, lengths, strides = "", [f"{base}.p"], [], []
     for i in range(of.n_dims):
         cut, stride, length = cuts[i] if i < len(cuts) else ("", ""), f"{base}.s[{i}]", f"{base}.n[{i}]"
@@ -56,31 +47,28 @@ def sliced(c: Names, base: str, of: Array, cuts: Sequence[Cut], temp: Temps) -> 
             length = f"({end} > {begin} ? {end} - {begin} : 0)"
         lengths.append(length)
         strides.append(stride)
-    kind = c(of._replace(n_dims=len(lengths)))
-    made = f"({kind}){{{' + '.join(terms)}, {{{', '.join(lengths)}}}, {{{', '.join(strides)}}}}}"
-    return f"({{ {first}{made}; }})" if first else made
+    is_part = len(cuts) < of.n_dims or isinstance(cuts[-1], tuple)  # of the last axis, in its order
+    kind = Array(of.element, len(lengths), of.in_line and is_part)
+    indexes = [one for one in cuts if isinstance(one, str)]
+    start = f"&{place(base, of, indexes)}" if len(indexes) == len(cuts) else " + ".join(terms)
+    made = f"({c(kind)}){{{start}, {{{', '.join(lengths)}}}, {{{', '.join(strides)}}}}}"
+    return kind, f"({{ {first}{made}; }})" if first else made
 
 
 def _at(name: str, of: Array, i: str) -> str:
-    return f"{name}.p[{i}]" if of.in_line else f"{name}.p[{i} * {name}.s[0]]"
+    return place(name, of._replace(n_dims=1), [i])
 
 
 def filled(c: Names, into: str, of: Array, value: str, value_of: Array | None, temp: Temps) -> str:
     """`into[...] = value`: an array of one dimension is filled with a number, or with the items of another one."""
     a, i = temp(), temp()
-    loop = f"for (int64_t {i} = 0; {i} < {a}.n[0]; {i}++)"
+    loop = f"for (int64_t {i} = 0; {i} < {a}.n[0]; {i}++) {_at(a, of, i)} = "
     if value_of is None:
-        return f"{{ {c(of)} {a} = {into}; {loop} {_at(a, of, i)} = {value}; }}"
-    step = f"{_at(a, of, i)} = {_at(value, value_of, i)};"
+        return f"{{ {c(of)} {a} = {into}; {loop}{value}; }}"
+    step = f"{_at(a, of, i)} = {value}.p[{i}];"
     back = f"if ((char *){a}.p > (char *){value}.p) for (int64_t {i} = {a}.n[0] - 1; {i} >= 0; {i}--) {step}"
     same = f"if (RARELY({a}.n[0] != {value}.n[0])) fail(SHAPES, __LINE__);"
-    if of.in_line and value_of.in_line:
-        return f"{{ {c(of)} {a} = {into}; {same} {back} else {loop} {step} }}"
-    # with other strides they may share items in any order: what is copied first is right
-    b = temp()
-    through = f"{c(value_of)} {b} = {copied(c, value, value_of, temp)}; {loop} {_at(a, of, i)} = {b}.p[{i}];"
-    apart = f"if ({a}.s[0] != {value}.s[0]) {{ Mark m_ = mark(); {through} release(m_); }}"
-    return f"{{ {c(of)} {a} = {into}; {same} {apart} else {back} else {loop} {step} }}"
+    return f"{{ {c(of)} {a} = {into}; {same} {back} else {loop}{value}.p[{i}]; }}"
 
 
 def made(c: Names, of: Array, sizes: Sequence[str], temp: Temps, item_of: Callable[[str], str] | None = None) -> str:
@@ -96,13 +84,13 @@ def made(c: Names, of: Array, sizes: Sequence[str], temp: Temps, item_of: Callab
     )
 
 
-def copied(c: Names, base: str, of: Array, temp: Temps, by: tuple[str, Array] | None = None) -> str:
+def copied(c: Names, base: str, of: Array, temp: Temps, by: tuple[str, Array] | None = None) -> tuple[Array, str]:
     """A copy of an array of one dimension; by: of the items at these indexes."""
     a, x = temp(), temp()
     new, n = Array(of.element, 1, True), f"{a}.n[0]"
     first = f"{c(of)} {a} = {base};"
     if by is None:
-        return f"({{ {first} {made(c, new, [n], temp, lambda i: _at(a, of, i))}; }})"
+        return new, f"({{ {first} {made(c, new, [n], temp, lambda i: _at(a, of, i))}; }})"
     text, by_of = by
     items = made(c, new, [f"{x}.n[0]"], temp, lambda i: _at(a, of, f"AT({_at(x, by_of, i)}, {n})"))
-    return f"({{ {first} {c(by_of)} {x} = {text}; {items}; }})"
+    return new, f"({{ {first} {c(by_of)} {x} = {text}; {items}; }})"

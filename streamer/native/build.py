@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 
 from streamer.native import library
 from streamer.native.functions import Compiled, recorded
-from streamer.native.inference import NotTranslated, type_of
 from streamer.native.library import FOLDER, PACKAGE, REMEDY, WrongLibrary
 from streamer.native.program import Program, spec_of
+from streamer.native.types import NotTranslated, type_of
 
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
          "-fvisibility=hidden", "-w")  # fmt: skip
@@ -105,7 +105,7 @@ def programs(lines: bool = False) -> list[Program]:
 def refuse_what_is_missing(made: Sequence[Program]) -> None:
     """Raises NotTranslated if Python code calls a function that has no machine code for Python."""
     inside = {one.python for program in made for one in program.functions}
-    entries = {one.inferred.python for program in made for one in program.entries}
+    entries = {one.python for program in made for one in program.entries.values()}
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("streamer.")]
     known = {id(value): value for module in modules for value in vars(module).values() if callable(value)}
     missing = [value for value in known.values() if isinstance(value, Compiled) and value.function not in entries]
@@ -131,24 +131,35 @@ def _functions_of(module: Any) -> Iterator[FunctionType]:
 
 
 def sources_of(made: Iterable[Program]) -> list[str]:
-    """The files that machine code depends on: those of its functions, what they import, and the translator's."""
-    modules = {one.python.__module__ for program in made for one in program.functions}
-    names = {path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "native").glob("*.[ph]*")}
-    for module in modules:
-        file = Path(inspect.getfile(sys.modules[module]))
-        names.add(file.relative_to(PACKAGE).as_posix())
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamer."):
-                of = (node.module or "").split(".")[1:]
-                names |= {f"{'/'.join(part)}.py" for part in (of, *([*of, one.name] for one in node.names))}
-    return sorted(name for name in names if (PACKAGE / name).exists())
+    """The files that machine code depends on: those of its functions, all that these import, and the translator's."""
+    found: set[Path] = set()
+    waiting = [Path(inspect.getfile(one.python)) for program in made for one in program.functions]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += _imported_by(file)
+    found.update((PACKAGE / "native").glob("*.[ph]*"))
+    return sorted(file.relative_to(PACKAGE).as_posix() for file in found)
+
+
+def _imported_by(file: Path) -> list[Path]:
+    """The files of the package that a file imports."""
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            modules += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules += [f"{node.module}", *(f"{node.module}.{one.name}" for one in node.names)]
+    paths = [PACKAGE.parent.joinpath(*one.split(".")) for one in modules if one.startswith(f"{PACKAGE.name}.")]
+    return [file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()]
 
 
 def says(made: Sequence[Program], flags: Sequence[str]) -> str:
     """What a library says of itself, as JSON."""
     entries: dict[str, list[Any]] = {}
     for program in made:
-        for symbol, one in program.entries:
+        for symbol, one in program.entries.items():
             name = f"{one.python.__module__}:{one.python.__qualname__}"
             form = [program.prefix, symbol, [spec_of(of) for of in one.types], spec_of(one.returned)]
             entries.setdefault(name, []).append(form)

@@ -71,8 +71,14 @@ def digest_of(names: Iterable[str]) -> str:
     """What is in these files of the package."""
     digest = blake2b(digest_size=16)
     for name in sorted(names):
-        text = (PACKAGE / name).read_bytes() if (PACKAGE / name).exists() else None
-        digest.update(f"{name} {-1 if text is None else len(text)} ".encode() + (text or b""))
+        try:
+            with open(f"{PACKAGE}/{name}", "rb", buffering=0) as file:  # every start reads them all
+                text = file.read()
+        except FileNotFoundError:
+            digest.update(f"{name} -1 ".encode())
+        else:
+            digest.update(f"{name} {len(text)} ".encode())
+            digest.update(text)
     return digest.hexdigest()
 
 

@@ -11,19 +11,19 @@
 #define CHOICE(S, T) \
 static inline T max_##S(T a, T b) { return b > a ? b : a; } \
 static inline T min_##S(T a, T b) { return b < a ? b : a; }
-CHOICE(i, int64_t) CHOICE(u, uint64_t) CHOICE(d, double)
-static inline int64_t abs_i(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
-static inline double abs_d(double a) { return fabs(a); }
-static inline int64_t div_i(int64_t a, int64_t b) {
+CHOICE(i8, int64_t) CHOICE(u8, uint64_t) CHOICE(f8, double)
+static inline int64_t abs_i8(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
+static inline double abs_f8(double a) { return fabs(a); }
+static inline int64_t div_i8(int64_t a, int64_t b) {
   if (RARELY((uint64_t)b + 1 < 2)) return b ? (int64_t)(0 - (uint64_t)a) : 0;
   int64_t q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0)));
 }
-static inline int64_t mod_i(int64_t a, int64_t b) {
+static inline int64_t mod_i8(int64_t a, int64_t b) {
   if (RARELY((uint64_t)b + 1 < 2)) return 0;
   int64_t r = a % b; return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0);
 }
-static inline uint64_t div_u(uint64_t a, uint64_t b) { return b ? a / b : 0; }
-static inline uint64_t mod_u(uint64_t a, uint64_t b) { return b ? a % b : 0; }
+static inline uint64_t div_u8(uint64_t a, uint64_t b) { return b ? a / b : 0; }
+static inline uint64_t mod_u8(uint64_t a, uint64_t b) { return b ? a % b : 0; }
 
 enum { FINE, NO_MEMORY, OUTSIDE, SHAPES };
 typedef struct Chunk { struct Chunk *before; int64_t room, used, unused; char data[]; } Chunk;

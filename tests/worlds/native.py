@@ -8,9 +8,9 @@ from hashlib import blake2b
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from streamer.native.build import FLAGS, compile_texts, compiler, texts_of
-from streamer.native.inference import type_of
 from streamer.native.library import EntryForm, Library
 from streamer.native.program import Program
+from streamer.native.types import type_of
 from worlds.checkout import ROOT
 
 P = ParamSpec("P")

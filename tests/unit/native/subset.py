@@ -141,6 +141,20 @@ def loops(n: int) -> tuple[int, int]:
     return steps, rest
 
 
+@of(few)
+def names_that_later_lines_set(n: int) -> int:
+    total = 0
+    for i in range(n):
+        if i > 2:
+            total += third  # type: ignore[has-type]  # noqa: F821
+        if i > 1:
+            third = 2 * second  # type: ignore[has-type]  # noqa: F821, F841
+        if i > 0:
+            second = first + 1  # type: ignore[has-type]  # noqa: F821, F841
+        first = i + n  # noqa: F841
+    return total
+
+
 @of(int_arrays, few)
 def over_items(items: Any, n: int) -> tuple[int, int]:
     total, places = 0, 0
@@ -168,7 +182,7 @@ def two_dimensions(table: Any) -> tuple[int, int, int]:
     column = table[:, d - 1]
     for one in column:
         total = 5 * total + one
-    return total, table[n - 1][0], table.shape[1]
+    return total, table[n - 1, 0], table.shape[1]
 
 
 @of(int_arrays, st.integers(-12, 12), st.integers(-12, 12))
@@ -291,11 +305,6 @@ def hands_on(items: Any, a: int) -> None:
 @of(int_arrays, ints)
 def a_call_that_returns_nothing(items: Any, a: int) -> None:
     hands_on(items, a)
-
-
-@of(int_arrays)
-def turned_around_in_place(items: Any) -> None:
-    items[:] = items[::-1]
 
 
 @of(arrays.arrays(np.int64, 3, elements=st.integers(-9, 9)))

@@ -32,6 +32,12 @@ def test_the_library_of_this_checkout_is_that_of_its_sources() -> None:
     )
 
 
+def test_a_module_that_only_an_imported_one_imports_is_a_source_too() -> None:
+    assert {"recoding/algorithms/ordered.py", "table/microdata.py", "table/encode.py", "table/row.py"} <= set(
+        library.Library(FOLDER / file_name()).sources["names"]
+    )
+
+
 def test_any_change_of_a_source_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "PACKAGE", tmp_path)
     (tmp_path / "one.py").write_text("a = 1")

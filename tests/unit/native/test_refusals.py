@@ -11,8 +11,8 @@ import pytest
 
 from streamer.native import compiled
 from streamer.native.build import programs
-from streamer.native.inference import NotTranslated, type_of
 from streamer.native.program import Program
+from streamer.native.types import NotTranslated, type_of
 from worlds.source_code import modules
 
 NUMBERS, FLOATS, FLAGS = np.arange(3), np.zeros(3), np.zeros(3, np.bool_)
@@ -202,6 +202,34 @@ def items_from_an_array(items: Any) -> None:
     items[0], items[1] = items[::-1]
 
 
+def an_item_of_a_row(table: Any) -> Any:
+    return table[0][1]
+
+
+def turned_around_in_place(items: Any) -> None:
+    items[:] = items[::-1]
+
+
+def a_range_of_a_float(x: float) -> int:
+    last = 0
+    for i in range(x):  # type: ignore[call-overload]
+        last = i
+    return last
+
+
+def never_set_before(n: int) -> int:
+    while n < later:  # type: ignore[has-type]  # noqa: F821
+        later = n  # noqa: F841
+    return n
+
+
+def rows_and_columns(table: Any, n: int) -> Any:
+    part = table[0]
+    if n > 1:
+        part = table[:, 0]
+    return part[0]
+
+
 def small_floats(items: Any) -> float:
     return float(items[0])
 
@@ -223,9 +251,9 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (itself, (3,), "does not call itself: write a loop"),
     (a_raise, (3,), "this statement is not in the subset"),
     (a_string, (3,), "not in the subset"),
-    (two_bools, (True, False), "two bools"),
-    (a_power, (3,), "this operator is not in the subset"),
-    (floats_rounded_down, (3.0,), "this operator is of ints"),
+    (two_bools, (True, False), "this operator is not of bool: convert by int"),
+    (a_power, (3,), "this operator is not of int"),
+    (floats_rounded_down, (3.0,), "this operator is not of float"),
     (a_global_array, (1,), "a constant is a number"),
     (mixed_choice, (1, 2.0), "int in one place and float in another"),
     (a_step, (NUMBERS,), r"a slice is \[a:b\] or \[::-1\]"),
@@ -249,6 +277,11 @@ REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (two_calls_in_an_index, (TABLE, 1), "name the results of calls first"),
     (shape_of_a_call, (2,), "name the array first"),
     (items_from_an_array, (NUMBERS,), "an array unpacks into names"),
+    (an_item_of_a_row, (TABLE,), "name the array first"),
+    (turned_around_in_place, (NUMBERS,), "whose items stand side by side, too: write a loop"),
+    (rows_and_columns, (TABLE, 1), "of i8 that stand side by side in one place and .* apart in another"),
+    (a_range_of_a_float, (1.5,), "a range is of one to three ints"),
+    (never_set_before, (1,), "a name in it is not set before"),
     (small_floats, (FLOATS.astype(np.float32),), "float32 are not in the subset"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import math
 import struct
@@ -14,8 +15,9 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from streamer.native.arrays import widened
+from streamer.native.expressions import literal
 from streamer.native.library import EntryForm
-from streamer.native.statements import literal
+from streamer.native.statements import ends
 from unit.native.subset import CASES
 from worlds.native import called, made_of
 
@@ -63,6 +65,17 @@ def test_a_construct_is_the_same_to_the_last_bit(
 )  # fmt: skip
 def test_a_constant_is_written_without_losing_a_bit(value: Any, text: str) -> None:
     assert literal(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "always"),
+    [
+        ("return 1", True), ("if a:\n return 1\nelse:\n return 2", True), ("if a:\n return 1", False),
+        ("while True:\n return 1", True), ("while True:\n if a:\n  break", False), ("for i in b:\n return i", False),
+    ],
+)  # fmt: skip
+def test_it_is_known_which_statements_always_return(text: str, always: bool) -> None:
+    assert ends(ast.parse(text).body) is always
 
 
 def test_numbers_narrower_than_64_bits_are_widened_when_they_are_loaded() -> None:
