@@ -112,18 +112,8 @@ FUNCTION_LINES_MAX, MODULE_LINES_MAX, SHORT_MODULE_LINES = 70, 800, 150
 # Short modules that only one neighbour in their folder imports, each with the reason why it is no part of that one.
 STANDS_ALONE: dict[str, str] = {
     "agents.servers": "Kafka and Redis as one part, which tests replace",
-    "streamer.incremental.core.cut": "the cut of Mondrian, an algorithm of its own",
-    "streamer.incremental.core.repair": "with the entry points it would be longer than a module may be",
-    "streamer.incremental.shard.activities": "with the machine it would be longer than a module may be",
-    "streamer.incremental.formats.as_avro": "imported where records are in Avro alone: its library comes with an extra",
     "streamer.native.examples": "what is compiled, apart from how",
-    "streamer.native.expressions": "one of the five parts of the translator",
     "streamer.native.program": "one of the five parts of the translator",
-    "streamer.native.statements": "one of the five parts of the translator",
-    "streamer.recoding.algorithms.fuzzy": "an algorithm of the catalog",
-    "streamer.recoding.algorithms.mondrian": "an algorithm of the catalog",
-    "streamer.recoding.algorithms.seeding": "the first half of `ordered`, which is longer than a module may be",
-    "streamer.recoding.algorithms.top_down": "an algorithm of the catalog",
 }
 STAND_ALONE_MAX = 13
 
