@@ -115,7 +115,7 @@ STANDS_ALONE: dict[str, str] = {
     "streamer.native.examples": "what is compiled, apart from how",
     "streamer.native.program": "one of the five parts of the translator",
 }
-STAND_ALONE_MAX = 13
+STAND_ALONE_MAX = 3
 
 
 def is_within(path: Path, homes: tuple[str, ...]) -> bool:
