@@ -14,7 +14,7 @@ from confluent_kafka.admin import OffsetSpec
 from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.input import Message as InputMessage
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.topics import POSITIONS
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.kafka.topics import Described, Topics
@@ -50,7 +50,7 @@ class NoKafka:
         self.ask()
         self.check(meta, POSITIONS)
 
-    def placed(self) -> list[Placed]:
+    def epochs_over(self) -> list[EpochOver]:
         return []
 
     def secret(self) -> None: ...
