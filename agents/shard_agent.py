@@ -233,8 +233,8 @@ class HeldShard:
         """Has the machine handle an event in the shard's thread, and notes the outcome."""
         if self.tenure.lost:
             raise Fenced(f"{self.name}: {self.tenure.lost}")
-        is_batch = isinstance(event, events.Messages) and not self._machine.truncation_due
-        began, before = monotonic(), self._machine.meta
+        is_batch = isinstance(event, events.Messages)
+        before = self._machine.meta
         try:
             work = partial(self._take_over if isinstance(event, events.Assigned) else self._work, event)
             ready = await self.thread.run(work, STEP_SECONDS_MAX if is_batch else LOAD_SECONDS_MAX)
@@ -248,7 +248,7 @@ class HeldShard:
         self.facts = ready.facts or self.facts._replace(state=self._machine.phase.value, meta=self._machine.meta)
         self._hurries = ready.wake == 0.0
         if ready.report is not None:
-            self._count(ready.report, before, monotonic() - began)
+            self._count(ready.report, before)
         if ready.job is not None:
             self._submit(ready.job)
         elif self._job is not None and self._machine.activities.at is None and self._machine.phase is Phase.SERVING:
@@ -353,9 +353,9 @@ class HeldShard:
         self._job = None
         self._shared.anonymizer.throttle.ends(self)
 
-    def _count(self, report: StepReport, before: Meta, seconds: float) -> None:
+    def _count(self, report: StepReport, before: Meta) -> None:
         """Counts what a step did, and logs its faults and rare events."""
-        meta, rows = self.meta, self.facts.sizes.get("rows", 0)
+        meta = self.meta
         for fault in report.faults:
             log.error("%s: %s", self.name, fault)
         late = len(meta.retried) > len(before.retried) and not report.counts.messages
@@ -364,15 +364,6 @@ class HeldShard:
         for ended in meta.rebuilds:
             if ended not in before.rebuilds:
                 self.metrics.rebuilt(ended)
-        if meta.truncations > before.truncations:
-            log.warning(
-                "%s: the source has truncated the table: what came before is removed; %d rows came later, %d records "
-                "published, %.2f s",
-                self.name,
-                rows,
-                report.published,
-                seconds,
-            )
         if late:
             log.info("%s: %d messages were tried again and are applied", self.name, -report.counts.dead_letters)
         log.debug(
@@ -451,8 +442,8 @@ class HeldShard:
 
     @property
     def reads_nothing(self) -> bool:
-        """Whether no batch may be read now: a first snapshot is put into QI groups, or a truncation is due."""
-        return self._machine.phase is Phase.RELEASING or self._machine.truncation_due
+        """Whether no batch may be read now: a first snapshot is put into QI groups."""
+        return self._machine.phase is Phase.RELEASING
 
     @property
     def meta(self) -> Meta:

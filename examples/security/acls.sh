@@ -33,7 +33,7 @@ allow worker --operation Read --topic "$table.changes" --topic "$table.control"
 allow worker --operation Read --operation Write --topic "$table.positions" --topic "$table.sealed" $outputs
 # Whether the input is compacted: a message may then be gone that was read.
 allow worker --operation DescribeConfigs --topic "$table.changes"
-# What a shard reads in its input that concerns the others, a truncation, it says to them on the control topic.
+# Its secret, and where an epoch of the sealed changelog ended, a shard keeps in the control topic.
 allow worker --operation Write --topic "$table.dead-letters" --topic "$table.control"
 allow worker --operation Read --group "streamer-$table" --group "$table-outlet"
 allow worker --operation Write --operation Describe --transactional-id "$table-shard-" --resource-pattern-type prefixed

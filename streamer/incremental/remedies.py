@@ -143,11 +143,12 @@ _REASONS_BY_REMEDY = {
     "set the producer or its converter as the letters say, and send the rows again": (
         "message-key-missing message-key-form message-key-unreadable message-key-of-other-row wrong-partition "
         "ambiguous-decimal unknown-type unavailable-value unknown-op malformed-json malformed-avro not-an-object "
-        "schema-registry unknown-schema undated-before-truncation truncate-one-shard"
+        "schema-registry unknown-schema"
     ),
+    "`streamer produce --truncate`, then let the source send the present rows": "truncate-one-shard",
     "send corrected statements": "bad-statement bad-result statement-too-large rows-left-unchanged",
     RETRY: "internal-error skipped",
-    "let the source send the present rows": "message-gone statement before-a-statement before-a-truncation no-place",
+    "let the source send the present rows": "message-gone statement before-a-statement",
     RETRY_LATER: "not-read-yet",
     "nothing: later messages count, or they are applied": "superseded retried",
 }

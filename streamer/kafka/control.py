@@ -1,4 +1,4 @@
-"""Reads the control topic: requests of operators and of other shards, and secrets. It is kept for ever, and small.
+"""Reads the control topic: requests of operators, ends of epochs, and secrets. It is kept for ever, and small.
 
 The rules of this file
 ----------------------
@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from streamer.incremental.shard.input import KeptSecret
-from streamer.incremental.shard.requests import EpochOver, Placed, placed_in, secrets_in, skips_of
+from streamer.incremental.shard.requests import EpochOver, epochs_in, secrets_in, skips_of
 from streamer.incremental.topics import CONTROL
 from streamer.kafka.clients import KafkaCalls
 from streamer.kafka.errors import READ_RIGHT
@@ -33,9 +33,9 @@ class KafkaControl:
         """The offsets to skip of the input with that id. Raises ServerUnreachable, ShardRefused."""
         return skips_of(self._values(), self._kafka.shard, topic_id)
 
-    def placed(self) -> list[Placed | EpochOver]:
-        """What the shard said of truncations and epochs. Raises ServerUnreachable, ShardRefused."""
-        return placed_in(self._values(), self._kafka.shard)
+    def epochs_over(self) -> list[EpochOver]:
+        """What the shard said of epochs. Raises ServerUnreachable, ShardRefused."""
+        return epochs_in(self._values(), self._kafka.shard)
 
     def secret(self) -> KeptSecret:
         """The shard's secret, if it is kept. Raises ServerUnreachable, ShardRefused, ConfigError."""

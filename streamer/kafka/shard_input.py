@@ -32,7 +32,7 @@ from streamer.incremental.formats.live_format import PLAIN, LiveFormat, is_writt
 from streamer.incremental.sealed.records import Live, Retire, decode
 from streamer.incremental.shard.input import InputState, KeptSecret, Message, is_same
 from streamer.incremental.shard.outlet import PublishedRecord
-from streamer.incremental.shard.requests import EpochOver, Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.store.base import LastRead, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, SEALED, topic_name
 from streamer.kafka.clients import KafkaCalls, client_settings
@@ -84,15 +84,14 @@ class KafkaReading:
                 )
 
     def messages(self, input_state: InputState) -> Iterator[list[Message]]:
-        """The messages of the input from its beginning to the end that it had, some at a time."""
-        return self.between(input_state.earliest, input_state.end)
+        """The messages of the input from its beginning to the end that it had, some at a time.
 
-    def between(self, start: int, end: int) -> Iterator[list[Message]]:
-        """The messages of the input from one offset to another, some at a time. Raises ServerUnreachable."""
-        if start == end:
+        Raises ServerUnreachable.
+        """
+        if input_state.earliest == input_state.end:
             return
-        for batch in self._batches(CHANGES, start):
-            below = [record for record in batch if _offset(record) < end]
+        for batch in self._batches(CHANGES, input_state.earliest):
+            below = [record for record in batch if _offset(record) < input_state.end]
             yield [_message(record) for record in below]
             if len(below) < len(batch):
                 return
@@ -365,9 +364,9 @@ class KafkaInput:
             found = message_at(self._kafka.bootstrap, consumer, self._input, last.offset)
         return all(one is not None and is_same(one, last, meta.secret) for one in found)
 
-    def placed(self) -> list[Placed | EpochOver]:
-        """What the shard said of truncations and epochs. Raises ServerUnreachable, ShardRefused."""
-        return self._control.placed()
+    def epochs_over(self) -> list[EpochOver]:
+        """What the shard said of epochs. Raises ServerUnreachable, ShardRefused."""
+        return self._control.epochs_over()
 
     def secret(self) -> KeptSecret | None:
         """The shard's secret in the control topic; None: there is no such topic. Raises as `KafkaControl.secret`."""
@@ -382,15 +381,6 @@ class KafkaInput:
     def skips(self, topic_id: str) -> frozenset[int]:
         """The offsets that operators skip in the input with that id. Raises ServerUnreachable, ShardRefused."""
         return self._control.skips(topic_id)
-
-    def begins(self) -> int:
-        """The first offset of the input. Raises ServerUnreachable."""
-        with self._kafka.failures("asking where the input begins"), self._kafka.consumer() as consumer:
-            return self._kafka.watermarks(consumer, CHANGES)[0]
-
-    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
-        """The messages of the input from one offset to another, some at a time. Raises ServerUnreachable."""
-        return self._reading.between(start, end)
 
     def _answer(self, asked: Future[Topics]) -> Topics:
         with self._kafka.failures("asking for the topics"):

@@ -48,6 +48,9 @@ from streamer.table.schema import Table
 LATEST_OFFSETS: Final = 10_000
 """How many of a shard's offsets count as the latest."""
 
+TRUNCATION: Final = "truncate-one-shard"
+"""The reason of a captured truncation that is not applied: whatever the share, rows are published that are gone."""
+
 TAIL_FIRST: Final = 512
 """How many records are first read from the end; then twice as many, and so on."""
 
@@ -141,19 +144,18 @@ def standing_refused(letters: Iterable[Letter]) -> dict[int, Letter]:
     return standing
 
 
-def refused_lately(reached: int, first: int, end: int, letters_from: Callable[[int], Iterable[Letter]]) -> int:
-    """How many of the LATEST_OFFSETS before `reached` are dead letters.
+def latest_standing(since: int, first: int, end: int, letters_from: Callable[[int], Iterable[Letter]]) -> list[Letter]:
+    """The dead letters whose message is still refused, of the offsets from `since` on, and others that lie near.
 
     first, end: offsets of the topic of dead letters; letters_from: its letters from an offset on, read as far back as
-    needed.
+    needed, and at least the last TAIL_FIRST.
     """
-    since, n_records = reached - LATEST_OFFSETS, TAIL_FIRST
+    n_records = TAIL_FIRST
     while True:
         start = max(first, end - n_records)
         tail = list(letters_from(start))
-        refused = [letter.offset for letter in tail if letter.kind == REFUSED]
-        if start == first or any(offset < since for offset in refused):
-            return sum(since <= offset < reached for offset in standing_refused(tail))
+        if start == first or any(letter.offset < since for letter in tail if letter.kind == REFUSED):
+            return list(standing_refused(tail).values())
         n_records *= 2
 
 
@@ -235,7 +237,7 @@ def _in_kafka(
         InputState(ids, shards, earliest, end, begun, control_end, reach, again),
         position,
         _waiting(consumer, place, max(earliest, meta.next if meta else 0), end),
-        *_refused_lately(consumer, table.name, shard, meta),
+        *_lately(consumer, table.name, shard, meta),
     )
 
 
@@ -245,14 +247,23 @@ def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting 
     return None if record is None else Waiting(record.offset(), record.timestamp()[1] / 1000)
 
 
-def _refused_lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int]:
-    """How many of how many latest messages are dead letters; 0 of 0 if the shard's own counts suffice."""
+def _lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int, tuple[int, ...]]:
+    """How many of how many latest messages are dead letters, 0 of 0 if the shard's own counts suffice; and truncations.
+
+    Of these, the offsets of those that are dead letters.
+    """
     place = Place(topic_name(table_name, DEAD_LETTERS), shard)
-    if meta is None or meta.counts.messages <= LATEST_OFFSETS or not places_of(consumer, place.topic):
-        return 0, 0
+    counts_suffice = meta is None or meta.counts.messages <= LATEST_OFFSETS
+    may_hold_truncations = meta is not None and meta.shards > 1 and meta.counts.dead_letters > 0
+    if meta is None or (counts_suffice and not may_hold_truncations) or not places_of(consumer, place.topic):
+        return 0, 0, ()
     first, end = watermarks(consumer, place)
-    tail = lambda start: map(letter_of, records(consumer, place, start, end))  # noqa: E731
-    return refused_lately(meta.next, first, end, tail), LATEST_OFFSETS
+    since = meta.next - LATEST_OFFSETS
+    standing = latest_standing(since, first, end, lambda start: map(letter_of, records(consumer, place, start, end)))
+    truncations = tuple(one.offset for one in standing if one.reason == TRUNCATION and one.offset >= meta.letters_from)
+    if counts_suffice:
+        return 0, 0, truncations
+    return sum(since <= one.offset < meta.next for one in standing), LATEST_OFFSETS, truncations
 
 
 def _workers(admin: Admin, table_name: str) -> Workers:

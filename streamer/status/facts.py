@@ -52,6 +52,7 @@ class InKafka:
     waiting: Waiting | None = None
     refused_lately: int = 0  # dead letters among the last `lately` messages
     lately: int = 0  # 0: the shard has read too few messages
+    truncations: tuple[int, ...] = ()  # offsets of captured truncations that are dead letters
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,7 @@ def judge_shard(
     verdict.problems += _stands_still(shard, workers, now)
     verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now))
     verdict.problems += _counts(shard, dead_letters_max)
+    verdict.problems += _truncations(shard)
     verdict.warnings += _unknown_keys(shard)
     verdict.add(_rebuilds(shard, now))
     if held_back := _held_back(shard):
@@ -445,6 +446,14 @@ def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
         yield (
             f"shard {shard.number}: {refused:,} of {which}{messages:,} messages are dead letters, more than "
             f"{dead_letters_max:.0%}: `streamer dead-letters` says why"
+        )
+
+
+def _truncations(shard: ShardFacts) -> Iterator[str]:
+    if offsets := shard.kafka.truncations:
+        yield (
+            f"shard {shard.number}: the source has truncated the table (offset {', '.join(map(str, offsets))}), and "
+            "the rows of before are still published: `streamer dead-letters` says what to do"
         )
 
 

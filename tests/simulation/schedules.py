@@ -124,8 +124,6 @@ def with_truncations(seed: int) -> Worlds:
     source.happen(90)
     source.captured()
     worlds = worlds_of(source.partitions, [faults(chance, 0.05, 400) for _ in range(SHARDS)])
-    for world in worlds:
-        world.hears = random.Random(seed)
     read_apart_and_lose(worlds, chance)
     truncations.assert_the_shards_hold_what_the_source_holds(worlds, source)
     return worlds

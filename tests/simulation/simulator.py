@@ -20,8 +20,7 @@ A full re-anonymization goes on between the batches, where a world says so (`reb
 other QI groups, at once or after another batch, in which it may have changed. Whoever takes a shard over closes the
 rebuild that he finds.
 
-Where there are several shards, each is a world of its own, and they share the control topic. What another shard says of
-a truncation is heard between two batches.
+Where there are several shards, each is a world of its own, and they share the control topic.
 
 The input's end moves while all this goes on, where a world says so (`arrivals`). A message can break the engine: by an
 error in the middle of a change, or by a law that only shows when the batch is put together.
@@ -29,7 +28,7 @@ error in the middle of a change, or by a law that only shows when the batch is p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from enum import Enum
 from random import Random
@@ -47,14 +46,12 @@ from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.shard.answers import Retrial, answer
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
-from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick, Truncated
+from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick
 from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild
 from streamer.incremental.shard.requests import (
     EpochOver,
-    Placed,
     Retry,
-    Truncation,
-    placed_in,
+    epochs_in,
     read_request,
     secrets_in,
 )
@@ -105,20 +102,14 @@ class WorkerInput:
     def check(self, meta: Meta) -> None:
         self._model.check(CHANGES, CONTROL, *published_kinds(self._world.table))
 
-    def placed(self) -> list[Placed | EpochOver]:
-        return placed_in(self._world.control, self._world.shard)
+    def epochs_over(self) -> list[EpochOver]:
+        return epochs_in(self._world.control, self._world.shard)
 
     def secret(self) -> KeptSecret:
         return self._world.kept_secret()
 
     def holds_sealed(self, since: int) -> bool:
         return False  # a position is never lost alone here
-
-    def begins(self) -> int:
-        return self._world.earliest
-
-    def messages(self, start: int, end: int) -> Iterator[list[Message]]:
-        yield [one for one in self._model.read(start, len(self._world.messages))[0] if one.offset < end]
 
     def piece(self, start: int, end: int) -> tuple[list[Message], int]:
         there = (one for one in self._world.messages if one.offset not in self._world.expired)
@@ -154,13 +145,10 @@ class Worker(Driven):
         """One batch from an offset on; returns the offset behind it."""
         messages, through = self.input.read(after, batch)
         self.input.ask()
-        placed = self.meta.truncations
         job = self.drive(Messages(messages, through)).job
-        self._world.repeated += self.meta.truncations - placed
         if job is not None:
             self.release(_alike(job.rows, self.table.k), self._world.records_max)
-        if self._world.hears is None or self._world.hears.random() < 0.5:
-            self.hear()
+        self.hear()
         if self._world.clock is not None:
             self._world.now += self._world.clock.choice([0, 0, 20, 90])
             self.input.ask()
@@ -173,14 +161,12 @@ class Worker(Driven):
         return through
 
     def hear(self) -> None:
-        """Places the truncations that other shards have said, and tries again what is read of what operators want."""
+        """Tries again what is read of what operators want."""
         if not self.meta.commit or self.replays_to is not None or self._world.between is not None:
             return
         for offset in range(self.meta.control_next, len(self._world.control)):
             asked = answer(self._world.control[offset], offset, 0.0, self.shard, self.meta, 0.0)
-            if isinstance(asked, Truncation):
-                self._world.placed += self._reported(Truncated(offset, asked.source)).commits
-            elif isinstance(asked, Retry):
+            if isinstance(asked, Retry):
                 if max(asked.offsets) >= self.meta.next:
                     return
                 self._retry_offsets(offset, asked.offsets)
@@ -309,10 +295,6 @@ class World:
         """What goes on between the batches is for the machine to say, by this chance."""
         self.wanted: list[bytes] = []
         """What operators will ask for during a run."""
-        self.hears: Random | None = None
-        """Whether the control topic is heard between two batches: sometimes; None: always."""
-        self.placed = self.repeated = 0
-        """Truncations of other shards that took effect, and did so once more after a loss."""
         self.topic.meanwhile = self._meanwhile
         self.arrivals = arrivals
         self._idle = 0
@@ -409,8 +391,7 @@ class World:
                     through = worker.read_on(after, batch)
                     self._idle += after == through
                     after = through
-                if self.hears is None:
-                    worker.hear()
+                worker.hear()
                 return worker
             except Died:
                 worker, dirty = self.worker(), True

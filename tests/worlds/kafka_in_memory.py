@@ -15,7 +15,7 @@ from streamer.errors import Conflict, Fenced
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.input import Message as InputMessage
 from streamer.incremental.shard.outlet import DeafOutlet
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.topics import POSITIONS
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.kafka.topics import Described, Topics
@@ -51,7 +51,7 @@ class NoKafka(DeafOutlet):
         self.ask()
         self.check(meta, POSITIONS)
 
-    def placed(self) -> list[Placed]:
+    def epochs_over(self) -> list[EpochOver]:
         return []
 
     def secret(self) -> None: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -27,7 +26,7 @@ from streamer.incremental.shard.ready import (
     Tick,
 )
 from streamer.incremental.shard.ready import Request as Asked
-from streamer.incremental.shard.requests import Placed, Request
+from streamer.incremental.shard.requests import EpochOver, Request
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
@@ -73,17 +72,11 @@ class Kafka(DeafOutlet):
 
     def check(self, meta: Meta) -> None: ...
 
-    def begins(self) -> int:
-        return 0
-
-    def messages(self, start: int, end: int) -> Iterator[list[Message]]:
-        yield [message for message in self.read if start <= message.offset < end]
-
     def piece(self, start: int, end: int) -> tuple[list[Message], int]:
         through = min(end, start + self.piece_max)
         return [message for message in self.read if start <= message.offset < through], through
 
-    def placed(self) -> list[Placed]:
+    def epochs_over(self) -> list[EpochOver]:
         return []
 
     def secret(self) -> None: ...

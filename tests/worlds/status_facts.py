@@ -68,6 +68,7 @@ def shard(
         "waiting": None,
         "refused_lately": 0,
         "lately": 0,
+        "truncations": (),
     }
     in_redis: dict[str, Any] = {
         "sizes": Sizes(30, 5, 2, 0),

@@ -29,16 +29,14 @@ from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.events.key_form import AnyKeyForm, default_form, shard_of
 from streamer.incremental.events.registered_schemas import NoSchemas
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.formats.live_format import LiveFormat
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.shard.bootstrap import Begun, known_secret, reload, whole_table
-from streamer.incremental.shard.driver import read_after_truncation, read_again
+from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.input import InputState, Remainder
 from streamer.incremental.shard.ready import RowsRead
 from streamer.incremental.shard.sealing import check_goes_on
-from streamer.incremental.shard.truncations import last_truncation, skipped_in
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, forget_shard, shards_of
 from streamer.incremental.store.redis_server import connect, connect_now, require_durable
@@ -441,7 +439,6 @@ def by_shard(source_keys: Sequence[str], key_form: AnyKeyForm | None, shards: in
 #
 # * Where workers will read on is decided before the source is read: what comes later is applied on top of it.
 # * Nothing is written here: a faulty source is reported before a shard is touched.
-# * The last truncation in any shard's input counts for all shards; requests in the control topic are history then.
 
 END, EARLIEST = "end", "earliest"
 
@@ -464,7 +461,7 @@ def first_tables(
         if from_offset != END:
             raise UsageError(f"--from-offset: not with {TOPIC}: workers read on where this command ends reading")
         if len(shards.chosen) < len(shards):
-            raise UsageError(f"--shards: not with {TOPIC}: a truncation in any shard's input counts for all")
+            raise UsageError(f"--shards: not with {TOPIC}: the inputs of all shards are read again, or none")
         if executors is not None:
             raise UsageError(f"--engine spark: not with {TOPIC}, which is read from Kafka; give Parquet")
         return _of_all_topics(shards, tell, although_trimmed, warn, into)
@@ -493,12 +490,8 @@ def _of_all_topics(
     if not although_trimmed:
         _check_whole(shards, remainders)
         _check_compacted(shards, list(first.values()))
-    truncated = last_truncation([one.truncated for one in first.values()], settings.table.name)
-    for shard, one in first.items():
-        rows = next(spill.of(shard))
-        if truncated is not None and one.truncated != truncated:  # most inputs do not contain one
-            first[shard], rows = _after(shards, shard, one, truncated)
-        into.add(shard, rows)
+    for shard in first:
+        into.add(shard, next(spill.of(shard)))
     spill.close()
     counts = sum((one.counts for one in first.values()), NO_MESSAGES)
     if not counts.messages:
@@ -564,25 +557,16 @@ def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say, spill
     messages = remainder.read(held) if state.earliest else held
     read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
     _tell_read(shard, state, read, remainder.says_all, tell)
-    kept = ("key_form", "counts", "letters", "statement_ids", "skipped", "truncated", "log_seen")
+    kept = ("key_form", "counts", "letters", "statement_ids", "skipped")
     spill.add(shard, read.rows)
     return _first_table(shards, shard, read.next, **{name: getattr(read, name) for name in kept})
-
-
-def _after(shards: Shards, shard: int, first: FirstTable, source: SourcePosition) -> tuple[FirstTable, EncodedRows]:
-    """The same of what came after a truncation, with the rows."""
-    reading, bounds = shards.reading(shard), (shards.states[shard].earliest, first.next)
-    table, skips, schemas = shards.settings.table, first.skipped, shards.settings.schemas
-    later = read_after_truncation(source, table, shard, len(shards), *bounds, reading.between, skips, schemas)
-    first = replace(first, truncated=source, letters_from=first.next)
-    return replace(first, key_form=later.key_form, log_seen=later.log_seen), later.rows
 
 
 def _skipped(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
     """Offsets of this input that were skipped or are to be skipped, without those that were retried since."""
     if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
         return set(skips)
-    return set(skips).difference(offset for _, offset in meta.retried) | skipped_in(meta)
+    return {*skips, *meta.skipped}.difference(offset for _, offset in meta.retried)
 
 
 def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Say) -> None:

@@ -637,10 +637,15 @@ class Engine:
 
     def _truncate(self, change: changes.Truncate) -> None:
         if change.whole_table_only and self.shards > 1:
-            raise EventRefused("truncate-one-shard", f"the truncation reached only one of {self.shards} shards")
-        if not change.spared:
-            self._queue.add(layout.DISSOLVE)
-        self._take_out(self.rows.indexes_but(change.spared).tolist())
+            raise EventRefused(
+                "truncate-one-shard",
+                f"the truncation reached only one of {self.shards} shards, and removes nothing: pause the connector, "
+                "`streamer produce --truncate` removes the rows of all shards, resume it, and signal an incremental "
+                "snapshot, so that the rows which the source has now come again; then `streamer dead-letters retry "
+                "--reason truncate-one-shard` closes this letter",
+            )
+        self._queue.add(layout.DISSOLVE)
+        self._take_out(self.rows.in_tie_order().tolist())
 
     def _modify_where(self, change: changes.ModifyWhere) -> Outcome:
         changed: list[tuple[int, Row]] = []

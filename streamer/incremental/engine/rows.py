@@ -380,10 +380,9 @@ class Rows:
         """Indexes of all rows, int64; their order decides nothing."""
         return self.index_of.indexes()
 
-    def indexes_but(self, source_keys: Iterable[str]) -> Ints:
-        """Indexes of all rows but some, in the order of their tie hashes; int64."""
-        found = (self.index_of.get(source_key) for source_key in source_keys)
-        indexes = np.setdiff1d(self.indexes(), [index for index in found if index is not None]).astype(np.int64)
+    def in_tie_order(self) -> Ints:
+        """Indexes of all rows, in the order of their tie hashes; int64."""
+        indexes = np.sort(self.indexes())
         in_order: Ints = indexes[self.in_core["tie_hash"][indexes].argsort()]
         return in_order
 

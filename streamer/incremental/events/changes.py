@@ -92,11 +92,10 @@ class ModifyWhere:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Removes all rows but the spared ones."""
+    """Removes all rows."""
 
     statement_id: str | None = None
-    whole_table_only: bool = False  # one shard has read it; the others must hear of it first (`shard.truncations`)
-    spared: frozenset[str] = field(default=frozenset(), repr=False)  # source keys
+    whole_table_only: bool = False  # a connector wrote it to one partition: with several shards it is refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from streamer.errors import UsageError
+from streamer.errors import ShardRefused, UsageError
+from streamer.incremental import remedies
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.shard import ready, rebuild, requests
@@ -213,8 +214,13 @@ class Activities:
                     self._retrial = Retrial(self._table, found.offsets, meta, self._known)
                 case requests.EndSnapshot():
                     self._held = self._held._replace(to_end=found.since)
-                case requests.Truncation():
-                    return ready.Truncated(asked.offset, found.source)
+                case requests.CarriedTruncation():
+                    raise ShardRefused(
+                        f"shard {self._shard} of {self._table.name}: a former version carried a truncation here that "
+                        f"has not taken effect yet (offset {asked.offset} of the control topic), and this version "
+                        f"carries none: run the former one until it has, or, "
+                        f"{remedies.reload_from_file(self._table.name)}"
+                    )
                 case Refused():
                     self._say("warning", f"request {found.id} is refused: {found.why}")
                     return self._remember(meta.rebuild, self._answer_to(found.id, meta, REFUSED, found.why))

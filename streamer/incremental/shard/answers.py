@@ -11,7 +11,6 @@ The rules of this file
 * A retried message is remembered by its offset in `Meta.retried`, so it is applied once, however often it is asked for.
 * A snapshot is named by the offset at which it began, and ends once. So a request for its end is history as soon as
   another snapshot, or none, is held back, and nothing has to be remembered of it.
-* A truncation never becomes history: it takes effect however late a worker hears of it.
 
 Which refused messages may be retried, that is, applied long after their place in the input:
 
@@ -24,10 +23,7 @@ Which refused messages may be retried, that is, applied long after their place i
 * A later message counts if it can be decoded now and was not skipped, even if it was refused for another reason: a
   false positive costs a retry, a false negative would publish an old value. Messages of one request do not supersede
   one another: they are applied in the order of the input.
-* A truncation supersedes everything before it, in the input and, with several shards, in the source's order
-  (`streamer.incremental.shard.truncations`). If another shard read it, nothing below the `next` at which it took effect
-  is retried: what came before it is superseded, and of the rest no one can say where a replay would have to apply it. A
-  row without a position in that log stays refused, too. A statement (`where`) may have changed any row: what came
+* A truncation of the shard supersedes everything before it. A statement (`where`) may have changed any row: what came
   before it stays refused. Statements and truncations are never retried: they are about the rows as they were.
 * What is applied late is remembered for ever, with the `next` at that time (`Meta.retried`, and the position): it is
   done once, and a replay does it again at the same place.
@@ -40,14 +36,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.changes import Change, Insert, Modify, Nothing, Truncate, Upsert
+from streamer.incremental.events.changes import Change, Modify, Nothing, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import ROW_CHANGES, RowChange
 from streamer.incremental.events.registered_schemas import Known
-from streamer.incremental.events.source_position import OrderLost, position_of
 from streamer.incremental.shard import requests
 from streamer.incremental.shard.input import Message
-from streamer.incremental.shard.requests import CancelRebuild, EndSnapshot, FullRebuild, Retry, Truncation
+from streamer.incremental.shard.requests import CancelRebuild, CarriedTruncation, EndSnapshot, FullRebuild, Retry
 from streamer.incremental.shard.snapshot import holds_back
 from streamer.incremental.shard.steps import SUPERSEDED, Unforeseen
 from streamer.incremental.store.base import Meta
@@ -92,9 +87,6 @@ class Retrial:
         wanted = sorted(set(offsets) - retried)
         self._judged: dict[int, Judged | None] = {offset: _out_of_reach(offset, meta) for offset in wanted}
         self._not_applied = frozenset(meta.skipped) - retried
-        self._letters_from = meta.letters_from
-        self._truncated = meta.truncated
-        self._known = known
         self._decoder = Decoder(table, known)
         self._rows: dict[int, frozenset[str]] = {}
         self._about: dict[str, list[int]] = defaultdict(list)
@@ -131,34 +123,10 @@ class Retrial:
                 failed = EventRefused("internal-error", f"decoding failed with {type(error).__name__}")
                 self._judged[message.offset] = Judged(message.offset, message, failed)
             return
-        overtaken = self._is_overtaken(change, message)
-        if not wanted:
-            self._see_later(message.offset, Nothing() if overtaken else change)
-        elif overtaken:
-            self._judged[message.offset] = Judged(message.offset, message, _truncated())
-        elif message.offset < self._letters_from:
-            self._judged[message.offset] = Judged(message.offset, message, _before_placed())
-        elif self._may_be_overtaken(change, message):
-            self._judged[message.offset] = Judged(message.offset, message, _no_place())
-        else:
+        if wanted:
             self._see_wanted(message, change)
-
-    def _is_overtaken(self, change: Change, message: Message) -> bool:
-        """Whether the last truncation that is known came later in the source's order than a change of rows."""
-        if self._truncated is None or not isinstance(change, ROW_CHANGES):
-            return False  # the truncation supersedes it anyway
-        stands = position_of(message.value, self._known)
-        try:
-            return stands is not None and stands.precedes(self._truncated)
-        except OrderLost:
-            return True  # the shard is refused where it reads such a message; here it may not be applied
-
-    def _may_be_overtaken(self, change: Change, message: Message) -> bool:
-        """Whether a message brings a row, and does not say where it stands against the last truncation."""
-        if self._truncated is None or not isinstance(change, Upsert | Insert):
-            return False
-        stands = position_of(message.value, self._known)
-        return stands is None or stands.log != self._truncated.log
+        else:
+            self._see_later(message.offset, change)
 
     def _see_wanted(self, message: Message, change: Change) -> None:
         if isinstance(change, ROW_CHANGES):
@@ -219,7 +187,7 @@ def rows_of(change: RowChange) -> frozenset[str]:
 def _out_of_reach(offset: int, meta: Meta) -> Judged | None:
     if offset >= meta.next:
         return Judged(offset, None, EventRefused("not-read-yet", "the shard has not come to this offset yet"))
-    if offset < meta.letters_from and meta.truncated is None:
+    if offset < meta.letters_from:
         detail = f"the table was reloaded from its source, after offset {meta.letters_from - 1}: the source has the row"
         return Judged(offset, None, EventRefused(SUPERSEDED, detail))
     return None
@@ -231,24 +199,6 @@ def _gone() -> EventRefused:
 
 def _statement() -> EventRefused:
     return EventRefused("statement", "statements and truncations speak of the rows as they were then: send it again")
-
-
-def _truncated() -> EventRefused:
-    return EventRefused(SUPERSEDED, "the source has truncated the table since: the truncation stands")
-
-
-def _before_placed() -> EventRefused:
-    return EventRefused(
-        "before-a-truncation",
-        "a truncation that another shard read took effect behind it: where the source has the row, send it again",
-    )
-
-
-def _no_place() -> EventRefused:
-    return EventRefused(
-        "no-place",
-        "it does not say whether it came before the last truncation: where the source has the row, send it again",
-    )
 
 
 def _superseded(by: int) -> EventRefused:
@@ -274,7 +224,7 @@ class Refused:
     why: str
 
 
-Answer = FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Refused | None
+Answer = FullRebuild | CancelRebuild | EndSnapshot | Retry | CarriedTruncation | Refused | None
 
 
 def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta, now: float) -> Answer:
@@ -283,9 +233,9 @@ def answer(value: bytes, offset: int, written_at: float, shard: int, meta: Meta,
     written_at, now: seconds since 1970.
     """
     request = requests.read_request(value)
-    if isinstance(request, requests.Skip | requests.Placed | requests.EpochOver | requests.Secret):
+    if isinstance(request, requests.Skip | requests.PlacedTruncation | requests.EpochOver | requests.Secret):
         return None  # read at the next take-over
-    if isinstance(request, Truncation):
+    if isinstance(request, CarriedTruncation):
         return request if request.shard == shard and offset >= meta.control_next else None
     if isinstance(request, EndSnapshot):
         return request if request.shard == shard and _is_held(request, meta) else None

@@ -4,8 +4,7 @@ The rules of this file
 ----------------------
 * The rows come in QI groups that a whole-table algorithm made. Only what the former state alone knows is kept: ids of
   statements, letters that are not published yet, which requests have answers. Messages are counted from the start.
-* If there are several shards, what the control topic asks of them is history: a truncation that another shard said
-  there, or was about to say, is older than the rows, or is read again in the input.
+* If there are several shards, what the control topic asks of them is history, as the rows are newer.
 * Numbers go on: commits and QI groups above the highest that store, positions or output know, releases after the last
   one. So no reader of the old table mistakes a new QI group for an old one.
 * What is removed is what readers have: the output is read to its end, after its former writer was shut out, and each
@@ -181,7 +180,6 @@ def find(found: FoundRecords, position: Position | None, meta: Meta | None, inpu
         release=release,
         qi_group_next=max([found.qi_group + 1, *(known.qi_group_next for known in said)]),
         tombstones={number: sorted(entries, key=by_slot) for number, entries in sorted(by_group.items())},
-        truncations=max((known.truncations for known in said), default=0),
         whole=meta.whole if meta else 0,
         begins={**begun, **torn},
         is_torn=bool(torn),

@@ -7,18 +7,15 @@ The rules of this file
 * Any error of a server ends this, and the machine is idle then: the shard has to be taken over again.
 * `read_again` reads the rows of an input with a machine of the same kind, so that every message is decided as the shard
   decides it: strictness, statements, the partition contract, what is skipped. But all rows stay pending, and nothing is
-  published except dead letters. It serves a reload from the input, and a shard that hears late of a truncation.
+  published except dead letters. It serves a reload from the input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from operator import lt
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
-from streamer.incremental.events.source_position import OrderLost, SourcePosition, position_of
 from streamer.incremental.release.records import OutboxEntry, Outgoing
 from streamer.incremental.shard import ready
 from streamer.incremental.shard.commit import perform
@@ -30,7 +27,6 @@ from streamer.incremental.shard.ready import Event, Messages, Read, Ready
 from streamer.incremental.shard.sealing import epoch_of
 from streamer.incremental.shard.snapshot import has_seen_the_end
 from streamer.incremental.shard.states import Holding
-from streamer.incremental.shard.truncations import begin_of_run, order_lost
 from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import DEAD_LETTERS, SEALED
@@ -98,8 +94,9 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             position, meta = outlet.position(), store.meta()
             state = _state(servers, meta, position)
             store.check_fence(what.fence)  # nobody wrote between these readings: they belong together
-            placed = servers.input.placed() if position is not None and _lacks_placed(meta, position) else ()
-            return ready.Owned(position, meta, state, placed, servers.input.secret())
+            lacks = position is not None and epoch_of(meta or Meta()) < epoch_of(position)
+            epochs = servers.input.epochs_over() if lacks else ()
+            return ready.Owned(position, meta, state, epochs, servers.input.secret())
         case ready.ReadOutbox():
             waiting = _waiting(store, what.commit)
             store.check_fence(what.fence)  # a store that fell back to before the commit has neither
@@ -123,18 +120,6 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             return ready.RereadPiece(messages, through)
         case ready.ReadOthers():
             return ready.SeenElsewhere(any(has_seen_the_end(store.meta()) for store in servers.others))
-        case ready.ReadAfter():
-            servers.input.ask()
-            first = servers.input.begins() if what.whole else what.end  # without rows there is nothing to tell apart
-            of = machine.table, machine.shard, what.shards, first, what.end
-            rows = read_after_truncation(what.source, *of, servers.input.messages, what.skips, servers.schemas)
-            return ready.RowsAfter(what.request, what.source, rows)
-
-
-def _lacks_placed(meta: Meta | None, position: Position) -> bool:
-    """Whether a store lacks truncations or epochs that are published."""
-    mine, published = ((one.truncations, epoch_of(one)) for one in (meta or Meta(), position))
-    return any(map(lt, mine, published))
 
 
 def _waiting(store: Store, number: int) -> list[OutboxEntry]:
@@ -147,9 +132,6 @@ def _state(servers: Servers, meta: Meta | None, position: Position | None) -> In
 
 
 # -- the rows of an input ---------------------------------------------------------------------------------------------
-
-Between = Callable[[int, int], Iterator[Sequence[Message]]]
-"""Reads the messages of an input from an offset to another, some at a time."""
 
 
 class _Letters(DeafOutlet):
@@ -171,20 +153,17 @@ def read_again(
     end: int,
     skips: Iterable[int] = (),
     schemas: Schemas | None = None,
-    behind: SourcePosition | None = None,
-    log_seen: bool = False,
 ) -> ready.RowsRead:
     """Reads all messages below the offset `end`.
 
-    skips: offsets that an operator named. schemas: of a registry. behind, log_seen: a truncation that is known before
-    the first message, and whether a message of its log came before, as in `Meta`. Raises ShardRefused if messages in a
-    row cannot be applied, RegistryUnreachable.
+    skips: offsets that an operator named. schemas: of a registry. Raises ShardRefused if messages in a row cannot be
+    applied, RegistryUnreachable.
     """
     letters, store = _Letters(), MemoryStore(MemoryServer(), table.name, shard)
     known = schemas or NoSchemas()
     servers = Servers(store, letters, InputState({}, shards, earliest=0, end=end), known)
     machine = Machine(table, shard, b"", Holding.ALL, known.known)
-    drive(machine, ready.Assigned(frozenset(skips), behind, log_seen), servers)
+    drive(machine, ready.Assigned(frozenset(skips)), servers)
     faults: list[str] = []
     for batch in batches:
         faults += _faults_of(drive(machine, Messages(batch), servers))
@@ -200,45 +179,8 @@ def read_again(
         ids,
         meta.skipped,
         faults,
-        meta.truncated,
-        meta.log_seen,
     )
 
 
 def _faults_of(done: Ready) -> list[str]:
     return done.report.faults if done.report is not None else []
-
-
-def read_after_truncation(
-    source: SourcePosition,
-    table: Table,
-    shard: int,
-    shards: int,
-    earliest: int,
-    end: int,
-    read: Between,
-    skips: Iterable[int],
-    schemas: Schemas | None = None,
-) -> ready.RowsRead:
-    """Reads the messages below the offset `end` that came after a truncation in the source's order.
-
-    earliest: where the input begins. Raises ShardRefused if the input does not tell which these are,
-    RegistryUnreachable.
-    """
-    name, schemas = f"shard {shard} of {table.name}", schemas or NoSchemas()
-    place_of = partial(position_of, schemas=schemas.known)
-    try:
-        begin = begin_of_run(
-            name, table.name, source, earliest, end, lambda start: _learned(schemas, read(start, end)), place_of
-        )
-    except OrderLost:
-        raise order_lost(name, table.name) from None
-    log_seen = begin > earliest  # the message before it names the truncation's log
-    return read_again(table, shard, shards, read(begin, end), end, skips, schemas, source, log_seen)
-
-
-def _learned(schemas: Schemas, batches: Iterable[Sequence[Message]]) -> Iterator[Sequence[Message]]:
-    """The same batches, each when its schemas are known."""
-    for batch in batches:
-        schemas.learn(schema_ids((None, message.value) for message in batch))
-        yield batch

@@ -45,7 +45,6 @@ from streamer.incremental.engine.stored_state import (
     SimilarityList,
 )
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry, PublishedGroup
 from streamer.incremental.shard.input import InputState
@@ -81,9 +80,6 @@ class FirstTable:
     letters: Sequence[OutboxEntry] = ()
     statement_ids: Sequence[str] = ()
     skipped: tuple[int, ...] = ()
-    truncated: SourcePosition | None = None
-    log_seen: bool = False
-    letters_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,6 @@ class FoundShard:
     tombstones: Mapping[int, Sequence[OutboxEntry]] = field(default_factory=dict, repr=False)  # by QI group
     statement_ids: Sequence[str] = ()
     control_next: int = 0  # as in `Meta`, and so are the next ones
-    truncations: int = 0
     whole: int = 0
     begins: Mapping[str, int] = field(default_factory=dict)
     is_torn: bool = False  # the output has lost its beginning: one release has to replace all of it
@@ -179,10 +174,7 @@ def commits(
         secret=first.secret,
         counts=first.counts,
         control_next=found.control_next,
-        truncated=first.truncated,
-        truncations=found.truncations,
-        log_seen=first.log_seen,
-        letters_from=first.letters_from if first.counts.messages else first.next,
+        letters_from=0 if first.counts.messages else first.next,
         whole=found.whole,
         begins=found.begins,
         last_of=found.last_of,

@@ -14,7 +14,7 @@ from streamer.incremental.events.changes import Truncate
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.events.snapshot_marks import Mark, begins_a_snapshot, mark_of
-from streamer.incremental.shard.requests import EpochOver, Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.store.base import LastRead, Meta
 from streamer.table.row import Unshown
 from streamer.table.schema import Table
@@ -76,7 +76,7 @@ class InputState:
     def check(self, meta: Meta) -> None:
         pass
 
-    def placed(self) -> Sequence[Placed | EpochOver]:
+    def epochs_over(self) -> Sequence[EpochOver]:
         return ()
 
     def secret(self) -> KeptSecret | None:
@@ -84,12 +84,6 @@ class InputState:
 
     def holds_sealed(self, since: int) -> bool:
         return False
-
-    def begins(self) -> int:
-        return self.earliest
-
-    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
-        return iter(())
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
         return (), end
@@ -113,20 +107,14 @@ class ShardInput(Protocol):
         meta: as the commit leaves it that is made of what was read.
         """
 
-    def placed(self) -> Sequence[Placed | EpochOver]:
-        """Where truncations from other shards took effect, and epochs ended, as the shard said."""
+    def epochs_over(self) -> Sequence[EpochOver]:
+        """Where epochs of the sealed changelog ended, as the shard said."""
 
     def secret(self) -> KeptSecret | None:
         """What the control topic holds of the shard's secret; None: there is no such topic."""
 
     def holds_sealed(self, since: int) -> bool:
         """Whether committed records of the sealed changelog stand at an offset or after it."""
-
-    def begins(self) -> int:
-        """The first offset of the input."""
-
-    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
-        """The messages from an offset to another, some at a time."""
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
         """Some messages from `start` on that were read before, and the first offset not reached, `end` at most."""
@@ -166,7 +154,7 @@ class Remainder:
         self._before = mark
 
     def _truncates(self, message: Message) -> bool:
-        """Whether the shard is empty after the message; a captured truncation says so only of a single shard."""
+        """Whether the shard is empty after the message; of several, a captured truncation empties none."""
         try:
             change = self._decoder.decode(message.key, message.value)
         except EventRefused:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental import remedies
@@ -27,12 +26,11 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import KeyContract
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
-from streamer.incremental.events.source_position import position_of
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.formation import Formation
 from streamer.incremental.sealed.publisher import Sealed
-from streamer.incremental.shard import first_commits, preflight, ready, sealing, steps, truncations
+from streamer.incremental.shard import first_commits, preflight, ready, sealing, steps
 from streamer.incremental.shard import snapshot as snapshots
 from streamer.incremental.shard.activities import Activities
 from streamer.incremental.shard.answers import Judged, failed_by
@@ -42,9 +40,8 @@ from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
 from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, UnderWay
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
-from streamer.incremental.shard.truncations import in_source_order
 from streamer.incremental.store.base import Adopted, Meta, Snapshot, State, remembered
-from streamer.incremental.topics import CHANGES, CONTROL, SEALED
+from streamer.incremental.topics import CHANGES, SEALED
 from streamer.table.schema import Table, version_of
 
 NCP_SECONDS = 5.0
@@ -73,7 +70,6 @@ class Machine:
         self._decoder = Decoder(table, schemas)
         self._contract = KeyContract(table, shard, schemas)
         self._changelog = Changelog(table, shard)
-        self._place_of = partial(position_of, schemas=schemas)
 
         self.phase = Phase.IDLE
         self.meta = Meta()  # where the shard stands, as of its last commit
@@ -163,11 +159,6 @@ class Machine:
         return None if self._taken.replay is None else self._taken.replay.to.next
 
     @property
-    def truncation_due(self) -> bool:
-        """Whether a truncation has to be repeated before the next message is applied."""
-        return self._taken.replay is not None and self._taken.replay.truncation_due(self.meta) is not None
-
-    @property
     def holds_back(self) -> bool:
         """Whether the shard holds back the rows of a snapshot."""
         return self.holding is Holding.SNAPSHOT and snapshots.holds_back(self.meta)
@@ -209,11 +200,8 @@ class Machine:
         self.meta = event.meta or replace(preflight.first_meta(self.table, event.input), secret=secret)
         standing = preflight.compare(self.table, self.shard, self.meta, event.position, event.input)
         assigned, replay = self._taken.assigned, None
-        if assigned.truncated is not None:
-            self.meta = replace(self.meta, truncated=assigned.truncated, log_seen=assigned.log_seen)
         if standing is Consistency.BEHIND and event.position is not None:
-            due = truncations.to_repeat(self.name, self.table.name, self.meta, event.position, event.placed)
-            replay = Repetition(event.position, due, sealing.to_repeat(self.meta, event.position, event.placed))
+            replay = Repetition(event.position, sealing.to_repeat(self.meta, event.position, event.epochs))
         self._taken = TakeOver(assigned, event, standing, replay)
         if standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING
@@ -342,8 +330,6 @@ class Machine:
             if snapshot is not None:
                 self.meta = replace(self.meta, snapshot=snapshot)
                 return self._load()
-            if self.truncation_due:
-                break
             tally = StepTally.after(self.meta)
             try:
                 reached = self._apply_some(tally)
@@ -352,7 +338,7 @@ class Machine:
             except Unforeseen as fault:
                 return self._begin_again(fault, tally)
             self._cut_batch(reached)
-        return self._repeat_truncation() or self._keep_secret() or self._say_again() or self._done()
+        return self._keep_secret() or self._done()
 
     def _cut_batch(self, first: int) -> None:
         """Of the batch's messages, those from `first` on are left."""
@@ -415,7 +401,6 @@ class Machine:
             self._taken.skipped.check(message.offset, tally)
             with unforeseen(message.offset):
                 change = self._decode(message)
-                change = in_source_order(self.table, self.shard, self.meta, change, message, tally, self._place_of)
                 key_form = self._contract.form_after(tally.key_form, message.key, change, self.meta.shards)
             if isinstance(change, changes.Statement):  # it runs what is queued, whose faults are not its own
                 with unforeseen():
@@ -488,7 +473,7 @@ class Machine:
 
     def _tick_in_replay(self, event: ready.Tick) -> Ready:
         """Nothing but what lies between two messages."""
-        return self._repeat_truncation() or self._done()
+        return self._done()
 
     def _tick_in_release(self, event: ready.Tick) -> Ready:
         """Begins a release that was found when the shard was taken over."""
@@ -606,44 +591,7 @@ class Machine:
         self.meta = replace(self.meta, rebuild=event.running, rebuilds=rebuilds, control_next=answered)
         return self._commit_without_messages("what is said of rebuilds cannot be kept")
 
-    # -- truncations that another shard read ----------------------------------------------------------------------
-
-    def _truncated(self, event: ready.Truncated) -> Ready:
-        """Has a truncation that another shard read take effect, unless a later one is known."""
-        if not truncations.is_news(self.name, self.table.name, self.meta, event.source):
-            return self._done()
-        return self._read_after(event)
-
-    def _repeat_truncation(self) -> Ready | None:
-        """In a replay, applies the truncation that is due before the next message; None if none is."""
-        due = None if self._taken.replay is None else self._taken.replay.truncation_due(self.meta)
-        return None if due is None else self._read_after(ready.Truncated(due.request, due.source))
-
-    def _read_after(self, event: ready.Truncated) -> Ready:
-        skips, whole = frozenset(truncations.skipped_in(self.meta)), self.engine.n_rows > 0
-        return Ready(read=ready.ReadAfter(event.request, event.source, self.meta.next, self.meta.shards, whole, skips))
-
-    def _truncate(self, event: ready.RowsAfter) -> Ready:
-        """Gives the shard the rows that came after a truncation, in one commit; see `shard.truncations`."""
-        later, rows, replay = event.rows, event.rows.rows, self._taken.replay
-        with self._turn:
-            self.engine.at = 0  # no message of this shard has brought it about
-            self.engine.apply(changes.Truncate(spared=frozenset(rows.source_keys)))
-            for source_key, row in zip(rows.source_keys, rows.rows(), strict=True):
-                self.engine.apply(changes.Upsert(source_key, row))
-        if replay is not None:
-            self._taken = replace(self._taken, replay=replace(replay, truncations=replay.truncations[1:]))
-        self.meta = replace(
-            self.meta,
-            key_form=later.key_form,
-            control_next=max(self.meta.control_next, event.request + 1),
-            truncated=event.source,
-            truncations=self.meta.truncations + 1,
-            log_seen=self.meta.log_seen or later.log_seen,
-            letters_from=max(self.meta.letters_from, self.meta.next),  # nothing brings back a row that is gone
-        )
-        placed = truncations.said_of_placing(self.meta, self.shard, event.request, event.source)
-        return self._commit_without_messages("a truncation cannot be placed", [placed])
+    # -- what the control topic keeps -----------------------------------------------------------------------------
 
     def _keep_secret(self) -> Ready | None:
         """Has the control topic keep the secret: before the first commit, or once the store is as the output."""
@@ -653,18 +601,6 @@ class Machine:
         kept = KeptSecret(self.meta.secret, is_current=True)
         self._taken = replace(self._taken, owned=owned._replace(secret=kept))
         return Ready(keep=kept)
-
-    def _say_again(self) -> Ready | None:
-        """Says the last truncation in a recreated control topic; in a replay not before its end."""
-        topic_ids, known = self.meta.topic_ids, self.meta.truncated
-        now = self._taken.owned.input.topic_ids.get(CONTROL, "")
-        if self._taken.replay is not None or not now or topic_ids.get(CONTROL) == now:
-            return None
-        self.meta = replace(self.meta, topic_ids={**topic_ids, CONTROL: now})
-        if known is None:
-            return None
-        said = truncations.said_to_others(self.meta, self.name, self.shard, self.meta.next, known)
-        return self._commit_without_messages("a truncation cannot be said again", said)
 
     # -- refused messages that are applied late -------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class Position(msgspec.Struct, frozen=True):
     """Where the published table of a shard stands; written in the transaction of every commit.
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. What has no
-    comment is as in `Meta`; a replay skips, retries and truncates as the position says. By `ends` and `read` it is seen
+    comment is as in `Meta`; a replay skips and retries as the position says. By `ends` and `read` it is seen
     that a topic has lost its end, even if new records have covered that.
     """
 
@@ -45,7 +45,7 @@ class Position(msgspec.Struct, frozen=True):
     digest: int
     skipped: tuple[int, ...] = ()
     live_id: str = ""  # of the `live` that holds the table, or of the two topics of a lossy join
-    truncations: int = 0
+    truncations: int = 0  # a former version counted them
     retried: tuple[tuple[int, int], ...] = ()
     last_of: Mapping[str, int] = {}
     read: LastRead | None = None
@@ -67,12 +67,11 @@ class Position(msgspec.Struct, frozen=True):
             meta.digest,
             meta.skipped,
             output_id(meta.topic_ids),
-            meta.truncations,
-            meta.retried,
-            meta.last_of,
-            meta.read,
-            meta.whole,
-            meta.begins,
+            retried=meta.retried,
+            last_of=meta.last_of,
+            read=meta.read,
+            whole=meta.whole,
+            begins=meta.begins,
             engine=version_of(meta.fingerprint),
             sealed=meta.sealed,
         )
@@ -80,10 +79,11 @@ class Position(msgspec.Struct, frozen=True):
     def is_of(self, meta: Meta) -> bool:
         """Whether it says what the commit of `meta` published.
 
-        A shard that has another secret now read the same message last; a former streamer did not say its engine.
+        A shard that has another secret now read the same message last; a former streamer did not say its engine, or
+        counted truncations.
         """
         of_meta = Position.of(meta)
-        said = replace(self, engine=self.engine or of_meta.engine, read=None, ends={})
+        said = replace(self, engine=self.engine or of_meta.engine, read=None, ends={}, truncations=0)
         return said == replace(of_meta, read=None)
 
     def to_json(self) -> bytes:

@@ -9,14 +9,12 @@ The rules of this file
   A broker that lost the end of a log and took new messages after that has others there.
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published. If
   it is further ahead, the positions have lost their end.
-* A store behind the output lacks messages, truncations that other shards read (`shard.truncations`), retried messages
-  (`shard.answers`), or ends of epochs (`shard.sealing`). The input is read again, unless a commit on the way did not
-  come from the input.
+* A store behind the output lacks messages, retried messages (`shard.answers`), or ends of epochs (`shard.sealing`). The
+  input is read again, unless a commit on the way did not come from the input.
 * A recreated topic has another id. A topic of published rows may also end below the end that the position names, or
   begin later than it did: compaction moves neither. Then a difference would mean nothing there: the whole table is
   published in one release, from a store that is not behind. So it is if the positions were recreated or have lost their
-  end, because nothing says then what is published. In a recreated control topic a shard says again which truncation it
-  knows. Recreated dead letters need nothing.
+  end, because nothing says then what is published. Recreated dead letters need nothing.
 * A table that was reloaded from its source is one commit that did not come from the input. Until it is published, it
   does not matter what the output says of the input: the offset may be lower, or of another topic.
 * The secret in the store is the one that the control topic keeps. Where only one of them has it, the other gets it.
@@ -119,27 +117,14 @@ def new_topics(meta: Meta, input_state: InputState) -> frozenset[str]:
 
 
 def with_topics(meta: Meta, input_state: InputState) -> Meta:
-    """With the ids of the topics as they are now. In a recreated control topic no request has its answer.
-
-    That topic counts as new until the shard has said there what it has to (`to_say_again`).
-    """
+    """With the ids of the topics as they are now. In a recreated control topic no request has its answer."""
     answered = 0 if CONTROL in new_topics(meta, input_state) else meta.control_next
-    ids = {**meta.topic_ids, **input_state.topic_ids, **({CONTROL: ""} if to_say_again(meta, input_state) else {})}
-    return replace(meta, topic_ids=ids, control_next=answered)
-
-
-def to_say_again(meta: Meta, input_state: InputState) -> str:
-    """The id of a control topic that may lack a truncation which other shards have not heard; "" if none does.
-
-    What was said in a former control topic is lost with it. A store that lost everything cannot tell.
-    """
-    new = meta.commit == 0 or CONTROL in new_topics(meta, input_state)
-    return input_state.topic_ids.get(CONTROL, "") if new and meta.shards > 1 else ""
+    return replace(meta, topic_ids={**meta.topic_ids, **input_state.topic_ids}, control_next=answered)
 
 
 def _lacks(meta: Meta, position: Position) -> bool:
-    """Whether more messages were retried, more truncations applied, or more epochs ended, than the store knows."""
-    known, published = ((one.truncations, len(one.retried), sealing.epoch_of(one)) for one in (meta, position))
+    """Whether more messages were retried, or more epochs ended, than the store knows."""
+    known, published = ((len(one.retried), sealing.epoch_of(one)) for one in (meta, position))
     return any(map(gt, published, known))
 
 

@@ -12,12 +12,11 @@ from typing import NamedTuple
 from streamer.errors import StreamerError
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.changes import Counts
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry, Outgoing, outgoing
 from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.outlet import FoundRecords, Position
-from streamer.incremental.shard.requests import EpochOver, Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Commit, Meta, Progress, State
 from streamer.table.arrays import Ints
@@ -92,17 +91,6 @@ class ReadMessage(NamedTuple):
     offset: int
 
 
-class ReadAfter(NamedTuple):
-    """The rows of all messages below `end` that came after a truncation in the source's order. Answer: `RowsAfter`."""
-
-    request: int  # the offset of the record that named the truncation
-    source: SourcePosition
-    end: int
-    shards: int
-    whole: bool  # the input may be needed from its beginning; else the shard has no rows
-    skips: frozenset[int]  # offsets that are skipped
-
-
 class ReadPiece(NamedTuple):
     """Messages of the input that were read before. Answer: `RereadPiece`."""
 
@@ -114,10 +102,7 @@ class ReadOthers(NamedTuple):
     """Whether another shard knows that the first snapshot is over. Answer: `SeenElsewhere`."""
 
 
-Read = (
-    Preflight | TakeFence | ReadOwned | ReadOutbox | ReadOutput | ReadTable | ReadMessage | ReadAfter | ReadPiece
-    | ReadOthers
-)  # fmt: skip
+Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadOutput | ReadTable | ReadMessage | ReadPiece | ReadOthers
 
 
 class GroupSnapshot(NamedTuple):
@@ -180,9 +165,6 @@ class Assigned(NamedTuple):
     """The shard is ours to take over."""
 
     skips: frozenset[int] = frozenset()  # offsets that an operator named
-    # A truncation that is known before the first message, as in `Meta`.
-    truncated: SourcePosition | None = None
-    log_seen: bool = False
     clock: float = 0.0  # as in `Tick`
 
 
@@ -208,7 +190,7 @@ class Owned(NamedTuple):
     position: Position | None
     meta: Meta | None
     input: InputState
-    placed: Sequence[Placed | EpochOver] = ()  # where truncations took effect and epochs ended, if a replay may need it
+    epochs: Sequence[EpochOver] = ()  # where they ended, if a replay may need it
     secret: KeptSecret | None = None  # as in `Inspected`
 
 
@@ -272,16 +254,6 @@ class RowsRead(NamedTuple):
     statement_ids: Sequence[str]  # of the last statements, oldest first
     skipped: tuple[int, ...]
     faults: Sequence[str]  # what went wrong in applying, without values
-    truncated: SourcePosition | None = None
-    log_seen: bool = False
-
-
-class RowsAfter(NamedTuple):
-    """The rows that came after a truncation; request, source: as in `ReadAfter`."""
-
-    request: int
-    source: SourcePosition
-    rows: RowsRead
 
 
 class FirstRows(NamedTuple):
@@ -289,13 +261,6 @@ class FirstRows(NamedTuple):
 
     rows: EncodedRows
     groups: Sequence[Ints]
-
-
-class Truncated(NamedTuple):
-    """Another shard read a truncation."""
-
-    request: int  # the offset of its record in the control topic
-    source: SourcePosition
 
 
 class SnapshotEnded(NamedTuple):
@@ -392,6 +357,6 @@ class Revoked(NamedTuple):
 
 Event = (
     Assigned | Inspected | Taken | Owned | Outboxed | Output | Stored | Messages | Performed | Unwritable | Fetched
-    | RowsAfter | FirstRows | Truncated | SnapshotEnded | SnapshotGrouped | Replace | Remember | ApplyLate | Failed
-    | Revoked | Tick | Request | Free | JobDone | JobFailed | RereadPiece | SeenElsewhere
+    | FirstRows | SnapshotEnded | SnapshotGrouped | Replace | Remember | ApplyLate | Failed | Revoked | Tick | Request
+    | Free | JobDone | JobFailed | RereadPiece | SeenElsewhere
 )  # fmt: skip

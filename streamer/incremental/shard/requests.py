@@ -1,4 +1,4 @@
-"""What operators, and other shards, ask of a shard through the control topic, as values.
+"""What operators ask of a shard through the control topic, as values.
 
 A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"skip","shard":0,"offset":1234}`,
@@ -8,11 +8,9 @@ A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"retry","shard":0,"id":"90b1…","at":1764000000,"offsets":[17,42]}`. A record that cannot be read is ignored.
 But one that says `"format":2`, or more, is a newer streamer's and may not be ignored by an older one.
 
-Three come from shards (`streamer.incremental.shard.truncations`):
-`{"command":"truncate","shard":1,"source":{"log":"postgresql","place":[4711],"at":1764000000000},"by":0,"offset":1234}`
-and, by the shard that was asked, after it took effect:
-`{"command":"truncated","shard":1,"source":{…},"request":17,"next":980,"number":3}`; and, of a sealed changelog,
-`{"command":"epoch-over","shard":1,"epoch":12,"seconds":1764000000,"next":980,"retried":0,"truncations":3}`.
+One comes from the shard itself, of its sealed changelog:
+`{"command":"epoch-over","shard":1,"epoch":12,"seconds":1764000000,"next":980,"retried":0,"truncations":0}`.
+Former versions carried truncations from shard to shard, by the commands `truncate` and `truncated`.
 
 One keeps a shard's secret against the loss of Redis, as it is or encrypted (`streamer.kafka.secret_records`):
 `{"command":"secret","shard":1,"plain":"…"}`, `{"command":"secret","shard":1,"encrypted":"…"}`.
@@ -26,7 +24,6 @@ from typing import Annotated
 import msgspec
 
 from streamer.incremental import remedies
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.store.codec import check_format
 
 FORMAT = 1
@@ -86,34 +83,25 @@ class EndSnapshot(_AnyRequest, frozen=True, tag="end-snapshot"):
     topic_id: TopicId = ""
 
 
-class Truncation(_AnyRequest, frozen=True, tag="truncate"):
-    """The source has truncated the table."""
-
-    source: SourcePosition
-    by: int  # the shard that read it, or says it again
-    offset: int  # where that shard read it
+class CarriedTruncation(_AnyRequest, frozen=True, tag="truncate", forbid_unknown_fields=False):
+    """A truncation that another shard read: a former version carried it to this one."""
 
 
-class Placed(_AnyRequest, frozen=True, tag="truncated"):
-    """A truncation from another shard took effect before this shard's source offset `next`, and does in a replay."""
-
-    source: SourcePosition
-    request: int  # the offset of the `Truncation`
-    next: int
-    number: int  # of the truncations from other shards, from 1
+class PlacedTruncation(_AnyRequest, frozen=True, tag="truncated", forbid_unknown_fields=False):
+    """Where a former version had one take effect."""
 
 
 class EpochOver(_AnyRequest, frozen=True, tag="epoch-over"):
     """The clock ended an epoch of the sealed changelog: before the source offset `next`, and does so in a replay.
 
-    Some retries and truncations came before, too.
+    Some retries came before, too.
     """
 
     epoch: int
     seconds: Seconds
     next: int
     retried: int
-    truncations: int
+    truncations: int  # 0; a former version counted them
 
 
 RETRIES_MAX = 1_000
@@ -144,7 +132,9 @@ class Secret(_AnyRequest, frozen=True, tag="secret"):
         return [("shard", self.shard)]
 
 
-Request = Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | Truncation | Placed | EpochOver | Secret
+Request = (
+    Skip | FullRebuild | CancelRebuild | EndSnapshot | Retry | EpochOver | Secret | CarriedTruncation | PlacedTruncation
+)  # fmt: skip
 
 
 def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozenset[int]:
@@ -157,10 +147,9 @@ def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozens
     return frozenset(one.offset for one in requests if one.shard == shard and one.topic_id == topic_id)
 
 
-def placed_in(values: Iterable[bytes], shard: int) -> list[Placed | EpochOver]:
-    """Where truncations took effect and epochs ended, as the records of a shard's control partition say, in order."""
-    requests = map(read_request, values)
-    return [one for one in requests if isinstance(one, Placed | EpochOver) and one.shard == shard]
+def epochs_in(values: Iterable[bytes], shard: int) -> list[EpochOver]:
+    """Where epochs ended, as the records of a shard's control partition say, in order."""
+    return [one for one in map(read_request, values) if isinstance(one, EpochOver) and one.shard == shard]
 
 
 def secrets_in(values: Iterable[bytes], shard: int) -> list[Secret]:

@@ -6,9 +6,9 @@ The rules of this file
   beside those of `live`, in the same transaction, and what it keeps is stored in the same call. So no cohort is formed
   twice, and what was stored is published as it is.
 * An epoch that counts row changes ends between two of them. Batches decide nothing.
-* An epoch that lasts a time ends when a `Tick` says so: on a quiet stream, too. Where that was, between which messages,
-  retries and truncations, is a record of the shard's partition of the control topic, in the same transaction. A
-  replay repeats it there (`EpochOver`).
+* An epoch that lasts a time ends when a `Tick` says so: on a quiet stream, too. Where that was, between which messages
+  and retries, is a record of the shard's partition of the control topic, in the same transaction. A replay repeats it
+  there (`EpochOver`).
 * Ids are drawn by the shard's secret: a replay draws the same ones, and its digest shows that it forms the same
   cohorts.
 * While a snapshot is held back, its rows wait in the pool, and no epoch ends.
@@ -117,13 +117,13 @@ def epoch_of(at: Meta | Position) -> int:
 
 def said_of_end(meta: Meta, shard: int, seconds: int) -> OutboxEntry:
     """What a shard says in its own partition of an epoch that it ends at a time. meta: before it ends."""
-    said = EpochOver(shard, epoch_of(meta) + 1, seconds, meta.next, len(meta.retried), meta.truncations)
+    said = EpochOver(shard, epoch_of(meta) + 1, seconds, meta.next, len(meta.retried), truncations=0)
     return OutboxEntry(CONTROL, b"%d" % shard, said.to_json())
 
 
-def to_repeat(meta: Meta, position: Position, said: Iterable[object]) -> tuple[EpochOver, ...]:
+def to_repeat(meta: Meta, position: Position, said: Iterable[EpochOver]) -> tuple[EpochOver, ...]:
     """The ends of epochs that a store has lost, up to the published position, in order; said: by the shard."""
-    by_epoch = {one.epoch: one for one in said if isinstance(one, EpochOver)}
+    by_epoch = {one.epoch: one for one in said}
     lost = range(epoch_of(meta) + 1, epoch_of(position) + 1)
     return tuple(by_epoch[epoch] for epoch in lost if epoch in by_epoch)
 

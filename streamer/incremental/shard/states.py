@@ -136,7 +136,6 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     **{(state, ready.Messages): Transition("_go_on", AFTER_COMMIT[state]) for state in (P.SERVING, P.BUFFERING)},
     **{(state, ready.Performed): Transition("_performed", AFTER_COMMIT[state]) for state in SERVED},
     **{(state, ready.Unwritable): Transition("_unwritable", (P.RESTORING,)) for state in SERVED},
-    **{(state, ready.RowsAfter): Transition("_truncate", (state,)) for state in SERVED},
     **{
         (state, kind): Transition("_between", AFTER_COMMIT[state])
         for state in (P.SERVING, P.BUFFERING)
@@ -145,7 +144,6 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.SERVING, ready.FirstRows): Transition("_first_rows", (P.SERVING,)),
     (P.SERVING, ready.Replace): Transition("_replace", (P.SERVING,)),
     **{(state, ready.Remember): Transition("_remember", (state,)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, ready.Truncated): Transition("_truncated", (state,)) for state in (P.SERVING, P.BUFFERING)},
     **{(state, ready.ApplyLate): Transition("_retry", (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)},
     **{
         (state, ready.SnapshotEnded): Transition("_begin_release", (P.RELEASING,))

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from operator import ge
 from pathlib import PurePath
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -32,12 +31,11 @@ from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.snapshot_marks import Mark
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.shard.input import Message, last_read
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.requests import EpochOver, Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart
 from streamer.incremental.shard.snapshot import held_after
 from streamer.incremental.store.base import Commit, Meta
@@ -101,18 +99,16 @@ class StepTally:
     key_form: str  # the shard's, as of the last change that was applied
     read: Message | None = field(default=None, repr=False)  # the last message
     counts: Counts = NO_MESSAGES
-    letters: list[OutboxEntry] = field(default_factory=list, repr=False)  # also what is said to other shards
+    letters: list[OutboxEntry] = field(default_factory=list, repr=False)  # also what is said of an epoch's end
     skipped: list[int] = field(default_factory=list)  # offsets
     marks: Counter[Mark] = field(default_factory=Counter)  # what messages said of a snapshot that is held back
-    truncated: SourcePosition | None = None  # as in `Meta`, and so are the next two
-    log_seen: bool = False
-    retried: list[tuple[int, int]] = field(default_factory=list)
+    retried: list[tuple[int, int]] = field(default_factory=list)  # as in `Meta`
     reasons: Counter[str] = field(default_factory=Counter)  # codes of the dead letters' reasons
 
     @classmethod
     def after(cls, meta: Meta) -> StepTally:
         """Nothing yet, on top of a commit."""
-        return cls(meta.next, meta.key_form, truncated=meta.truncated, log_seen=meta.log_seen)
+        return cls(meta.next, meta.key_form)
 
 
 @dataclass(slots=True)
@@ -173,8 +169,6 @@ def next_commit(
         skipped=(*meta.skipped, *tally.skipped),
         retried=(*meta.retried, *tally.retried),
         snapshot=held_after(meta.snapshot, tally.marks),
-        truncated=tally.truncated,
-        log_seen=tally.log_seen,
         read=meta.read if tally.read is None else last_read(tally.read, meta.secret),
         sealed=sealed.changes.mark if sealed.changes else None,
     )
@@ -321,39 +315,27 @@ class Repetition:
     """Reading the input again, without publishing, because the store lost commits that are published."""
 
     to: Position  # the published position, where it ends
-    truncations: tuple[Placed, ...] = ()  # of other shards; not applied again yet, in order
     epochs: tuple[EpochOver, ...] = ()  # that the clock ended; not ended again yet, in order
 
     def is_over(self, meta: Meta) -> bool:
-        """Whether all messages, retried messages and truncations are applied again, and all epochs have ended."""
+        """Whether all messages and retried messages are applied again, and all epochs have ended."""
         retried = meta.next >= self.to.next and len(meta.retried) >= len(self.to.retried)
         sealed = self.to.sealed is None or (meta.sealed is not None and meta.sealed.epoch >= self.to.sealed.epoch)
-        return retried and meta.truncations >= self.to.truncations and sealed
+        return retried and sealed
 
     def epoch_due(self, meta: Meta) -> EpochOver | None:
-        """The epoch that ends now, before the next message, retry or truncation; None if none does."""
-        if not self.epochs:
-            return None
-        one, reached = self.epochs[0], (meta.next, len(meta.retried), meta.truncations)
-        return one if all(map(ge, reached, (one.next, one.retried, one.truncations))) else None
+        """The epoch that ends now, before the next message or retry; None if none does."""
+        one = next(iter(self.epochs), None)
+        return one if one and meta.next >= one.next and len(meta.retried) >= one.retried else None
 
     def retry_due(self, meta: Meta) -> tuple[int, int] | None:
         """The next message to be applied late again, as in `Meta.retried`; None if there is no more."""
         return self.to.retried[len(meta.retried)] if len(meta.retried) < len(self.to.retried) else None
 
-    def truncation_due(self, meta: Meta) -> Placed | None:
-        """The truncation to be applied again before the next message; None if none is due there."""
-        return self.truncations[0] if self.truncations and meta.next >= self.truncations[0].next else None
-
     def stops_at(self, meta: Meta) -> int:
-        """The offset before which something has to be done between two messages, or the replay ends.
-
-        A retry comes before a truncation at the same message: after the truncation nothing that lies below it may be
-        retried (`Meta.letters_from`).
-        """
+        """The offset before which something has to be done between two messages, or the replay ends."""
         retry = self.retry_due(meta)
-        truncations, epochs = self.truncations[:1], self.epochs[:1]
-        stops = [self.to.next, *(one.next for one in truncations), *(one.next for one in epochs)]
+        stops = [self.to.next, *(one.next for one in self.epochs[:1])]
         return min(stops if retry is None else [retry[0], *stops])
 
     def numbered(self, table: Table, shard: int, meta: Meta) -> Meta:

@@ -32,7 +32,6 @@ from streamer.errors import Conflict, Fenced
 from streamer.incremental.engine.replacing import Region, Replaced
 from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.events.changes import NO_MESSAGES, Counts, RowChange
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.stored_state import SealedChanges, SealedMark, StoredSealed
 from streamer.incremental.topics import JOINED, OUTPUTS
@@ -181,11 +180,6 @@ class Meta:
     rebuilds: tuple[Progress, ...] = ()  # the last ones that ended, the newest last
     snapshot: Snapshot | None = None  # with which the table began, or begins
     control_next: int = 0  # the first offset of the shard's control partition that has no answer yet
-    # If there are several shards: the position of the last truncation in the source's order, how many truncations the
-    # shard heard of from other shards, and whether it has read a message of the log of `truncated`.
-    truncated: SourcePosition | None = None
-    truncations: int = 0
-    log_seen: bool = False
     # Refused messages that were applied late, in that order: `next` at that time, and the message's offset.
     retried: tuple[tuple[int, int], ...] = ()
     letters_from: int = 0  # the first offset whose dead letter may be retried: a reload has dealt with what lies below

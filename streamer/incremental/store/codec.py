@@ -26,7 +26,6 @@ from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.stored_state import SealedMark, SealedPlace, StoredCohort
 from streamer.incremental.store.base import Adopted, LastRead, Meta, Progress, Snapshot
@@ -127,7 +126,7 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     rebuilds: tuple[Progress, ...] = ()
     snapshot: Snapshot | None = None
     control_next: int = 0
-    truncated: SourcePosition | None = None
+    truncated: dict[str, object] | None = None  # this and the next two: of former versions, see `FORMER`
     truncations: int = 0
     log_seen: bool = False
     retried: tuple[tuple[int, int], ...] = ()
@@ -142,11 +141,17 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     sealed: SealedMark | None = None
 
 
-_LATER = {
-    field.name: field.default if field.default_factory is MISSING else field.default_factory()
-    for field in fields(Meta)[13:]
-}
-"""Fields added since the format began, with their defaults; the last ones are not written if they have them."""
+FORMER = {"truncated": None, "truncations": 0, "log_seen": False}
+"""What former versions kept of truncations that shards carried to each other: it is read, and not used."""
+
+FORMER_AT = [field.name for field in fields(Meta)].index("retried")
+
+_LATER: list[object] = [
+    field.default if field.default_factory is MISSING else field.default_factory() for field in fields(Meta)[13:]
+]
+"""Defaults of the fields added since the format began; the last ones are not written if they have them."""
+
+_LATER[FORMER_AT - 13 : FORMER_AT - 13] = FORMER.values()
 
 _fields_of = attrgetter(*(field.name for field in fields(Meta)))
 _counts_of = attrgetter(*(field.name for field in fields(Counts)))  # the encoder would name them
@@ -249,11 +254,12 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
 
 
 def encode_meta(meta: Meta) -> bytes:
-    """Where a shard stands: the fields of `Meta` in the order of their declaration."""
+    """Where a shard stands: the fields of `Meta` in the order of their declaration, and `FORMER` among them."""
     said = list(_fields_of(meta))
     counts = _counts_of(meta.counts)
     said[COUNTS_AT] = counts if meta.counts.unlisted else counts[:-1]  # it came after the format
-    for default in reversed(_LATER.values()):
+    said[FORMER_AT:FORMER_AT] = FORMER.values()
+    for default in reversed(_LATER):
         if said[-1] != default:
             break
         said.pop()
@@ -266,7 +272,8 @@ def decode_meta(data: bytes) -> Meta:
         said = msgspec.structs.asdict(_meta(data))
     except UNREADABLE:
         _refuse("meta", data)
-    del said["version"]
+    for name in ("version", *FORMER):
+        del said[name]
     return Meta(**said | {"counts": Counts(**msgspec.structs.asdict(said["counts"]))})
 
 

@@ -74,17 +74,6 @@ def test_a_truncated_table_of_one_shard_is_empty_and_fills_again(lay: Laying) ->
     assert set(marks[FEW:]) == {Mark.CHANGE, Mark.NOTHING}
 
 
-def test_a_truncated_table_of_several_shards_is_empty_and_fills_again(lay: Laying) -> None:
-    pipeline = lay(Shape())
-    pipeline.begin(FEW, workers=1)
-    pipeline.until_released()
-    pipeline.people.change(FEW)
-    pipeline.people.truncate()
-    pipeline.people.load(FEW)
-    pipeline.people.change(FEW)
-    pipeline.until_arrived()
-
-
 def test_a_snapshot_between_changes_is_published_whole_after_it_was_quiet(asked: Pipeline) -> None:
     """The connector begins without a snapshot; an operator asks it for an incremental one."""
     metas = asked.until_released()

@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import fakeredis
+import msgspec
 import pytest
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 
 from streamer.errors import UsageError
+from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis import RedisStore
@@ -23,10 +25,11 @@ from streamer.kafka import reading
 from streamer.status import collect as module
 from streamer.status.collect import (
     LATEST_OFFSETS,
+    TRUNCATION,
     Letter,
     Tallies,
+    latest_standing,
     look,
-    refused_lately,
     row_of,
     standing_refused,
 )
@@ -74,8 +77,9 @@ def test_the_latest_letters_are_counted_by_their_offsets_however_far_back_they_l
         letter(reached - 1, kind="retried"),
     ]
     first = 7
-    read = refused_lately(reached, first, first + len(written), lambda start: written[start - first :])
-    assert read == LATEST_OFFSETS // 5 - 1  # 40,004, 40,009 ... 49,994
+    since, end = reached - LATEST_OFFSETS, first + len(written)
+    read = latest_standing(since, first, end, lambda start: written[start - first :])
+    assert sum(one.offset >= since for one in read) == LATEST_OFFSETS // 5 - 1  # 40,004, 40,009 ... 49,994
 
 
 # What `streamer status` sees: every shard in Redis and in Kafka, its worker, and how much it may be trusted.
@@ -193,6 +197,21 @@ def test_a_shard_that_commits_while_kafka_is_asked_is_seen_twice(
         (Meta(1, 10), Meta(2, 10)),
         (Meta(1, 10), Meta(2, 10)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("then", "letters_from", "standing"),
+    [(None, 0, (7,)), (None, 8, ()), ("refused-again", 0, ()), ("superseded", 0, ())],
+    ids=["refused", "before a reload", "retried", "superseded"],
+)
+def test_a_truncation_stands_until_it_was_retried_or_the_table_was_reloaded(
+    people: TableInMemory, monkeypatch: pytest.MonkeyPatch, then: str | None, letters_from: int, standing: object
+) -> None:
+    meta = Meta(1, 10, shards=SHARDS, counts=Counts(applied=9, dead_letters=1), letters_from=letters_from)
+    monkeypatch.setattr(RedisLookups, "meta", lambda store: meta)
+    letters = [letter(7, reason=TRUNCATION), *([letter(7, then, "statement")] if then else [])]
+    people.topics.write("people.dead-letters", 0, *((b"", msgspec.json.encode(one)) for one in letters))
+    assert people.look().shards[0].kafka.truncations == standing
 
 
 def test_the_first_message_that_waits_is_the_one_behind_the_last_commit(people: TableInMemory) -> None:

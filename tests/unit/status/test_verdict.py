@@ -195,6 +195,14 @@ def test_of_many_messages_the_latest_ones_decide_about_the_share_of_dead_letters
     assert "501 of the latest 10,000 messages are dead letters, more than 5%" in problem
 
 
+def test_a_captured_truncation_that_is_a_dead_letter_is_a_problem_whatever_the_share() -> None:
+    problem = the_problem(shard(META, truncations=(17,)))
+    assert problem == (
+        "shard 0: the source has truncated the table (offset 17), and the rows of before are still published: "
+        "`streamer dead-letters` says what to do"
+    )
+
+
 def test_the_share_of_dead_letters_that_is_too_large_can_be_set() -> None:
     some = replace(META, counts=Counts(applied=94, dead_letters=6))
     assert judged(shard(some, before=some)).problems

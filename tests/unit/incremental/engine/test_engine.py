@@ -257,18 +257,11 @@ def test_a_truncation_empties_the_shard_whatever_its_size() -> None:
     assert set(drained.records.values()) == {None}
 
 
-def test_a_truncation_spares_the_rows_that_it_names_and_those_alone() -> None:
-    engine = engine_with(FOUR)
-    keys = sorted(key for key, _ in engine.index_table())
-    engine.apply(Truncate(spared=frozenset({*keys[:2], "nobody"})))
-    engine.drain()
-    assert sorted(key for key, _ in engine.index_table()) == keys[:2]
-    assert "nobody" not in repr(Truncate(spared=frozenset({"nobody"})))
-
-
 def test_a_truncation_that_reached_one_of_several_shards_is_refused() -> None:
     engine = Engine(OF_TWO, shard=1, shards=2)
-    assert refused(engine, Truncate(whole_table_only=True)) == "truncate-one-shard"
+    with pytest.raises(EventRefused, match="`streamer produce --truncate`") as refusal:
+        engine.apply(Truncate(whole_table_only=True))
+    assert refusal.value.reason == "truncate-one-shard"
     assert engine.apply(Truncate()) == APPLIED
     assert Engine(OF_TWO).apply(Truncate(whole_table_only=True)) == APPLIED
 

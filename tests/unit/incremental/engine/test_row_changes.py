@@ -60,8 +60,11 @@ def test_another_key_and_another_individual_are_another_row() -> None:
 
 
 def test_a_truncation_removes_rows_one_by_one() -> None:
-    some = told(changes.Insert("a", ANN), changes.Insert("b", BOB), changes.Truncate(spared=frozenset("b")))
-    assert some[2:] == [RowChange("a", ANN.values, None, 3)]
+    some = told(changes.Insert("a", ANN), changes.Insert("b", BOB), changes.Truncate())
+    assert {one.source_key: one for one in some[2:]} == {
+        "a": RowChange("a", ANN.values, None, 3),
+        "b": RowChange("b", BOB.values, None, 3),
+    }
 
 
 def test_what_is_refused_is_not_told() -> None:

@@ -28,7 +28,6 @@ from streamer.incremental.events.registered_schemas import (
     schema_ids,
 )
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
-from streamer.incremental.events.source_position import SourcePosition, position_of
 from streamer.table.schema import KeptColumn
 from worlds.avro_messages import DECIMAL as DECIMAL_NAME
 from worlds.avro_messages import change, envelope, logical, message, money, optional, record, unscaled
@@ -218,8 +217,6 @@ def test_a_flattened_rows_mark_and_place_are_seen_in_avro_whatever_its_columns_a
     marks = {"__op": "r", "__source_snapshot": "last", "__source_connector": "postgresql", "__source_lsn": 33}
     value = message(6, schema, {**row(), "source": "web", "payload": b"\xff", **marks})
     assert mark_of(value, known) is Mark.LAST
-    assert position_of(value, known) == SourcePosition("postgresql", (33,))
-    assert position_of(value) is position_of(value[:-1], known) is None
 
 
 def test_the_ids_of_a_batch_are_found_in_keys_and_values() -> None:

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from agents.anonymizer import RebuildThrottle
-from streamer.errors import Conflict, ShardRefused
-from streamer.incremental.events.source_position import SourcePosition
+from streamer.errors import Conflict
 from streamer.incremental.shard import rebuild
 from streamer.incremental.shard.activities import CHECK_SECONDS
-from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.rebuild import REDONE_MAX, RESTARTS_MAX, gain
-from streamer.incremental.shard.requests import CancelRebuild, FullRebuild, Truncation
+from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
 from streamer.incremental.store.base import ANSWERS_REMEMBERED, REMEMBERED
 from streamer.table.schema import Limits, RebuildRules
 from worlds.rebuilt_shards import CLOCK, NOW, Clock, RebuiltShard
@@ -364,43 +362,5 @@ def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock)
         clock.seconds += 10 * 400
         await shard.go_on()
         assert len(shard.states()) == 1, "nothing has changed since"
-
-    run(story())
-
-
-def test_a_truncation_that_another_shard_read_is_placed_once_and_a_rebuild_that_is_under_way_ends() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard(), count=90)
-        shard.kafka.read = [Message(89, b"p90", b'{"op":"c","source":{"connector":"postgresql","lsn":70}}')]
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(5)
-        shard.asks(Truncation(0, SourcePosition("postgresql", (90,)), by=1, offset=7), written_at=0)
-        shard.asks(Truncation(0, SourcePosition("postgresql", (80,)), by=2, offset=9), written_at=0)
-        await shard.go_on(5)
-        assert shard.rows() == []
-        assert shard.shard.meta.truncations == 1, "the second one is overtaken"
-        for job in shard.algorithms.jobs:
-            job.done()
-        shard.algorithms.at_once = True
-        await shard.go_on(20)
-        assert shard.states() == [("a", "done")]
-        await shard.come(20)
-        commit = shard.shard.meta.commit
-        await shard.take_over()
-        await shard.go_on(5)
-        assert (len(shard.rows()), shard.shard.meta.commit) == (20, commit)
-
-    run(story())
-
-
-def test_a_truncation_that_dates_contradict_stops_the_shard() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard(), count=90)
-        shard.kafka.read = [Message(89, b"p90", b'{"op":"c","source":{"connector":"postgresql","lsn":70}}')]
-        shard.asks(Truncation(0, SourcePosition("postgresql", (90,), 1), by=1, offset=7), written_at=0)
-        shard.asks(Truncation(0, SourcePosition("postgresql", (80,), 9_000_000), by=2, offset=9), written_at=0)
-        with pytest.raises(ShardRefused, match="the log has restarted"):
-            await shard.go_on(5)
 
     run(story())

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from streamer.errors import EventRefused
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.shard.answers import (
     WAITING_SECONDS_MAX,
     Judged,
@@ -23,13 +22,13 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import (
     RETRIES_MAX,
     CancelRebuild,
+    CarriedTruncation,
     EndSnapshot,
     FullRebuild,
-    Placed,
+    PlacedTruncation,
     Request,
     Retry,
     Skip,
-    Truncation,
 )
 from streamer.incremental.shard.steps import Unforeseen
 from streamer.incremental.store.base import ANSWERED, CANCELLED, REFUSED, Meta, Progress, Snapshot
@@ -106,35 +105,6 @@ def test_a_truncation_supersedes_and_a_statement_leaves_refused() -> None:
     assert tried({5: upsert(7), 60: statement}, 5) == {5: "before-a-statement"}
     assert tried({5: upsert(7), 20: upsert(7), 60: statement}, 5) == {5: "superseded"}
     assert tried({5: statement, 6: truncate}, 5, 6) == {5: "statement", 6: "statement"}
-
-
-def at(lsn: int, said: dict[str, object]) -> dict[str, object]:
-    """A captured change with its place in the source's order."""
-    return said | {"source": {"connector": "postgresql", "lsn": lsn}}
-
-
-def test_what_a_truncation_has_overtaken_in_the_source_is_superseded_and_supersedes_nothing() -> None:
-    of_two = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("postgresql", (50,)))
-    assert tried({5: at(40, upsert(7))}, 5, meta=of_two) == {5: "superseded"}
-    assert tried({5: at(60, upsert(7)), 60: at(40, upsert(7))}, 5, meta=of_two) == {5: ""}
-    assert tried({5: at(60, upsert(7)), 60: at(50, {"op": "t"})}, 5, meta=of_two) == {5: "superseded"}
-
-
-def test_nothing_before_the_place_at_which_a_truncation_was_placed_is_tried_again() -> None:
-    source = SourcePosition("postgresql", (50,))
-    placed = Meta(commit=5, next=100, shards=2, truncated=source, truncations=1, letters_from=20)
-    said = {5: at(40, upsert(7)), 6: at(60, upsert(8)), 7: upsert(9), 20: at(60, upsert(6))}
-    expected = {5: "superseded", 6: "before-a-truncation", 7: "before-a-truncation", 20: ""}
-    assert tried(said, 5, 6, 7, 20, meta=placed) == expected
-
-
-def test_a_row_that_names_no_place_in_the_log_of_a_truncation_is_not_tried_again() -> None:
-    placed = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("postgresql", (50,)), letters_from=5)
-    deletion = {"op": "d", "before": row(4), "after": None}
-    said = {5: upsert(7), 6: at(60, upsert(8)), 7: moved(1, 2), 8: deletion, 9: INSERT | {"row": row(3)}}
-    assert tried(said, *said, meta=placed) == {5: "no-place", 6: "", 7: "no-place", 8: "", 9: "no-place"}
-    of_one_log_and_another = Meta(commit=5, next=100, shards=2, truncated=SourcePosition("binlog", (1, 50, 0)))
-    assert tried({5: at(60, upsert(7))}, 5, meta=of_one_log_and_another) == {5: "no-place"}
 
 
 def test_what_cannot_be_decoded_is_refused_again_and_supersedes_nothing() -> None:
@@ -281,10 +251,10 @@ def test_what_nobody_did_for_an_hour_is_history_even_if_nobody_remembers_it(at: 
     assert answered(CancelRebuild(SHARD, "a", at), RUNNING, written_at=written_at) is None
 
 
-def test_a_truncation_is_placed_however_old_it_is_and_once() -> None:
-    said = Truncation(SHARD, SourcePosition("postgresql", (90,)), by=0, offset=4)
+def test_of_the_truncations_that_a_former_version_carried_only_those_are_told_that_have_no_answer() -> None:
+    said = CarriedTruncation(SHARD)
     assert answered(said, written_at=0.0) == said
     assert answered(said, replace(QUIET, control_next=17)) == said
     assert answered(said, replace(QUIET, control_next=18)) is None
-    assert answered(Truncation(1, said.source, by=0, offset=4)) is None
-    assert answered(Placed(SHARD, said.source, request=3, next=9, number=1)) is None
+    assert answered(CarriedTruncation(1)) is None
+    assert answered(PlacedTruncation(SHARD)) is None

@@ -32,7 +32,6 @@ def test_the_highest_numbers_count_wherever_they_are_known() -> None:
     assert find(records, POSITION, Meta(commit=9), INPUT).commit == 9
     assert find(records, POSITION, Meta(commit=3), INPUT).commit == 7
     assert find(records, POSITION, None, INPUT).release == 6
-    assert find(NOTHING, replace(POSITION, truncations=4), Meta(commit=9, truncations=3), INPUT).truncations == 4
     assert find(NOTHING, None, None, INPUT) == FoundShard()
 
 

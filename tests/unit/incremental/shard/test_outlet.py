@@ -54,6 +54,7 @@ def test_a_position_names_the_engine_that_published_it_and_an_earlier_one_that_d
     said = Position.of(meta)
     assert (said.engine, said.is_of(meta)) == ("6.2", True)
     assert msgspec.structs.replace(said, engine="").is_of(meta)
+    assert msgspec.structs.replace(said, truncations=3).is_of(meta), "a former version counted them"
     assert not msgspec.structs.replace(said, engine="5").is_of(meta)
     assert not msgspec.structs.replace(said, engine="", digest=1).is_of(meta)
 

@@ -21,7 +21,6 @@ from streamer.incremental.shard.preflight import (
     compare,
     first_meta,
     former_version,
-    to_say_again,
     with_topics,
 )
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
@@ -64,12 +63,6 @@ def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind
     assert standing(AT_FIVE) is Consistency.LEVEL
     assert standing(AT_FOUR) is Consistency.AHEAD
     assert standing(AT_SEVEN) is Consistency.BEHIND
-
-
-def test_a_store_that_lost_a_truncation_alone_is_behind_though_no_message_is_missing() -> None:
-    truncated = Position.of(replace(FIVE, commit=6, release=5, digest=0, truncations=1))
-    assert standing(truncated) is Consistency.BEHIND
-    assert standing(truncated, meta=replace(FIVE, commit=7, truncations=0)) is Consistency.BEHIND, "in the middle of it"
 
 
 def test_another_commit_of_the_published_number_is_refused_whichever_is_further() -> None:
@@ -334,16 +327,10 @@ def test_answers_are_about_the_control_topic_that_they_were_given_to() -> None:
     assert with_topics(asked, made_anew(CONTROL)).control_next == 0
 
 
-def test_a_control_topic_that_was_recreated_counts_as_new_until_what_it_lacks_is_said() -> None:
+def test_in_a_control_topic_that_was_recreated_no_request_has_its_answer() -> None:
     knows = replace(FIVE, shards=3, topic_ids={**IDS, CONTROL: "first control"}, control_next=9)
     now = replace(INPUT, shards=3, topic_ids={**IDS, CONTROL: "second control"})
-    assert to_say_again(knows, now) == "second control"
-    assert to_say_again(with_topics(knows, now), now) == "second control"
-    assert with_topics(knows, now).topic_ids == {**IDS, CONTROL: ""}
-    assert to_say_again(replace(knows, topic_ids=now.topic_ids), now) == ""
-    assert to_say_again(replace(knows, shards=1), now) == "", "there is nobody else"
-    assert to_say_again(replace(knows, commit=0, topic_ids=now.topic_ids), now) == "second control"
-    assert to_say_again(knows, replace(now, topic_ids=IDS)) == "", "there is none"
+    assert with_topics(knows, now) == replace(knows, topic_ids=now.topic_ids, control_next=0)
 
 
 # The inspection before a take-over: what does not fit together is refused before anyone is shut out.

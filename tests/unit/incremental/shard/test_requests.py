@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamer.errors import ShardRefused
-from streamer.incremental.shard.requests import Skip, placed_in, read_request, skips_of
+from streamer.incremental.shard.requests import Skip, epochs_in, read_request, skips_of
 
 
 def test_a_request_comes_back_as_it_was_written() -> None:
@@ -21,9 +21,8 @@ def test_a_request_does_not_outlive_the_input_that_it_was_about() -> None:
 
 @pytest.mark.parametrize("value", [b'{"command":"skip","shard":0,"offset":7,"format":2}', b'{"format":2,"do":"what?"}'])
 def test_a_request_of_a_newer_format_is_refused_and_never_passed_over(value: bytes) -> None:
-    """It may be a truncation that was said to all shards."""
     said = "a record of the control topic is in format 2, and this streamer reads up to format 1: run the version that"
-    for read in (read_request, lambda one: skips_of([one], 0), lambda one: placed_in([one], 0)):
+    for read in (read_request, lambda one: skips_of([one], 0), lambda one: epochs_in([one], 0)):
         with pytest.raises(ShardRefused, match=said):
             read(value)
 

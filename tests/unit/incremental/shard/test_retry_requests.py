@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Messages
 from streamer.incremental.shard.requests import Retry
-from worlds.rebuilt_shards import NOW, RebuiltShard
+from worlds.rebuilt_shards import CLOCK, NOW, RebuiltShard
+
+
+@pytest.fixture(autouse=True)
+def now() -> None:
+    CLOCK.seconds = NOW
 
 
 def test_a_request_is_answered_once_however_long_its_input_is() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -27,7 +27,7 @@ from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import DeafOutlet, FoundSealed, Position, PublishedRecord
 from streamer.incremental.shard.ready import Assigned, Messages, Tick
-from streamer.incremental.shard.requests import EpochOver, Placed, placed_in
+from streamer.incremental.shard.requests import EpochOver, epochs_in
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBytes
 from streamer.incremental.topics import SEALED
@@ -78,20 +78,15 @@ class World(DeafOutlet):
 
     def ask(self) -> None: ...
     def check(self, meta: object) -> None: ...
-    def begins(self) -> int:
-        return 0
 
     def holds_sealed(self, since: int) -> bool:
         return since < sum(one.topic == SEALED for one in self.sent)
 
-    def messages(self, start: int, end: int) -> Iterator[Sequence[Message]]:
-        yield self.written[start:end]
-
     def secret(self) -> KeptSecret:
         return KeptSecret(SECRET, is_current=True)
 
-    def placed(self) -> Sequence[Placed | EpochOver]:
-        return placed_in([one.value or b"" for one in self.sent if one.topic == "control"], 0)
+    def epochs_over(self) -> Sequence[EpochOver]:
+        return epochs_in([one.value or b"" for one in self.sent if one.topic == "control"], 0)
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
         return self.written[start:end], end

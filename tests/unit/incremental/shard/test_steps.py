@@ -15,11 +15,10 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import APPLIED, DEAD, IGNORED, UNKNOWN_KEY, Counts, Delete, Insert
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard.outlet import Position
-from streamer.incremental.shard.requests import Placed
+from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.shard.steps import (
     IN_A_ROW_MAX,
     PHASES,
@@ -281,13 +280,6 @@ def test_on_the_way_no_commit_has_a_number_that_is_published() -> None:
     assert numbered(replace(REBUILT, next=150, commit=14)).commit == 14
 
 
-def test_a_truncation_that_is_still_to_be_placed_is_on_the_way_though_all_messages_are_read() -> None:
-    target = replace_struct(PUBLISHED, truncations=2)
-    assert not Repetition(target).is_over(replace(REBUILT, truncations=1))
-    assert numbered(replace(REBUILT, truncations=1), target).commit == 10
-    assert Position.of(numbered(replace(REBUILT, truncations=2), target)) == target
-
-
 def test_at_its_end_it_stands_where_the_output_stands() -> None:
     assert Position.of(numbered(REBUILT)) == PUBLISHED
 
@@ -302,12 +294,12 @@ def test_what_differs_from_the_published_table_is_refused(other: Meta) -> None:
         numbered(other)
 
 
-def test_a_replay_stops_at_a_retry_at_a_truncation_and_at_its_end() -> None:
-    to = replace_struct(PUBLISHED, retried=((150, 30), (180, 40)), truncations=1)
-    replay = Repetition(to, (Placed(0, SourcePosition("a log", (1,)), request=3, next=160, number=1),))
+def test_a_replay_stops_at_a_retry_at_the_end_of_an_epoch_and_at_its_end() -> None:
+    to = replace_struct(PUBLISHED, retried=((150, 30), (180, 40)))
+    replay = Repetition(to, (EpochOver(0, epoch=1, seconds=60, next=160, retried=1, truncations=3),))
     assert (replay.stops_at(REBUILT), replay.retry_due(REBUILT)) == (150, (150, 30))
     once = replace(REBUILT, next=150, retried=((150, 30),))
-    assert (replay.stops_at(once), replay.truncation_due(once)) == (160, None)
-    assert replay.truncation_due(replace(once, next=160)) == replay.truncations[0]
+    assert (replay.stops_at(once), replay.epoch_due(once)) == (160, None)
+    assert replay.epoch_due(replace(once, next=160)) == replay.epochs[0]
     assert Repetition(to).stops_at(once) == 180
     assert Repetition(to).stops_at(replace(once, retried=to.retried)) == 200

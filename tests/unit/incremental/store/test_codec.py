@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from streamer.errors import ShardRefused
 from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
-from streamer.incremental.events.source_position import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.stored_state import SealedMark
 from streamer.incremental.store import codec
@@ -125,13 +124,12 @@ def test_what_a_shard_knows_of_its_rebuilds_comes_back(rebuild: Progress | None,
     assert codec.decode_meta(codec.encode_meta(meta)) == meta
 
 
-def test_what_is_known_of_truncations_comes_back() -> None:
-    meta = Meta(
-        5, 50, secret=b"key", truncated=SourcePosition("mysql-bin", (12, 4, 0), 1_764_000_000_000), truncations=3
-    )
-    assert codec.decode_meta(codec.encode_meta(meta)) == meta
-    own = Meta(5, 50, truncated=SourcePosition("postgresql", (90,)), log_seen=True)
-    assert codec.decode_meta(codec.encode_meta(own)) == own
+def test_what_a_former_version_kept_of_truncations_is_read_and_dropped() -> None:
+    meta = Meta(5, 50, secret=b"key", control_next=7, letters_from=20)
+    said = msgspec.msgpack.decode(codec.encode_meta(meta))
+    assert said[codec.FORMER_AT + 1 :][:3] == [None, 0, False]
+    said[codec.FORMER_AT + 1 : codec.FORMER_AT + 4] = [{"log": "postgresql", "place": [90], "at": 5}, 3, True]
+    assert codec.decode_meta(msgspec.msgpack.encode(said)) == meta
 
 
 @given(COUNT, st.builds(OutboxEntry, TEXT, st.binary(), st.none() | st.binary()))
