@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * Pure: no clock, no store, no Kafka, no thread. What is to be read or written is asked for in `Ready`, and the answer
   comes back as an event. The same events give the same answers, however they are cut into batches.
-* `states.TABLE` says what handles an event in a state, and where that may lead. Any other event is an error, and so is
-  any event while a commit is under way.
+* `TABLE`, at the end, says what handles an event in a state, and where that may lead. Any other event is an error, and
+  so is any event while a commit is under way.
 * After every error the shard is taken over again (`Assigned`): there is no other way back.
 * Each message of a batch is decoded and applied by itself, and a faulty one becomes a dead letter. After an unforeseen
   error the table is loaded again, and the batch is applied again without that message.
@@ -14,9 +14,10 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental import remedies
@@ -38,7 +39,17 @@ from streamer.incremental.shard.input import KeptSecret, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
-from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, UnderWay
+from streamer.incremental.shard.states import (
+    AFTER_COMMIT,
+    BETWEEN,
+    SERVED,
+    Doing,
+    Holding,
+    Phase,
+    Release,
+    TakeOver,
+    UnderWay,
+)
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
 from streamer.incremental.store.base import Adopted, Meta, Snapshot, State, remembered
 from streamer.incremental.topics import CHANGES, SEALED
@@ -96,7 +107,7 @@ class Machine:
                 "the shard over first"
             )
         try:
-            asked: Ready = getattr(self, transition.how)(event)
+            asked = transition.how(self, event)
         except StreamerError as error:
             self._let_go(Phase.REFUSED if isinstance(error, ShardRefused) else Phase.IDLE)
             return Ready(stop=error)
@@ -458,8 +469,7 @@ class Machine:
         if isinstance(what, Ready):
             return what
         try:
-            asked: Ready = getattr(self, TABLE[self.phase, type(what)].how)(what)
-            return asked
+            return TABLE[self.phase, type(what)].how(self, what)
         except LawViolated as error:
             if not isinstance(what, ready.Replace):
                 raise
@@ -721,3 +731,59 @@ class Machine:
             self._work.report.commits += 1
             self._work.report.published += len(commit.outbox)
         return Ready(self._fence, before, commit, Publication.of(commit.outbox, commit.meta), trim)
+
+
+class Transition(NamedTuple):
+    """What handles an event in a state, and to which states that may lead."""
+
+    how: Callable[[Machine, Any], Ready]
+    leads: tuple[Phase, ...]
+
+
+P = Phase
+
+TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
+    **{(state, ready.Assigned): Transition(Machine._assign, (P.INSPECTING,)) for state in Phase},
+    **{
+        (state, kind): Transition(Machine._drop, (P.IDLE,)) for state in Phase for kind in (ready.Failed, ready.Revoked)
+    },
+    (P.INSPECTING, ready.Inspected): Transition(Machine._inspect, (P.FENCING,)),
+    (P.FENCING, ready.Taken): Transition(Machine._take, (P.FENCING,)),
+    (P.FENCING, ready.Owned): Transition(Machine._own, (P.FINISHING, P.REPUBLISHING, P.RESTORING)),
+    (P.FINISHING, ready.Outboxed): Transition(Machine._finish, (P.FINISHING, P.REPUBLISHING)),
+    (P.FINISHING, ready.Performed): Transition(Machine._restore, (P.RESTORING,)),
+    (P.REPUBLISHING, ready.Output): Transition(Machine._republish_from, (P.REPUBLISHING,)),
+    (P.REPUBLISHING, ready.Stored): Transition(Machine._republish, (P.REPUBLISHING,)),
+    (P.REPUBLISHING, ready.Performed): Transition(Machine._restore, (P.RESTORING,)),
+    (P.RESTORING, ready.Performed): Transition(Machine._restored, (P.RESTORING, P.RELEASING)),
+    (P.RESTORING, ready.Stored): Transition(Machine._loaded, (*SERVED, P.RESTORING, P.RELEASING)),
+    (P.REPLAYING, ready.Messages): Transition(Machine._go_on, (P.REPLAYING, P.RESTORING)),
+    (P.REPLAYING, ready.Fetched): Transition(Machine._repeat_retry, (P.REPLAYING, P.RESTORING)),
+    (P.REPLAYING, ready.Tick): Transition(Machine._tick_in_replay, (P.REPLAYING,)),
+    **{(state, ready.Messages): Transition(Machine._go_on, AFTER_COMMIT[state]) for state in (P.SERVING, P.BUFFERING)},
+    **{(state, ready.Performed): Transition(Machine._performed, AFTER_COMMIT[state]) for state in SERVED},
+    **{(state, ready.Unwritable): Transition(Machine._unwritable, (P.RESTORING,)) for state in SERVED},
+    **{
+        (state, kind): Transition(Machine._between, AFTER_COMMIT[state])
+        for state in (P.SERVING, P.BUFFERING)
+        for kind in BETWEEN
+    },
+    (P.SERVING, ready.FirstRows): Transition(Machine._first_rows, (P.SERVING,)),
+    (P.SERVING, ready.Replace): Transition(Machine._replace, (P.SERVING,)),
+    **{(state, ready.Remember): Transition(Machine._remember, (state,)) for state in (P.SERVING, P.BUFFERING)},
+    **{
+        (state, ready.ApplyLate): Transition(Machine._retry, (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)
+    },
+    **{
+        (state, ready.SnapshotEnded): Transition(Machine._begin_release, (P.RELEASING,))
+        for state in (P.BUFFERING, P.RELEASING)
+    },
+    (P.RELEASING, ready.Messages): Transition(Machine._begin_release, (P.RELEASING,)),
+    (P.RELEASING, ready.Stored): Transition(Machine._release_from, (P.RELEASING, P.RESTORING)),
+    (P.RELEASING, ready.SnapshotGrouped): Transition(Machine._grouped, (P.RELEASING,)),
+    (P.RELEASING, ready.Performed): Transition(Machine._released, (P.RELEASING, P.RESTORING)),
+    (P.RELEASING, ready.Request): Transition(Machine._heard, (P.RELEASING,)),
+    (P.RELEASING, ready.Tick): Transition(Machine._tick_in_release, (P.RELEASING,)),
+}
+"""What every event means in every state, and where it may lead; what is not here is an error. Beside that any state
+leads to Refused if store, output and input do not fit together, and to Idle if a law does not hold."""
