@@ -11,7 +11,7 @@ from streamer.incremental.shard import ready
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally
-from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.base import Commit, Meta, Snapshot
 from streamer.table.encode import EncodedRows
 
 
@@ -43,7 +43,7 @@ NOTHING_OWNED = ready.Owned(None, None, InputState({}, 1, 0, 0))
 NO_BATCH = ready.Messages(())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TakeOver:
     """What is known of the last take-over. Every error ends with another one."""
 
@@ -56,17 +56,16 @@ class TakeOver:
     skipped: Skipped = field(default_factory=lambda: Skipped("", Meta()))  # from Restoring on
 
 
-class Release(NamedTuple):
+@dataclass(slots=True)
+class Release:
     """A whole table that is being published: what a snapshot held back, or all rows again into a recreated output."""
 
     why: str = ""  # the snapshot is over, if no message said so
     rows: EncodedRows | None = None  # that were held back
     groups: ready.SnapshotGrouped | None = None  # of these rows
     output: ready.Output = ready.NO_OUTPUT  # into which a table is published again
-    commits: Iterator[Commit] = iter(())  # still to be made, each of whole QI groups
-
-
-NO_RELEASE = Release()
+    commits: Iterator[Commit] = field(default_factory=lambda: iter(()))  # still to be made, each of whole QI groups
+    under_way: Meta = field(default_factory=Meta)  # as the commit leaves it that was made last
 
 
 class Doing(NamedTuple):
@@ -81,18 +80,20 @@ class Doing(NamedTuple):
     complaint: str = ""  # said if a commit that no message brought about cannot be made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnderWay:
     """What is being done for the last event from outside. An error, or the loss of the shard, drops all of it."""
 
     batch: ready.Messages = NO_BATCH  # not applied yet; kept while the table is loaded again or released
     late: ready.ApplyLate | None = None  # Restoring: applied late once the table is loaded again, as that has failed
     doing: Doing | None = None  # Replaying, Buffering, Serving: until it is done no other event is handled
-    release: Release = NO_RELEASE  # Republishing, Releasing
+    turned: Snapshot | None = None  # begins or ends with the next message; the next commit says so
+    release: Release = field(default_factory=Release)  # Republishing, Releasing
     report: StepReport = field(default_factory=StepReport)  # of the commits so far
 
 
 SERVED = (Phase.SERVING, Phase.REPLAYING, Phase.BUFFERING)
+LISTENING = (Phase.SERVING, Phase.BUFFERING)
 BETWEEN = (
     ready.Tick,
     ready.Request,
