@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from streamer.incremental.shard.machine import TABLE
 from streamer.incremental.shard.ready import Failed, Revoked
-from streamer.incremental.shard.states import TABLE, Phase
+from streamer.incremental.shard.states import Phase
 
 
 def mermaid() -> str:

@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * Pure: no clock, no store, no Kafka, no thread. What is to be read or written is asked for in `Ready`, and the answer
   comes back as an event. The same events give the same answers, however they are cut into batches.
-* `states.TABLE` says what handles an event in a state, and where that may lead. Any other event is an error, and so is
-  any event while a commit is under way.
+* `TABLE`, at the end, says what handles an event in a state, and where that may lead. Any other event is an error, and
+  so is any event while a commit is under way.
 * After every error the shard is taken over again (`Assigned`): there is no other way back.
 * Each message of a batch is decoded and applied by itself, and a faulty one becomes a dead letter. After an unforeseen
   error the table is loaded again, and the batch is applied again without that message.
@@ -14,9 +14,10 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from streamer.errors import Conflict, EventRefused, LawViolated, ShardRefused, StreamerError
 from streamer.incremental import remedies
@@ -38,7 +39,18 @@ from streamer.incremental.shard.input import KeptSecret, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
-from streamer.incremental.shard.states import TABLE, Doing, Holding, Phase, Release, TakeOver, UnderWay
+from streamer.incremental.shard.states import (
+    AFTER_COMMIT,
+    BETWEEN,
+    LISTENING,
+    SERVED,
+    Doing,
+    Holding,
+    Phase,
+    Release,
+    TakeOver,
+    UnderWay,
+)
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally, Unforeseen, unforeseen
 from streamer.incremental.store.base import Adopted, Meta, Snapshot, State, remembered
 from streamer.incremental.topics import CHANGES, SEALED
@@ -72,7 +84,7 @@ class Machine:
         self._changelog = Changelog(table, shard)
 
         self.phase = Phase.IDLE
-        self.meta = Meta()  # where the shard stands, as of its last commit
+        self.meta = Meta()  # where the shard stands, as of its last commit: while another is under way, too
         self.activities = Activities(table, shard, schemas)
         self._fence = ""  # of the last take-over; "" before the first one
         self._taken = TakeOver(ready.Assigned())
@@ -96,7 +108,7 @@ class Machine:
                 "the shard over first"
             )
         try:
-            asked: Ready = getattr(self, transition.how)(event)
+            asked = transition.how(self, event)
         except StreamerError as error:
             self._let_go(Phase.REFUSED if isinstance(error, ShardRefused) else Phase.IDLE)
             return Ready(stop=error)
@@ -120,8 +132,8 @@ class Machine:
 
     def _done(self) -> Ready:
         """Nothing is left to be done for the last event from outside."""
-        report, self._work = self._work.report, replace(self._work, report=StepReport())
-        hurries = self.phase in (Phase.SERVING, Phase.BUFFERING) and self.activities.hurries(self.meta)
+        report, self._work.report = self._work.report, StepReport()
+        hurries = self.phase in LISTENING and self.activities.hurries(self.meta)
         return Ready(facts=self._facts(), wake=0.0 if hurries else None, report=report)
 
     def _facts(self) -> ready.Facts:
@@ -161,7 +173,13 @@ class Machine:
     @property
     def holds_back(self) -> bool:
         """Whether the shard holds back the rows of a snapshot."""
-        return self.holding is Holding.SNAPSHOT and snapshots.holds_back(self.meta)
+        return self.holding is Holding.SNAPSHOT and snapshots.holds_back(self._before_next)
+
+    @property
+    def _before_next(self) -> Meta:
+        """What the next commit changes: the last one, with the snapshot that has turned since."""
+        turned = self._work.turned
+        return self.meta if turned is None else replace(self.meta, snapshot=turned)
 
     @property
     def wants_region(self) -> str:
@@ -218,11 +236,11 @@ class Machine:
         return Ready(publish=Publication.of(entries, self.meta))
 
     def _publish_again(self) -> Ready:
-        self.phase, self._taken = Phase.REPUBLISHING, replace(self._taken, standing=Consistency.INCOMPLETE)
+        self.phase, self._taken.standing = Phase.REPUBLISHING, Consistency.INCOMPLETE
         return Ready(read=ready.ReadOutput(self._fence, self.meta.commit))
 
     def _republish_from(self, event: ready.Output) -> Ready:
-        self._work = replace(self._work, release=Release(output=event))
+        self._work.release = Release(output=event)
         return Ready(read=ready.ReadTable())
 
     def _republish(self, event: ready.Stored) -> Ready:
@@ -233,15 +251,19 @@ class Machine:
         waiting = () if is_out else output.waiting
         waiting = sealing.not_out_yet(self.table, self.name, self.meta, output.found.sealed, waiting)
         whole = (self.table, self.shard, self.meta, owned.input, groups, waiting, output.found, records)
-        self._work = replace(self._work, release=Release(commits=iter([first_commits.whole_table(*whole)])))
+        self._work.release = Release(commits=iter([first_commits.whole_table(*whole)]))
         return self._next_of_release() or self._restore()
+
+    def _republished(self, event: ready.Performed) -> Ready:
+        self._committed(self._work.release.under_way)
+        return self._restore()
 
     def _restore(self, event: ready.Performed | None = None) -> Ready:
         """Has the outbox trimmed of what is published; then the table is loaded."""
         taken, trim = self._taken, self.meta.commit
         self.phase, self.meta = Phase.RESTORING, preflight.with_topics(self.meta, taken.owned.input)
         to = taken.replay.to if taken.replay is not None else None
-        self._taken = replace(taken, skipped=Skipped(self.name, self.meta, taken.assigned.skips, to))
+        taken.skipped = Skipped(self.name, self.meta, taken.assigned.skips, to)
         self.activities.taken_over(self.meta, taken.assigned.clock)
         return Ready(self._fence, trim=trim)
 
@@ -251,7 +273,8 @@ class Machine:
     def _load(self, fence: str = "") -> Ready:
         """Has the table loaded as of the last commit; but a release that is due comes before everything else."""
         self._engine = self._sealed = None  # first: two tables need not fit into memory
-        if not (self.holds_back and self.meta.snapshot is not None and self.meta.snapshot.is_over):
+        snapshot = self._before_next.snapshot
+        if not (self.holds_back and snapshot is not None and snapshot.is_over):
             self.phase = Phase.RESTORING
             return Ready(read=ready.ReadTable(fence))
         self.phase = Phase.RELEASING
@@ -297,8 +320,8 @@ class Machine:
                 n = self.engine.renew()
             number, fingerprint = before.commit + 1, self.table.fingerprint
             adopted = (*before.adopted, Adopted(kept, n, number))
-            self.meta = replace(before, fingerprint=fingerprint, outside=number, adopted=adopted)
-            return self._commit_without_messages("its QI groups cannot be published")
+            meta = replace(before, fingerprint=fingerprint, outside=number, adopted=adopted)
+            return self._commit_without_messages("its QI groups cannot be published", meta)
 
     def _at_last_commit(self, state: State | None) -> State | None:
         """Raises Conflict if what the store holds is not the last commit: somebody wrote meanwhile."""
@@ -311,16 +334,16 @@ class Machine:
     def _go_on(self, batch: ready.Messages | None = None) -> Ready:
         """Does what is next with the table in memory: of a new batch, of the rest of the last one, or of a replay."""
         if batch is not None:
-            self._work = replace(self._work, batch=batch)
+            self._work.batch = batch
         late, replay = self._work.late, self._taken.replay
         self.phase = Phase.REPLAYING if replay else Phase.BUFFERING if self.holds_back else Phase.SERVING
         if self.meta.fingerprint != self.table.fingerprint:
             return self._adopt()
         if late is not None:
-            self._work = replace(self._work, late=None)
+            self._work.late = None
             return self._apply_late(late)
         if replay is not None and (over := replay.epoch_due(self.meta)) is not None:
-            self._taken = replace(self._taken, replay=replace(replay, epochs=replay.epochs[1:]))
+            replay.epochs = replay.epochs[1:]
             return self._end_epoch(over.seconds)
         due = replay.retry_due(self.meta) if replay is not None else None
         if due is not None and due[0] == self.meta.next:
@@ -328,7 +351,7 @@ class Machine:
         while self._work.batch.messages or self.meta.next < self._work.batch.through:
             snapshot = self._turns_before_the_next()
             if snapshot is not None:
-                self.meta = replace(self.meta, snapshot=snapshot)
+                self._work.turned = snapshot
                 return self._load()
             tally = StepTally.after(self.meta)
             try:
@@ -343,7 +366,7 @@ class Machine:
     def _cut_batch(self, first: int) -> None:
         """Of the batch's messages, those from `first` on are left."""
         batch = self._work.batch
-        self._work = replace(self._work, batch=ready.Messages(batch.messages[first:], batch.through))
+        self._work.batch = ready.Messages(batch.messages[first:], batch.through)
 
     def _begin_again(self, fault: Unforeseen, tally: StepTally) -> Ready:
         """Loads the table again, without what was applied in vain, and has the message at fault skipped."""
@@ -452,14 +475,13 @@ class Machine:
             if over is not None:
                 return self._end_epoch(over)
         with self._turn:
-            what = self.activities.next(event, self.meta, self.engine)
+            what = self.activities.next(event, self._before_next, self.engine)
         if what is None:
             return self._done()
         if isinstance(what, Ready):
             return what
         try:
-            asked: Ready = getattr(self, TABLE[self.phase, type(what)].how)(what)
-            return asked
+            return TABLE[self.phase, type(what)].how(self, what)
         except LawViolated as error:
             if not isinstance(what, ready.Replace):
                 raise
@@ -489,10 +511,11 @@ class Machine:
         due: tuple[int, int] | None = None,
         complaint: str = "",
         over: int | None = None,
+        meta: Meta | None = None,
     ) -> Ready:
         """Checks what was applied, and has it stored and published; a replay only stores it. Raises Unforeseen.
 
-        over: the time of the epoch that ends with it, if one does.
+        over: the time of the epoch that ends with it, if one does. meta: what the commit changes beside that is in it.
         """
         engine, replay, report = self.engine, self._taken.replay, self._work.report
         with unforeseen():
@@ -502,22 +525,26 @@ class Machine:
                 report.merges += drained.merges
                 report.splits += drained.splits
                 sealed = sealing.committed(self._sealed, drained.row_changes, self.holds_back, over)
-                commit = steps.next_commit(self.meta, drained, tally, self._changelog, sealed)
+                commit = steps.next_commit(meta or self._before_next, drained, tally, self._changelog, sealed)
                 if replay is not None:
                     commit = replace(commit, meta=replay.numbered(self.table, self.shard, commit.meta), outbox=[])
         records = max(0, len(commit.outbox) - len(tally.letters))
-        self._work = replace(self._work, doing=Doing(commit.meta, tally, records, first, late, due, complaint))
+        self._work.doing = Doing(commit.meta, tally, records, first, late, due, complaint)
         if replay is not None:
             return Ready(self._fence, self.meta.commit, commit)
         publication = Publication.of(commit.outbox, commit.meta)
         return Ready(self._fence, self.meta.commit, commit, publication, trim=commit.meta.commit)
+
+    def _committed(self, meta: Meta) -> None:
+        """The store has performed a commit, which leaves the shard as `meta` says."""
+        self.meta, self._work.doing, self._work.turned = meta, None, None
 
     def _performed(self, event: ready.Performed) -> Ready:
         """A commit is stored and published."""
         doing, replay = self._work.doing, self._taken.replay
         if doing is None:
             return self._go_on()  # the secret is kept
-        self.meta, self._work = doing.meta, replace(self._work, doing=None)
+        self._committed(doing.meta)
         for one in self.meta.adopted[-1:]:
             if one.commit == self.meta.commit:
                 said = f"adopted {one.qi_groups} QI groups that engine version {one.version} kept"
@@ -525,7 +552,7 @@ class Machine:
         if doing.due is None:  # else it was counted when it was applied late first
             self._work.report.committed(doing.tally, doing.records, event.commit_seconds, event.publish_seconds)
         if replay is not None and replay.is_over(self.meta):
-            self._taken = replace(self._taken, replay=None)
+            self._taken.replay = None
         if doing.due is not None and (self.meta.retried or [None])[-1] != doing.due:
             why = "it is not there, or is refused now"
             raise steps.cannot_repeat(self.table, self.shard, doing.due[1], why)
@@ -534,7 +561,7 @@ class Machine:
 
     def _unwritable(self, event: ready.Unwritable) -> Ready:
         """Nothing was stored: a value of the commit cannot be written."""
-        doing, self._work = self._work.doing, replace(self._work, doing=None)
+        doing, self._work.doing = self._work.doing, None
         fault = Unforeseen(event.what, None)
         if doing is None or doing.complaint:
             raise LawViolated(f"{self.name}: {doing.complaint if doing else 'a commit'} ({event.what})")
@@ -545,16 +572,16 @@ class Machine:
     def _end_epoch(self, seconds: int) -> Ready:
         """Ends an epoch of the sealed changelog that the clock, or what is repeated, says is over."""
         said = sealing.said_of_end(self.meta, self.shard, seconds)
-        return self._commit_without_messages("an epoch of the sealed changelog cannot end", [said], seconds)
+        return self._commit_without_messages("an epoch of the sealed changelog cannot end", None, [said], seconds)
 
     def _commit_without_messages(
-        self, complaint: str, said: Sequence[OutboxEntry] = (), over: int | None = None
+        self, complaint: str, meta: Meta | None, said: Sequence[OutboxEntry] = (), over: int | None = None
     ) -> Ready:
-        """Commits and publishes what no message has brought about; said: of it, beside rows; over: of `_commit`."""
+        """Commits and publishes what no message has brought about; said: beside rows; meta, over: of `_commit`."""
         tally = StepTally.after(self.meta)
         tally.letters += said
         try:
-            return self._commit(tally, complaint=complaint, over=over)
+            return self._commit(tally, complaint=complaint, over=over, meta=meta)
         except Unforeseen as fault:
             raise LawViolated(f"{self.name}: {complaint} ({fault.what})") from None
 
@@ -564,8 +591,8 @@ class Machine:
             raise ShardRefused(f"{self.name} holds a table already")
         rows = event.rows
         self.engine.load_initial(rows.source_keys, rows.rows(), rows.codes, event.groups)
-        self.meta = replace(self.meta, release=-1 if event.groups else 0, outside=1)
-        return self._commit_without_messages("the initial table cannot be published")
+        meta = replace(self.meta, release=-1 if event.groups else 0, outside=1)
+        return self._commit_without_messages("the initial table cannot be published", meta)
 
     def _replace(self, event: ready.Replace) -> Ready:
         """Gives a region other QI groups in one commit. Does nothing if the region has changed since it was read.
@@ -582,14 +609,14 @@ class Machine:
         if replaced is None:
             return self._done()
         rebuild = self.meta.rebuild if event.progress is None else event.progress.after(replaced)
-        self.meta = replace(self.meta, outside=self.meta.commit + 1, rebuild=rebuild)
-        return self._commit_without_messages("a region cannot be replaced")
+        meta = replace(self.meta, outside=self.meta.commit + 1, rebuild=rebuild)
+        return self._commit_without_messages("a region cannot be replaced", meta)
 
     def _remember(self, event: ready.Remember) -> Ready:
         """Commits what is to be kept of rebuilds and requests; publishes no row."""
         rebuilds, answered = remembered(self.meta.rebuilds, event.ended), max(self.meta.control_next, event.heard)
-        self.meta = replace(self.meta, rebuild=event.running, rebuilds=rebuilds, control_next=answered)
-        return self._commit_without_messages("what is said of rebuilds cannot be kept")
+        meta = replace(self._before_next, rebuild=event.running, rebuilds=rebuilds, control_next=answered)
+        return self._commit_without_messages("what is said of rebuilds cannot be kept", meta)
 
     # -- what the control topic keeps -----------------------------------------------------------------------------
 
@@ -599,15 +626,10 @@ class Machine:
         if owned.secret is None or owned.secret.is_current or self._taken.replay is not None:
             return None
         kept = KeptSecret(self.meta.secret, is_current=True)
-        self._taken = replace(self._taken, owned=owned._replace(secret=kept))
+        self._taken.owned = owned._replace(secret=kept)
         return Ready(keep=kept)
 
     # -- refused messages that are applied late -------------------------------------------------------------------
-
-    def _retry(self, event: ready.ApplyLate) -> Ready:
-        """Applies refused messages late, in one commit, with letters that say what became of each."""
-        self.meta = replace(self.meta, control_next=max(self.meta.control_next, event.heard))
-        return self._apply_late(event)
 
     def _repeat_retry(self, event: ready.Fetched) -> Ready:
         """In a replay, applies late what was applied late here before."""
@@ -617,12 +639,14 @@ class Machine:
         return self._apply_late(ready.ApplyLate([Judged(due[1], event.message, None)], 0), due)
 
     def _apply_late(self, late: ready.ApplyLate, due: tuple[int, int] | None = None) -> Ready:
+        """Applies refused messages late, in one commit, with letters that say what became of each."""
         tally = StepTally.after(self.meta)
         try:
             with self._turn:
                 for one in late.judged:
                     self._apply_one_late(one, tally)
-            return self._commit(tally, late=late, due=due)
+            answered = max(self.meta.control_next, late.heard)
+            return self._commit(tally, late=late, due=due, meta=replace(self._before_next, control_next=answered))
         except Unforeseen as fault:
             return self._late_failed(late, due, fault)
 
@@ -652,20 +676,20 @@ class Machine:
         if due is not None:
             raise steps.cannot_repeat(self.table, self.shard, due[1], fault.what)
         again = ready.ApplyLate([failed_by(one, fault) for one in late.judged], late.heard)
-        self._work = replace(self._work, late=again)
+        self._work.late = again
         return self._load()
 
     # -- a snapshot that is held back -----------------------------------------------------------------------------
 
     def _mark(self, message: Message) -> Mark:
         """What a message says of a snapshot, if that matters."""
-        if self.holding is Holding.SNAPSHOT and snapshots.looks_for_marks(self.meta):
+        if self.holding is Holding.SNAPSHOT and snapshots.looks_for_marks(self._before_next):
             return mark_of(message.value, self._schemas)
         return Mark.NOTHING
 
     def _turned(self, mark: Mark, offset: int) -> Snapshot | None:
         """The snapshot that begins or ends before a message, as far as the last commit tells."""
-        snapshot = None if mark is Mark.NOTHING else snapshots.turned(self.meta, mark, offset)
+        snapshot = None if mark is Mark.NOTHING else snapshots.turned(self._before_next, mark, offset)
         if snapshot is not None and snapshot.ended and self._taken.replay is not None:
             return None  # no message that is published already has ended it
         return snapshot
@@ -680,9 +704,9 @@ class Machine:
     def _begin_release(self, event: ready.SnapshotEnded | ready.Messages) -> Ready:
         """Reads the rows that are held back from the store; drops the table, to make room for them."""
         if isinstance(event, ready.Messages):
-            self._work = replace(self._work, batch=event)
+            self._work.batch = event
         else:
-            self._work = replace(self._work, release=Release(event.why))
+            self._work.release = Release(event.why)
         self.phase, self._engine, self._sealed = Phase.RELEASING, None, None
         return Ready(read=ready.ReadTable())
 
@@ -692,20 +716,21 @@ class Machine:
         if release.rows is None or release.groups is None:
             rows = first_commits.rows_in(self.table, state)
             sealing.check_snapshot(self.table, self.name, rows)
-            self._work = replace(self._work, release=release._replace(rows=rows))
+            release.rows = rows
             return Ready(job=ready.GroupSnapshot(rows, self.meta.secret))
         stored = {} if state is None else dict(state.kept.qi_groups)
-        ended = (self.meta.snapshot.ended if self.meta.snapshot else "") or release.why
-        of = (self.table, self.shard, self.meta, release.rows, release.groups.groups, ended, stored)
-        commits = first_commits.release_commits(*of, release.groups.records_max)
-        self._work = replace(self._work, release=release._replace(commits=commits))
+        before = self._before_next
+        ended = (before.snapshot.ended if before.snapshot else "") or release.why
+        of = (self.table, self.shard, before, release.rows, release.groups.groups, ended, stored)
+        release.commits = first_commits.release_commits(*of, release.groups.records_max)
         return self._next_of_release() or self._load()
 
     def _grouped(self, event: ready.SnapshotGrouped) -> Ready:
-        self._work = replace(self._work, release=self._work.release._replace(groups=event))
+        self._work.release.groups = event
         return Ready(read=ready.ReadTable())
 
     def _released(self, event: ready.Performed) -> Ready:
+        self._committed(self._work.release.under_way)
         return self._next_of_release() or self._load()
 
     def _next_of_release(self) -> Ready | None:
@@ -713,11 +738,61 @@ class Machine:
         with self._turn:
             commit = next(self._work.release.commits, None)
         if commit is None:
-            self._work = replace(self._work, release=Release())
+            self._work.release = Release()
             return None
-        before, self.meta, trim = self.meta.commit, commit.meta, None
+        self._work.release.under_way, trim = commit.meta, None
         if self.phase is Phase.RELEASING:
             trim = commit.meta.commit
             self._work.report.commits += 1
             self._work.report.published += len(commit.outbox)
-        return Ready(self._fence, before, commit, Publication.of(commit.outbox, commit.meta), trim)
+        return Ready(self._fence, self.meta.commit, commit, Publication.of(commit.outbox, commit.meta), trim)
+
+
+class Transition(NamedTuple):
+    """What handles an event in a state, and to which states that may lead."""
+
+    how: Callable[[Machine, Any], Ready]
+    leads: tuple[Phase, ...]
+
+
+P = Phase
+
+TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
+    **{(state, ready.Assigned): Transition(Machine._assign, (P.INSPECTING,)) for state in Phase},
+    **{
+        (state, kind): Transition(Machine._drop, (P.IDLE,)) for state in Phase for kind in (ready.Failed, ready.Revoked)
+    },
+    (P.INSPECTING, ready.Inspected): Transition(Machine._inspect, (P.FENCING,)),
+    (P.FENCING, ready.Taken): Transition(Machine._take, (P.FENCING,)),
+    (P.FENCING, ready.Owned): Transition(Machine._own, (P.FINISHING, P.REPUBLISHING, P.RESTORING)),
+    (P.FINISHING, ready.Outboxed): Transition(Machine._finish, (P.FINISHING, P.REPUBLISHING)),
+    (P.FINISHING, ready.Performed): Transition(Machine._restore, (P.RESTORING,)),
+    (P.REPUBLISHING, ready.Output): Transition(Machine._republish_from, (P.REPUBLISHING,)),
+    (P.REPUBLISHING, ready.Stored): Transition(Machine._republish, (P.REPUBLISHING,)),
+    (P.REPUBLISHING, ready.Performed): Transition(Machine._republished, (P.RESTORING,)),
+    (P.RESTORING, ready.Performed): Transition(Machine._restored, (P.RESTORING, P.RELEASING)),
+    (P.RESTORING, ready.Stored): Transition(Machine._loaded, (*SERVED, P.RESTORING, P.RELEASING)),
+    (P.REPLAYING, ready.Messages): Transition(Machine._go_on, (P.REPLAYING, P.RESTORING)),
+    (P.REPLAYING, ready.Fetched): Transition(Machine._repeat_retry, (P.REPLAYING, P.RESTORING)),
+    (P.REPLAYING, ready.Tick): Transition(Machine._tick_in_replay, (P.REPLAYING,)),
+    **{(state, ready.Messages): Transition(Machine._go_on, AFTER_COMMIT[state]) for state in LISTENING},
+    **{(state, ready.Performed): Transition(Machine._performed, AFTER_COMMIT[state]) for state in SERVED},
+    **{(state, ready.Unwritable): Transition(Machine._unwritable, (P.RESTORING,)) for state in SERVED},
+    **{(state, kind): Transition(Machine._between, AFTER_COMMIT[state]) for state in LISTENING for kind in BETWEEN},
+    (P.SERVING, ready.FirstRows): Transition(Machine._first_rows, (P.SERVING,)),
+    (P.SERVING, ready.Replace): Transition(Machine._replace, (P.SERVING,)),
+    **{(state, ready.Remember): Transition(Machine._remember, (state,)) for state in LISTENING},
+    **{(state, ready.ApplyLate): Transition(Machine._apply_late, (state, P.RESTORING)) for state in LISTENING},
+    **{
+        (state, ready.SnapshotEnded): Transition(Machine._begin_release, (P.RELEASING,))
+        for state in (P.BUFFERING, P.RELEASING)
+    },
+    (P.RELEASING, ready.Messages): Transition(Machine._begin_release, (P.RELEASING,)),
+    (P.RELEASING, ready.Stored): Transition(Machine._release_from, (P.RELEASING, P.RESTORING)),
+    (P.RELEASING, ready.SnapshotGrouped): Transition(Machine._grouped, (P.RELEASING,)),
+    (P.RELEASING, ready.Performed): Transition(Machine._released, (P.RELEASING, P.RESTORING)),
+    (P.RELEASING, ready.Request): Transition(Machine._heard, (P.RELEASING,)),
+    (P.RELEASING, ready.Tick): Transition(Machine._tick_in_release, (P.RELEASING,)),
+}
+"""What every event means in every state, and where it may lead; what is not here is an error. Beside that any state
+leads to Refused if store, output and input do not fit together, and to Idle if a law does not hold."""

@@ -1,17 +1,17 @@
-"""The states of a shard, what leads from one to the next, and the values that its machine keeps from event to event."""
+"""The states of a shard, and what its machine keeps from event to event."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streamer.incremental.shard import ready
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.steps import Repetition, Skipped, StepReport, StepTally
-from streamer.incremental.store.base import Commit, Meta
+from streamer.incremental.store.base import Commit, Meta, Snapshot
 from streamer.table.encode import EncodedRows
 
 
@@ -43,7 +43,7 @@ NOTHING_OWNED = ready.Owned(None, None, InputState({}, 1, 0, 0))
 NO_BATCH = ready.Messages(())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TakeOver:
     """What is known of the last take-over. Every error ends with another one."""
 
@@ -56,17 +56,16 @@ class TakeOver:
     skipped: Skipped = field(default_factory=lambda: Skipped("", Meta()))  # from Restoring on
 
 
-class Release(NamedTuple):
+@dataclass(slots=True)
+class Release:
     """A whole table that is being published: what a snapshot held back, or all rows again into a recreated output."""
 
     why: str = ""  # the snapshot is over, if no message said so
     rows: EncodedRows | None = None  # that were held back
     groups: ready.SnapshotGrouped | None = None  # of these rows
     output: ready.Output = ready.NO_OUTPUT  # into which a table is published again
-    commits: Iterator[Commit] = iter(())  # still to be made, each of whole QI groups
-
-
-NO_RELEASE = Release()
+    commits: Iterator[Commit] = field(default_factory=lambda: iter(()))  # still to be made, each of whole QI groups
+    under_way: Meta = field(default_factory=Meta)  # as the commit leaves it that was made last
 
 
 class Doing(NamedTuple):
@@ -81,26 +80,20 @@ class Doing(NamedTuple):
     complaint: str = ""  # said if a commit that no message brought about cannot be made
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnderWay:
     """What is being done for the last event from outside. An error, or the loss of the shard, drops all of it."""
 
     batch: ready.Messages = NO_BATCH  # not applied yet; kept while the table is loaded again or released
     late: ready.ApplyLate | None = None  # Restoring: applied late once the table is loaded again, as that has failed
     doing: Doing | None = None  # Replaying, Buffering, Serving: until it is done no other event is handled
-    release: Release = NO_RELEASE  # Republishing, Releasing
+    turned: Snapshot | None = None  # begins or ends with the next message; the next commit says so
+    release: Release = field(default_factory=Release)  # Republishing, Releasing
     report: StepReport = field(default_factory=StepReport)  # of the commits so far
 
 
-class Transition(NamedTuple):
-    """By which method of the machine an event is handled in a state, and to which states that may lead."""
-
-    how: str
-    leads: tuple[Phase, ...]
-
-
-P = Phase
-SERVED = (P.SERVING, P.REPLAYING, P.BUFFERING)
+SERVED = (Phase.SERVING, Phase.REPLAYING, Phase.BUFFERING)
+LISTENING = (Phase.SERVING, Phase.BUFFERING)
 BETWEEN = (
     ready.Tick,
     ready.Request,
@@ -111,50 +104,8 @@ BETWEEN = (
     ready.SeenElsewhere,
 )
 AFTER_COMMIT = {
-    P.SERVING: (P.SERVING, P.RESTORING),
-    P.BUFFERING: (P.BUFFERING, P.RESTORING, P.RELEASING),
-    P.REPLAYING: (*SERVED, P.RESTORING, P.RELEASING),
+    Phase.SERVING: (Phase.SERVING, Phase.RESTORING),
+    Phase.BUFFERING: (Phase.BUFFERING, Phase.RESTORING, Phase.RELEASING),
+    Phase.REPLAYING: (*SERVED, Phase.RESTORING, Phase.RELEASING),
 }
 """To where a commit may lead: the rest of the batch may want the table loaded again, or end what is held back."""
-
-TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
-    **{(state, ready.Assigned): Transition("_assign", (P.INSPECTING,)) for state in Phase},
-    **{(state, kind): Transition("_drop", (P.IDLE,)) for state in Phase for kind in (ready.Failed, ready.Revoked)},
-    (P.INSPECTING, ready.Inspected): Transition("_inspect", (P.FENCING,)),
-    (P.FENCING, ready.Taken): Transition("_take", (P.FENCING,)),
-    (P.FENCING, ready.Owned): Transition("_own", (P.FINISHING, P.REPUBLISHING, P.RESTORING)),
-    (P.FINISHING, ready.Outboxed): Transition("_finish", (P.FINISHING, P.REPUBLISHING)),
-    (P.FINISHING, ready.Performed): Transition("_restore", (P.RESTORING,)),
-    (P.REPUBLISHING, ready.Output): Transition("_republish_from", (P.REPUBLISHING,)),
-    (P.REPUBLISHING, ready.Stored): Transition("_republish", (P.REPUBLISHING,)),
-    (P.REPUBLISHING, ready.Performed): Transition("_restore", (P.RESTORING,)),
-    (P.RESTORING, ready.Performed): Transition("_restored", (P.RESTORING, P.RELEASING)),
-    (P.RESTORING, ready.Stored): Transition("_loaded", (*SERVED, P.RESTORING, P.RELEASING)),
-    (P.REPLAYING, ready.Messages): Transition("_go_on", (P.REPLAYING, P.RESTORING)),
-    (P.REPLAYING, ready.Fetched): Transition("_repeat_retry", (P.REPLAYING, P.RESTORING)),
-    (P.REPLAYING, ready.Tick): Transition("_tick_in_replay", (P.REPLAYING,)),
-    **{(state, ready.Messages): Transition("_go_on", AFTER_COMMIT[state]) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, ready.Performed): Transition("_performed", AFTER_COMMIT[state]) for state in SERVED},
-    **{(state, ready.Unwritable): Transition("_unwritable", (P.RESTORING,)) for state in SERVED},
-    **{
-        (state, kind): Transition("_between", AFTER_COMMIT[state])
-        for state in (P.SERVING, P.BUFFERING)
-        for kind in BETWEEN
-    },
-    (P.SERVING, ready.FirstRows): Transition("_first_rows", (P.SERVING,)),
-    (P.SERVING, ready.Replace): Transition("_replace", (P.SERVING,)),
-    **{(state, ready.Remember): Transition("_remember", (state,)) for state in (P.SERVING, P.BUFFERING)},
-    **{(state, ready.ApplyLate): Transition("_retry", (state, P.RESTORING)) for state in (P.SERVING, P.BUFFERING)},
-    **{
-        (state, ready.SnapshotEnded): Transition("_begin_release", (P.RELEASING,))
-        for state in (P.BUFFERING, P.RELEASING)
-    },
-    (P.RELEASING, ready.Messages): Transition("_begin_release", (P.RELEASING,)),
-    (P.RELEASING, ready.Stored): Transition("_release_from", (P.RELEASING, P.RESTORING)),
-    (P.RELEASING, ready.SnapshotGrouped): Transition("_grouped", (P.RELEASING,)),
-    (P.RELEASING, ready.Performed): Transition("_released", (P.RELEASING, P.RESTORING)),
-    (P.RELEASING, ready.Request): Transition("_heard", (P.RELEASING,)),
-    (P.RELEASING, ready.Tick): Transition("_tick_in_release", (P.RELEASING,)),
-}
-"""What every event means in every state, and where it may lead; what is not here is an error. Beside that any state
-leads to Refused if store, output and input do not fit together, and to Idle if a law does not hold."""

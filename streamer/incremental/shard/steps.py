@@ -310,7 +310,7 @@ class Skipped:
         return f"offset {offset} is passed over: {fault.what}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Repetition:
     """Reading the input again, without publishing, because the store lost commits that are published."""
 
