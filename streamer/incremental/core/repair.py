@@ -15,44 +15,10 @@ The rules of this file
 * Every step checks capacity before it begins. After `repair_event` ran out of capacity it can be called again, and goes
   on with the heaps as they are.
 
-Local repair (`engine: {repair: ...}`)
---------------------------------------
-* Rows change QI groups if the loss that this saves is worth the rows published again for it. One price decides: the NCP
-  that each row published again must save. Losses are NCP, of a group times its rows. If a group's box has already
-  changed in this event (`group.box_event`), its rows are published again anyway, and cost nothing more.
-* The price is stated, or a share of what a row in a group loses, in the mean, after the event before (`set_price`). So
-  it follows from the table: the more columns, the dearer; the more rows, the cheaper. It is a quotient of sums of whole
-  numbers, which depend on boxes and counts alone: no batch, no restart and no order of sums changes it.
-* A row that joins a group costs (n + 1) NCP(with it) - n NCP, and the price of the rows published for it: one inside
-  the box, all of them if the box grows. `cheapest_group` finds the true minimum among the groups that hold the model
-  with the row, in the tree: a node's bound is never above the cost of a group below it. Ties by `precedes`.
-* A box that a row has left shrinks. It publishes all rows again if the row held an edge; else it stays, and costs
-  RECORDS_OF_A_REMOVAL.
-* Every group that a move touches holds the model after it: no row leaves a group that needs it, or has other rows of
-  its individual, and no row joins a group in which its value or its individual has its full share already.
-* A group that breaks the model, but would hold it with one row more, *adopts* a row before it would merge, from the
-  NEAREST groups of highest QGSSD (equal: the lower number), if one of them holds without it. The row that costs least
-  in both groups wins; equal: the first of these groups, then the lower cells in table.yaml order, then the smaller tie
-  hash, shuffled as for a cut.
-* Then the groups that the event has touched (rows came, went or got other cells; or other values, if the model asks for
-  more than k) are improved, lowest number first. A group *evicts* the row that gains most by joining the group where it
-  costs least; equal: lower cells, then the smaller shuffled tie hash.
-* A group that needs all its rows *scatters* them if that gains: each, by cells and shuffled tie hashes, joins the group
-  where it costs least of those that can take it, by the boxes before the first one leaves. Their total cost is exact.
-  The attempt ends if a row costs more than is left to gain, if a share is too large in the end, or if the group has
-  more than ROWS_AT_MOST rows.
-* If neither gains, the group is *cut afresh* with one neighbour, or with two: their rows are cut in two as those of one
-  group (`core.cut`), with tie hashes shuffled for the first. This finds exchanges of rows, and groups that lie across
-  each other. A fresh table has more groups than one in which groups only split at 2k. So two groups with 3k rows are
-  also cut such that one half has 2k and is cut again, and three groups with 4k rows such that both are. The
-  neighbours are among the NEIGHBOURS groups of highest QGSSD (equal: the lower number), with at most ROWS_TOGETHER rows
-  together. The cut that saves most is made; equal: the first tried (`recut_with_neighbours`). The larger half takes the
-  number of the group with most rows (equal: the lower number), the other half the next one's; of equal halves, the one
-  with the smallest shuffled tie hash comes first. A third group's number is given again, as after a merge.
-* Groups that have received rows are touched, too, and cut if they have 2k.
-* Every move lowers the loss. Once the moves of one event have published SPENT_PER_K times k rows again, the groups that
-  still wait stay as they are.
-* All of it is part of the event, and depends on boxes, cells, counts, numbers and tie hashes, never on batches.
+* Local repair (`engine: {repair: ...}`, docs/explanation/core.md) moves rows if the loss that this saves is worth the rows
+  published again for it. Every group that a move touches holds the model after it. Every move lowers the loss.
+* All of it is part of the event, and depends on boxes, cells, counts, numbers and tie hashes, never on batches. Each
+  choice has its tie-break in the docstring of its function or on that page.
 """
 
 from __future__ import annotations

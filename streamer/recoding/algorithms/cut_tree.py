@@ -11,14 +11,7 @@ more than rows, a node that holds it is cut so that both parts hold it, if there
 bundles or more, each part keeps at least one of every EVEN_PART bundles. So the tree is at most about EVEN_PART ln n
 deep, and building it takes in the order of n log n steps.
 
-The exponent is p = 2^sharpness. With p = 1 the weight is the loss itself: best for numbers, whose loss shrinks with
-every further cut. A large p cuts the widest attribute first: best for categories, whose loss is that of a whole node
-until its last other leaf has left. In a node of fewer than SMALL times the fewest rows of a group p = 1: it becomes a
-few groups at most, so its own loss is what counts.
-
-A node is not cut further if it has at most a FINE-th of the fewest rows of a group, or lies so near an end of the order
-that no group can end inside. It is then a *block*; of bundles with the same cells, every FINE-th of a group is one. If
-groups have fewer than 2 FINE rows, blocks are bundles.
+Why p is what it is, and what a block is: docs/explanation/algorithms.md.
 
 *Tiles* are the nodes, from the root down, that hold the model and do not have two children that both hold it. They
 stand side by side and make up the whole order: the root holds, and a node that is no tile passes that on to its two

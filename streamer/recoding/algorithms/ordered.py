@@ -9,33 +9,9 @@ model counts sensitive values, groups are seeded with rare values (`seeding`) an
 start only if the seeded groups lose FAR_MORE times as much, before exchanges and after. Then SWEEPS sweeps and those of
 `options.refine` improve the QI groups; a sweep that gains nothing is the last one.
 
-**Rare leaves.** If hundreds of leaves are right under one node, two of them cost as much as all of them. A leaf with
-many rows is worth QI groups of its own. Rows of rare leaves share groups in any case, and cutting them by leaf prevents
-cuts by attributes where something can still be gained. So this tree is built over a table in which the rare leaves
-under one node are one leaf. The segments are those of the true table.
-
-**Segments.** The loss of a segment is its rows times the NCP of its smallest publishable box. A segment ends only
-where a *block* of the order does (`cut_tree`): a bundle, or at large k a small part of a group, so that the work does
-not grow with k. Of segmentations that lose the same, the one whose last segment begins earlier wins, and so on back
-to the start. From every block the segments are those that hold the model and have fewer than twice the rows of the
-shortest that holds. Under k-anonymity these are the segments of k to 2k - 1 rows, and no better segmentation of the
-blocks exists: a longer one could be cut in two that hold and lose no more, if blocks are bundles. Under other models
-a segment is looked for up to FAR times the fewest rows that any group needs, and the *tiles* of the tree are segments
-too. Tiles make up the whole order, so there is always a solution. Source: Hansen and Mukherjee 2003 for one
-attribute; Domingo-Ferrer et al. 2006 along an order of many-dimensional rows.
-
-**Sweeps.** A sweep visits the groups by slot, but only those that changed since their last turn. It tries for each,
-until one of these succeeds: *cut*, if it has twice the fewest rows: the group alone, into the segments of its own
-order; *dissolve*, every bundle goes to its target, the group where the loss grows least (`nearest_of_all`); *relieve*,
-each bundle that the group can spare goes there, and one that makes the group's box larger and cannot go is exchanged
-for a bundle of its target (`seeding`); *recut*, the group together with one of these targets, at most PARTNERS_MAX of
-them, least growth first; *recut together*, with the first two of these, then with the first three. Groups are recut
-into the best segments of the order in which groups grow, bundle by bundle, if they have at most GROWN_MAX bundles; if
-that gains nothing, of the order of a tree. No pair is recut a second time from the other side while both groups are as
-they were. A bundle looks no farther than where the loss grows by FAIR times its part of its own group's loss. A group
-that publishes its rows unchanged has nothing to gain. One of more than FAR times the fewest rows is no partner and gets
-no turn itself, but it takes bundles of others. Every move keeps all groups holding and gains at least GAIN_MIN, so that
-rounding is never taken for a gain.
+Invariants: every segmentation covers the whole order, so there is always a solution. Every move of a sweep keeps all
+groups holding and gains at least GAIN_MIN, so that rounding is never taken for a gain. The argument, with its sources:
+docs/explanation/algorithms.md.
 """
 
 from __future__ import annotations
