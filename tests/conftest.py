@@ -29,7 +29,7 @@ from servers.broker import ways
 from servers.broker.servers import NoServers, Servers
 from streamer.native import library
 from worlds.checkout import ROOT
-from worlds.durations import Durations, longest_first, shared_by
+from worlds.durations import Durations, longest_first, shared_by, slow
 
 SEEDS_OF_THE_GATE = 10
 """A test with a parameter `seed` tries so many in the gate, and all at night."""
@@ -132,6 +132,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             or (isinstance(seed, int) and seed >= SEEDS_OF_THE_GATE)
         ):
             item.add_marker("night")
+        if item.nodeid in slow():
+            item.add_marker("slow")
     if "PYTEST_XDIST_WORKER" in os.environ:
         longest_first(items)
 

@@ -1,20 +1,27 @@
 """How long every test took the last time it ran: written beside the checkout's other leftovers, read to run well.
 
-The file holds seconds: {"gate": {test: seconds}, "night": {test: seconds}}. A run renews what it ran. Processes
-that share a run begin with what took longest, so that none ends long before the others.
+The file holds seconds: {"quick": {test: seconds}, "gate": ..., "night": ...}, each test where it runs first. A run
+renews what it ran. Processes that share a run begin with what took longest, so that none ends long before the others.
+
+`python -m worlds.durations`, a step of the night, writes tests/durations.json, which is kept with the tests.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from worlds.checkout import ROOT
 
 DURATIONS = ROOT / ".durations.json"
+WRITTEN = ROOT / "tests/durations.json"
+SLOW_SECONDS = 0.5
+PARTS = ("quick", "gate", "night")
 SERVERS = "tests/servers/"
 ALONE = SERVERS + "pipeline/"
 """A folder whose tests share servers that are too large to be there twice: it runs in one process, as a file does."""
@@ -28,7 +35,24 @@ def shared_by(test: str) -> str:
 def recorded(path: Path = DURATIONS) -> dict[str, dict[str, float]]:
     """The seconds of former runs, of the gate's tests and of the night's."""
     former: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {"gate": former.get("gate", {}), "night": former.get("night", {})}
+    return {when: former.get(when, {}) for when in PARTS}
+
+
+def written_down(seconds: dict[str, dict[str, float]]) -> Any:
+    """What tests/durations.json holds: {"quick": seconds, "gate": seconds, "slow": {test: seconds}}.
+
+    A test of the gate that takes SLOW_SECONDS is slow, and `make quick` leaves it out.
+    """
+    tests = seconds["quick"] | seconds["gate"]
+    slow = {test: round(taken, 1) for test, taken in sorted(tests.items()) if taken >= SLOW_SECONDS}
+    quick = sum(taken for test, taken in seconds["quick"].items() if test not in slow)
+    return {"quick": round(quick), "gate": round(sum(tests.values())), "slow": slow}
+
+
+@cache
+def slow() -> frozenset[str]:
+    """The tests that were slow when that was written down."""
+    return frozenset(json.loads(WRITTEN.read_text(encoding="utf-8"))["slow"]) if WRITTEN.exists() else frozenset()
 
 
 def longest_first(items: list[pytest.Item], path: Path = DURATIONS) -> None:
@@ -48,10 +72,13 @@ class Durations:
 
     def __init__(self, path: Path = DURATIONS) -> None:
         self._path = path
-        self._taken = {when: defaultdict[str, float](float) for when in ("gate", "night")}
+        self._taken = {when: defaultdict[str, float](float) for when in PARTS}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._taken["night" if "night" in report.keywords else "gate"][report.nodeid] += report.duration
+        when = (
+            "night" if "night" in report.keywords else "gate" if {"servers", "slow"} & {*report.keywords} else "quick"
+        )
+        self._taken[when][report.nodeid] += report.duration
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not any(self._taken.values()):
@@ -65,3 +92,7 @@ class Durations:
         self._path.write_text(json.dumps(seconds, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         sums = ", ".join(f"{when} {sum(tests.values()) / 60:.1f} min" for when, tests in seconds.items())
         terminalreporter.write_line(f"durations, one test after the other: {sums} ({self._path})")
+
+
+if __name__ == "__main__":
+    WRITTEN.write_text(json.dumps(written_down(recorded()), indent=0) + "\n", encoding="utf-8")
