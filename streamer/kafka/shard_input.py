@@ -240,7 +240,6 @@ class KafkaInput:
         self._outputs = tuple(outputs)
         self._needed = (CHANGES, *outputs, POSITIONS, DEAD_LETTERS)
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
-        self._reading = KafkaReading(bootstrap, table_name, shard)
         self._topics = topics or kafka_topics(bootstrap, table_name)
         self._seen: Topics = {}
         self._asked: Future[Topics] | None = None

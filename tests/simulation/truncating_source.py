@@ -98,15 +98,6 @@ def worlds_of(
     return worlds
 
 
-def begun(worlds: list[World]) -> list[World]:
-    """The same worlds, each with one message read and a copy of its store."""
-    for world in worlds:
-        world.written = 1
-        world.run(batch=1)
-        world.snapshot()
-    return worlds
-
-
 def read_apart_and_lose(worlds: Sequence[World], chance: Random) -> None:
     """Shards read on one after the other, as chance has it, and lose commits now and then; at last all is read."""
     for _ in range(12):
