@@ -217,7 +217,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         tasks = [self._tasks.pop(shard) for shard in shards]
         if tasks:
             await asyncio.wait(tasks, timeout=self._patience.end_of_step)
-        for shard in shards:
+        for task, shard in zip(tasks, shards, strict=True):
+            task.cancel()  # its event may wait in the mailbox, which nobody empties any more
             await shard.stop(self._app)
 
     # -- one shard ------------------------------------------------------------------------------------------------
@@ -333,7 +334,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Reports what is measured of the shards that are served."""
         with suppress(StreamerError):  # a silent Redis is not waited for once per shard
             for shard in self.held:
-                if shard.tenure.is_owner and not shard.tenure.lost:
+                if shard.tenure.is_owner and not shard.is_in(*AWAY):
                     done, facts = shard.metrics.done, shard.facts
                     measured = Measured(facts.ncp, facts.ncp_fresh, done.counts.messages, done.published)
                     self._servers.lookups(shard.number).report_measured(measured)
@@ -411,9 +412,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     @Service.timer(WATCH_SECONDS)
     async def _watch(self) -> None:
-        """Ends the process if a shard stays lost although Kafka assigns it to us."""
+        self.end_if_lost()
+
+    def end_if_lost(self) -> None:
+        """Ends the process if a shard stays lost although Kafka assigns it to us; a rebalance may take it yet."""
         patience = self._settings.session_seconds / 4 + 2
-        for topic_partition, shard in self._held.items():
+        for topic_partition, shard in self._held.items() if self.joined else ():
             lost, at = shard.tenure.lost, shard.tenure.at
             if lost and monotonic() - at > patience and self.reader.is_assigned(topic_partition):
                 end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({lost})")

@@ -141,7 +141,8 @@ def _withdraw(tenure: Tenure, event: Withdrawn) -> Tenure:
 
 
 def _return(tenure: Tenure, _event: ShardAssigned) -> Tenure:
-    return replace(tenure, state=TenureState.TAKING_OVER)
+    """The input is read anew from where the table stands, also if no withdrawal came before."""
+    return replace(tenure, state=TenureState.TAKING_OVER, kept=True)
 
 
 def _take_over(tenure: Tenure, _event: Due) -> Tenure:
@@ -193,8 +194,8 @@ TABLE: Mapping[tuple[TenureState, type[Event]], TenureStep] = {
     **{(state, Withdrawn): TenureStep(_withdraw, (S.LOST,)) for state in WAITING},
     **{(state, Withdrawn): TenureStep(_withdraw, (S.RESTING, S.LOST)) for state in AT_WORK},
     (S.RESTING, Withdrawn): TenureStep(_same, (S.RESTING,)),  # the rebalance begins anew
-    **{(state, ShardAssigned): TenureStep(_same, (state,)) for state in (*WAITING, *AT_WORK)},
-    (S.RESTING, ShardAssigned): TenureStep(_return, (S.TAKING_OVER,)),
+    **{(state, ShardAssigned): TenureStep(_same, (state,)) for state in (*WAITING, S.TAKING_OVER)},
+    **{(state, ShardAssigned): TenureStep(_return, (S.TAKING_OVER,)) for state in (S.SERVING, S.RESTING)},
     **{(state, Due): TenureStep(_take_over, (S.TAKING_OVER,)) for state in WAITING},
     (S.TAKING_OVER, TakenOver): TenureStep(_serve, (S.SERVING,)),
     (S.SERVING, Served): TenureStep(_go_on, (S.SERVING,)),
