@@ -42,7 +42,7 @@ from agents.servers import WorkerServers
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
-from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
+from streamer.errors import RegistryUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import Measured
 from streamer.worker.settings import WorkerSettings
@@ -57,6 +57,7 @@ from streamer.worker.tenure import (
     TakenOver,
     TenureState,
     Withdrawn,
+    failure_of,
 )
 
 log = logging.getLogger(__name__)
@@ -259,7 +260,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self, topic_partition: TopicPartition, shard: HeldShard, failure: StreamerError, seconds: float
     ) -> None:
         """Says what an error means for the shard, and does what follows at once."""
-        before, kind = shard.tenure, _kind_of(failure)
+        before, kind = shard.tenure, failure_of(failure)
         is_said = isinstance(failure, RegistryUnreachable)  # `status` does not ask the registry by itself
         now = shard.tell(ShardFailed(kind, str(failure), shard.meta.next, monotonic(), seconds, is_said))
         if before.lost:  # it was given back, and no one has fenced us
@@ -425,9 +426,3 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
 AWAY = (TenureState.RESTING, TenureState.LOST)
 """The states in which a shard is not served here, or may be another worker's."""
-
-
-def _kind_of(failure: StreamerError) -> Failure:
-    if isinstance(failure, Fenced):
-        return Failure.FENCED
-    return Failure.OUTAGE if isinstance(failure, ServerUnreachable | Conflict) else Failure.LASTING
