@@ -42,7 +42,7 @@ from agents.servers import WorkerServers
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
-from streamer.errors import Conflict, Fenced, RegistryUnreachable, ServerUnreachable, StreamerError
+from streamer.errors import RegistryUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import Measured
 from streamer.worker.settings import WorkerSettings
@@ -57,6 +57,7 @@ from streamer.worker.tenure import (
     TakenOver,
     TenureState,
     Withdrawn,
+    failure_of,
 )
 
 log = logging.getLogger(__name__)
@@ -217,7 +218,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         tasks = [self._tasks.pop(shard) for shard in shards]
         if tasks:
             await asyncio.wait(tasks, timeout=self._patience.end_of_step)
-        for shard in shards:
+        for task, shard in zip(tasks, shards, strict=True):
+            task.cancel()  # its event may wait in the mailbox, which nobody empties any more
             await shard.stop(self._app)
 
     # -- one shard ------------------------------------------------------------------------------------------------
@@ -258,7 +260,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self, topic_partition: TopicPartition, shard: HeldShard, failure: StreamerError, seconds: float
     ) -> None:
         """Says what an error means for the shard, and does what follows at once."""
-        before, kind = shard.tenure, _kind_of(failure)
+        before, kind = shard.tenure, failure_of(failure)
         is_said = isinstance(failure, RegistryUnreachable)  # `status` does not ask the registry by itself
         now = shard.tell(ShardFailed(kind, str(failure), shard.meta.next, monotonic(), seconds, is_said))
         if before.lost:  # it was given back, and no one has fenced us
@@ -333,7 +335,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         """Reports what is measured of the shards that are served."""
         with suppress(StreamerError):  # a silent Redis is not waited for once per shard
             for shard in self.held:
-                if shard.tenure.is_owner and not shard.tenure.lost:
+                if shard.tenure.is_owner and not shard.is_in(*AWAY):
                     done, facts = shard.metrics.done, shard.facts
                     measured = Measured(facts.ncp, facts.ncp_fresh, done.counts.messages, done.published)
                     self._servers.lookups(shard.number).report_measured(measured)
@@ -411,9 +413,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     @Service.timer(WATCH_SECONDS)
     async def _watch(self) -> None:
-        """Ends the process if a shard stays lost although Kafka assigns it to us."""
+        self.end_if_lost()
+
+    def end_if_lost(self) -> None:
+        """Ends the process if a shard stays lost although Kafka assigns it to us; a rebalance may take it yet."""
         patience = self._settings.session_seconds / 4 + 2
-        for topic_partition, shard in self._held.items():
+        for topic_partition, shard in self._held.items() if self.joined else ():
             lost, at = shard.tenure.lost, shard.tenure.at
             if lost and monotonic() - at > patience and self.reader.is_assigned(topic_partition):
                 end_process(EXIT_LOST, f"{shard.name} was lost and is still assigned to this worker ({lost})")
@@ -421,9 +426,3 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
 AWAY = (TenureState.RESTING, TenureState.LOST)
 """The states in which a shard is not served here, or may be another worker's."""
-
-
-def _kind_of(failure: StreamerError) -> Failure:
-    if isinstance(failure, Fenced):
-        return Failure.FENCED
-    return Failure.OUTAGE if isinstance(failure, ServerUnreachable | Conflict) else Failure.LASTING

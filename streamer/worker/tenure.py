@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
+from streamer.errors import Conflict, Fenced, ServerUnreachable, StreamerError
+
 BACKOFF_FIRST_SECONDS, BACKOFF_LAST_SECONDS = 0.1, 3.0
 """Between an outage and the next take-over; twice as long each time."""
 
@@ -46,6 +48,13 @@ class Failure(Enum):
     FENCED = "fenced"  # another worker has it
     OUTAGE = "outage"  # a server does not answer, or something has changed meanwhile: a new take-over repairs it
     LASTING = "lasting"  # no retry repairs it: table, topics and state do not fit together, or a law is violated
+
+
+def failure_of(error: StreamerError) -> Failure:
+    """What an error of a shard's step means for it."""
+    if isinstance(error, Fenced):
+        return Failure.FENCED
+    return Failure.OUTAGE if isinstance(error, ServerUnreachable | Conflict) else Failure.LASTING
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -141,7 +150,8 @@ def _withdraw(tenure: Tenure, event: Withdrawn) -> Tenure:
 
 
 def _return(tenure: Tenure, _event: ShardAssigned) -> Tenure:
-    return replace(tenure, state=TenureState.TAKING_OVER)
+    """The input is read anew from where the table stands, also if no withdrawal came before."""
+    return replace(tenure, state=TenureState.TAKING_OVER, kept=True)
 
 
 def _take_over(tenure: Tenure, _event: Due) -> Tenure:
@@ -193,14 +203,14 @@ TABLE: Mapping[tuple[TenureState, type[Event]], TenureStep] = {
     **{(state, Withdrawn): TenureStep(_withdraw, (S.LOST,)) for state in WAITING},
     **{(state, Withdrawn): TenureStep(_withdraw, (S.RESTING, S.LOST)) for state in AT_WORK},
     (S.RESTING, Withdrawn): TenureStep(_same, (S.RESTING,)),  # the rebalance begins anew
-    **{(state, ShardAssigned): TenureStep(_same, (state,)) for state in (*WAITING, *AT_WORK)},
-    (S.RESTING, ShardAssigned): TenureStep(_return, (S.TAKING_OVER,)),
+    **{(state, ShardAssigned): TenureStep(_same, (state,)) for state in (*WAITING, S.TAKING_OVER)},
+    **{(state, ShardAssigned): TenureStep(_return, (S.TAKING_OVER,)) for state in (S.SERVING, S.RESTING)},
     **{(state, Due): TenureStep(_take_over, (S.TAKING_OVER,)) for state in WAITING},
     (S.TAKING_OVER, TakenOver): TenureStep(_serve, (S.SERVING,)),
     (S.SERVING, Served): TenureStep(_go_on, (S.SERVING,)),
     **{(state, ShardFailed): TenureStep(_fail, (*WAITING, S.LOST)) for state in AT_WORK},
     (S.RESTING, ShardFailed): TenureStep(_fail_at_rest, (S.LOST,)),
-    **{(S.LOST, kind): TenureStep(_same, (S.LOST,)) for kind in Event.__args__},
+    **{(S.LOST, kind): TenureStep(_same, (S.LOST,)) for kind in (Withdrawn, GivenAway, ShardFailed)},
 }
 """What every event means in every state, and where it may lead; what is not here is an error."""
 

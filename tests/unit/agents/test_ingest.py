@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ from agents.ingest import Ingest, Patience
 from agents.input_reader import Batch, InputReader, failure_of, reader_access
 from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, StreamerError
 from streamer.incremental.events.changes import Counts
+from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.ready import Messages
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis_lookups import Measured, Ownership
 from streamer.kafka.control import News
@@ -327,9 +330,11 @@ class HeldStore(MemoryStore):
     """A store that finishes no commit while `held` is set."""
 
     held: threading.Event | None = None
+    holds = False
 
     def commit(self, *given: Any, **named: Any) -> Any:
         if self.held is not None:
+            self.holds = True
             self.held.wait(10)
         return super().commit(*given, **named)
 
@@ -517,7 +522,7 @@ def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None:
         for store in servers.stores:
             store.held = ends
         client.answers.append([b"{}"])
-        await until(lambda: first.thread.busy or other.thread.busy)
+        await until(lambda: any(store.holds for store in servers.stores))
         await ingest.on_partitions_revoked([PLACE, OTHER])
         await ingest.on_partitions_revoked([])  # the rebalance begins anew
         assert first.thread.busy or other.thread.busy
@@ -545,3 +550,81 @@ def test_a_refused_shard_does_not_rest() -> None:
         assert ingest.held[0] is not refused
 
     asyncio.run(told(redis, story))
+
+
+def test_an_assignment_that_no_withdrawal_came_before_reads_on_where_the_shard_stands() -> None:
+    """Before: the partition was paused, and the shard, which was served, waited for its messages for ever."""
+    redis = Redis()
+
+    async def story(ingest: Ingest, client: Client) -> None:
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        ingest.on_partitions_assigned([PLACE, OTHER])
+        client.answers.append([b"{}"])
+        await until(lambda: any(shard.meta.next for shard in ingest.held))
+        assert redis.tries == [0, 1]
+
+    asyncio.run(told(redis, story))
+
+
+def test_what_is_measured_of_a_shard_that_rests_is_for_the_next_owner_to_say() -> None:
+    redis = Redis()
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        await ingest.on_partitions_revoked([PLACE])
+        ingest.report_measured()
+        assert list(redis.measured) == [1]
+
+    asyncio.run(told(redis, story))
+
+
+def test_a_shard_that_stays_lost_ends_the_process_but_not_while_a_rebalance_has_not_said_whose_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before: a resting shard that failed ended the process if the rebalance took longer than a few seconds."""
+    redis, ended, ends = Redis(), list[str](), threading.Event()
+    servers = InMemory(redis)
+
+    async def story(ingest: Ingest, client: Client) -> None:
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        for store in servers.stores:
+            store.held = ends
+        client.answers.append([b"{}"])
+        await until(lambda: any(store.holds for store in servers.stores))
+        lost = next(shard for shard, store in zip(ingest.held, servers.stores, strict=True) if store.holds)
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        servers.store_to_read(lost.number).take_over()
+        ends.set()
+        await until(lambda: lost.tenure.lost)
+        monkeypatch.setattr("agents.ingest.end_process", lambda _code, why: ended.append(why))
+        monkeypatch.setattr("agents.ingest.monotonic", lambda: monotonic() + 3600)
+        monkeypatch.setattr(client, "assignment", lambda: {PLACE, OTHER})
+        ingest.end_if_lost()
+        assert ended == []
+        ingest.joined = True
+        ingest.end_if_lost()
+        assert [why.split(" (")[0] for why in ended] == [f"{lost.name} was lost and is still assigned to this worker"]
+
+    asyncio.run(told(redis, story, servers))
+
+
+def test_nothing_waits_for_a_shard_that_was_given_back_in_the_middle_of_a_step() -> None:
+    """Before: whoever had an event in the mailbox behind that step waited for its answer until the worker ended."""
+    redis, ends = Redis(), threading.Event()
+    servers = InMemory(redis)
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        first = ingest.held[0]
+        await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        servers.stores[0].held = ends
+        await first.post(Messages([Message(0, b"7", b"{}")], 1))
+        await until(lambda: servers.stores[0].holds)
+        await asyncio.sleep(0.2)  # the next tick is in the mailbox
+        await ingest.on_partitions_revoked([PLACE, OTHER])
+        ingest.on_partitions_assigned([])
+        await asyncio.sleep(0.2)
+        ends.set()
+        await until(lambda: not ingest.busy)
+        await until(lambda: not any("Ingest." in task.get_name() for task in asyncio.all_tasks()))
+
+    asyncio.run(told(redis, story, servers))

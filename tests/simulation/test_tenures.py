@@ -1,0 +1,140 @@
+"""Several workers, rebalances and faults: a shard is served by one worker at a time, and each is served again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from simulation.simulator import Fault, World
+from simulation.story import MESSAGES, PEOPLE, events
+from simulation.test_simulator import assert_nothing_lost_or_doubled
+from simulation.worker_group import WorkerGroup
+from streamer.worker.tenure import TABLE, TenureState
+
+SEEDS = range(80)
+FEW = events(10)
+LASTS = (Fault.LOST_BEFORE, Fault.REFUSED)
+"""A server that is silent, or that refuses for good, for several calls."""
+
+
+def group_of(*worlds: World, processes: int = 2, seed: int = 0) -> WorkerGroup:
+    group = WorkerGroup(worlds, processes, random.Random(seed))
+    group.begin_rebalance()
+    group.end_rebalance()
+    return group
+
+
+def rebalance(*stays: float, is_over: bool = False) -> Callable[[WorkerGroup], None]:
+    """One after the other, in each of which the shards stay, or move; is_over: so is the last one."""
+
+    def happens(group: WorkerGroup) -> None:
+        for share in stays:
+            group.end_rebalance()
+            group.round()
+            group.begin_rebalance(share)
+        if is_over:
+            group.end_rebalance()
+
+    return happens
+
+
+def begins_twice(group: WorkerGroup) -> None:
+    group.begin_rebalance(stays=1.0)
+    group.begin_rebalance(stays=1.0)
+
+
+def ends_its_worker(group: WorkerGroup) -> None:
+    group.at_work[0].owner.end()
+    group.end_who_has_died()
+
+
+REBALANCES: dict[str, Callable[[WorkerGroup], None]] = {
+    "begins, and it stays": rebalance(1.0),
+    "begins, and it moves": rebalance(0.0),
+    "begins twice": begins_twice,
+    "is over at once, and it stays": rebalance(1.0, is_over=True),
+    "is over at once, and it moves": rebalance(0.0, is_over=True),
+    "has it served elsewhere meanwhile": rebalance(0.0, 0.0),
+    "goes on without its worker": lambda group: group.begin_rebalance(sleeps=group.at_work[0].owner),
+    "is not said to begin": lambda group: group.say_again(group.at_work[0].owner),
+    "ends its worker": ends_its_worker,
+}
+
+
+@pytest.mark.parametrize("fault", [None, Fault.LOST_AFTER, Fault.MOVED], ids=str)
+@pytest.mark.parametrize("what", REBALANCES)
+def test_a_rebalance_at_every_numbered_step(what: str, fault: Fault | None) -> None:
+    """With a fault at the same step, too."""
+    step, steps = 0, 1
+    while step < steps:
+        world = World(PEOPLE, FEW, {} if fault is None else {step: fault})
+        group = group_of(world)
+        world.happens = {step: lambda group=group: REBALANCES[what](group)}  # type: ignore[misc]
+        group.run_until_read()
+        assert_nothing_lost_or_doubled(world, FEW)
+        step, steps = step + 1, world.steps
+
+
+def schedule(seed: int) -> WorkerGroup:
+    """Some shards and workers, with moments and faults of every kind, and servers that are silent for a while."""
+    chance = random.Random(seed)
+    worlds = []
+    for number in range(chance.choice([1, 2, 3])):
+        world = World(PEOPLE, events(40, seed + number), {})
+        world.plan = {step: chance.choice(list(Fault)) for step in range(300) if chance.random() < 0.04}
+        silent = chance.randrange(200)
+        world.plan |= dict.fromkeys(range(silent, silent + chance.randrange(20)), chance.choice(LASTS))
+        world.written = 1
+        worlds.append(world)
+    group = group_of(*worlds, processes=chance.choice([2, 3]), seed=seed)
+    for world in worlds:
+        world.happens = {step: group.moment for step in range(600) if chance.random() < 0.15}
+    for _ in range(40):
+        for world in worlds:
+            world.written = min(len(world.messages), (world.written or 0) + chance.randrange(4))
+        if chance.random() < 0.2:
+            group.begin_rebalance(sleeps=chance.choice([None, None, *group.processes]))
+        if chance.random() < 0.2:
+            group.say_again(chance.choice(group.processes))
+        group.round()
+    for world in worlds:
+        world.plan, world.happens, world.written = {}, {}, None
+    group.run_until_read()
+    for world in worlds:
+        assert_nothing_lost_or_doubled(world, world.messages)
+    return group
+
+
+def test_whatever_happens_nothing_is_lost_or_doubled_and_every_shard_is_served_again() -> None:
+    groups = [schedule(seed) for seed in SEEDS]
+    for figure in ("went_on", "was_elsewhere", "ended_by_watch"):
+        assert sum(getattr(group, figure) for group in groups) > 0, figure
+    told = {(state, kind) for group in groups for state, kind, _ in group.told}
+    assert told == set(TABLE)  # no row is there in vain
+
+
+def test_a_shard_that_stays_lost_and_assigned_is_found_and_served_again() -> None:
+    world = World(PEOPLE, MESSAGES, {})
+    group = group_of(world)
+    for _ in range(4):
+        group.round()
+    world.other_worker_takes_over()
+    group.run_until_read()
+    assert group.ended_by_watch == 1
+    assert_nothing_lost_or_doubled(world, MESSAGES)
+
+
+def test_a_shard_with_an_error_that_stays_is_refused_with_its_reason_and_served_once_it_is_gone() -> None:
+    broken, well = World(PEOPLE, MESSAGES, dict.fromkeys(range(12, 2000), Fault.REFUSED)), World(PEOPLE, MESSAGES, {})
+    group = group_of(broken, well, processes=1)
+    for _ in range(100):
+        group.round()
+    refused, healthy = (group.processes[0].held[number] for number in (0, 1))
+    assert (refused.tenure.state, healthy.has_read_all) == (TenureState.REFUSED, True)
+    assert refused.tenure.refused
+    broken.plan = {}
+    group.run_until_read()
+    assert group.processes[0].held[0] is refused
+    assert_nothing_lost_or_doubled(broken, MESSAGES)
