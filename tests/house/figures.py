@@ -1,6 +1,6 @@
 """The size and shape of the house in figures, beside what figures.json allows: `make house`.
 
-A figure may rise only in a commit that changes figures.json (test_figures.py): `make house WHY="sealed cohorts by month"`
+A figure may rise only in a commit that changes figures.json (test_figures.py): `make house WHY="sealed by month"`
 writes what is counted now, and the reason beside every figure that changed. How each is counted stands in its words.
 """
 

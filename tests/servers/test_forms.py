@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.cli.stream.bootstrap import begin, claimed, found_shards
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.engine.stored_state import HOW, PENDING
@@ -18,6 +17,8 @@ from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.topics import POSITIONS, QIT, STT, outputs_of
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
+from streamer.loading.load import begin
+from streamer.loading.shards import claimed, found_shards
 from streamer.reader import Subscription
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.sources import RowSource

@@ -27,8 +27,6 @@ from time import monotonic, sleep
 import click
 import msgspec
 
-from streamer.cli.stream.bootstrap import assumed_form
-from streamer.cli.stream.key_form_probe import OFFSETS_LOOKED_AT, key_form_seen
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
@@ -48,6 +46,7 @@ from streamer.kafka.clients import open_admin, open_consumer, open_writer, reach
 from streamer.kafka.reading import Consumer, Place, Record, batches, last_position, records, shards_in, watermarks
 from streamer.kafka.registry import registry_from
 from streamer.kafka.topics import settings_of
+from streamer.loading.key_form import OFFSETS_LOOKED_AT, assumed_form, key_form_seen
 from streamer.progress import OnProgress
 from streamer.table.encode import Encoder
 from streamer.table.files import STDIN, atomic_writer
