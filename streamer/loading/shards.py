@@ -86,7 +86,8 @@ def claimed(settings: WorkerSettings, command: str, shards: Sequence[int] | None
     """
     client, table = connect_now(settings.redis), settings.table.name
     require_answer(settings.kafka)
-    chosen = _chosen(shards, KafkaInput(settings.kafka, table, 0).state().shards)
+    first = KafkaInput(settings.kafka, table, 0, outputs=published_kinds(settings.table))
+    chosen = _chosen(shards, first.state().shards)
     stores = [RedisLookups(client, table, shard) for shard in chosen]
     claims: dict[int, str] = {}
     ended = Event()
