@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from secrets import token_bytes
 
 import numpy as np
 
+from streamer.engines.pool import CallPool
 from streamer.errors import UsageError
 from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.events.changes import NO_MESSAGES
@@ -30,7 +32,8 @@ from streamer.kafka.control import KafkaControl
 from streamer.kafka.topics import Admin, is_compacted
 from streamer.loading.key_form import routing_form
 from streamer.loading.shards import Shards
-from streamer.loading.waiting_rows import EMPTY_IT, Executors, OwnFile, Spill, WaitingRows, route_all
+from streamer.loading.waiting_rows import EMPTY_IT, OwnFile, Spill, WaitingRows, route_all
+from streamer.progress import OnProgress, unheard
 from streamer.table.data_warnings import unknown_category_warnings
 from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
@@ -41,65 +44,64 @@ END, EARLIEST = "end", "earliest"
 Say = Callable[[str], None]
 
 
-def first_tables(
-    shards: Shards,
-    source: RowSource | None,
-    from_offset: str,
-    tell: Say,
-    although_trimmed: bool,
-    warn: Say,
-    into: WaitingRows,
-    executors: Executors | None = None,
-) -> dict[int, FirstTable]:
-    """What is known of the shards that are loaded but their rows, which are put into `into`.
+@dataclass(frozen=True)
+class WantedRows:
+    """The rows that are loaded, and who hears of the work."""
 
-    source: None if the input is read again.
-    """
-    table = shards.settings.table
-    if source is None:
-        if from_offset != END:
+    source: RowSource | None  # None: the input is read again
+    from_offset: str = END  # where workers will read on
+    although_trimmed: bool = False  # whether an input that has lost its beginning will do
+    tell: Say = lambda _: None  # is called with lines about the work
+    warn: Say = lambda _: None  # with warnings about the source
+    step: Callable[[str], OnProgress] = lambda _: unheard  # with the name of each part of the work; hears its progress
+
+
+def first_tables(
+    shards: Shards, wanted: WantedRows, into: WaitingRows, executors: CallPool | None = None
+) -> dict[int, FirstTable]:
+    """What is known of the shards that are loaded but their rows, which are put into `into`."""
+    if wanted.source is None:
+        if wanted.from_offset != END:
             raise UsageError("--from-offset: not with topic: workers read on where this command ends reading")
         if len(shards.chosen) < len(shards):
             raise UsageError("--shards: not with topic: a truncation in any shard's input counts for all")
         if executors is not None:
             raise UsageError("--engine spark: not with topic, which is read from Kafka; give Parquet")
-        return _of_all_topics(shards, tell, although_trimmed, warn, into)
-    next_ = _next(shards, from_offset)
+        return _of_all_topics(shards, wanted, into)
+    next_ = _next(shards, wanted.from_offset)
     key_form, is_seen = routing_form(shards)
-    route_all(into, source, key_form, len(shards), executors)
+    route_all(into, wanted.source, key_form, len(shards), executors)
     name, counted = key_form.name if key_form else "", into.counted
     kept = "" if counted.n_read == counted.n_chosen else f", {counted.n_chosen:,} of these shards"
-    tell(f"{counted.n_read:,} rows read{kept}")
+    wanted.tell(f"{counted.n_read:,} rows read{kept}")
     if not is_seen:
-        tell(
+        wanted.tell(
             f"no message of the input shows how keys are written: {name} is assumed, and messages with keys of another "
             "form will be refused"
         )
-    _warn_of_unlisted(table, counted.unlisted, counted.n_read, "rows", warn)
+    _warn_of_unlisted(into.table, counted.unlisted, counted.n_read, "rows", wanted.warn)
     return {shard: _first_table(shards, shard, next_[shard], key_form=name) for shard in shards.chosen}
 
 
-def _of_all_topics(
-    shards: Shards, tell: Say, although_trimmed: bool, warn: Say, into: WaitingRows
-) -> dict[int, FirstTable]:
+def _of_all_topics(shards: Shards, wanted: WantedRows, into: WaitingRows) -> dict[int, FirstTable]:
     """What is left of the inputs from beginning to end; rows are put into `into`."""
-    settings, n, spill = shards.settings, len(shards), OwnFile()
+    settings, n = shards.settings, len(shards)
     remainders = [Remainder(settings.table, n, settings.schemas) for _ in range(n)]
-    first = {shard: _of_topic(shards, shard, remainders[shard], tell, spill) for shard in range(n)}
-    if not although_trimmed:
-        _check_whole(shards, remainders)
-        _check_compacted(shards, list(first.values()))
-    truncated = last_truncation([one.truncated for one in first.values()], settings.table.name)
-    for shard, one in first.items():
-        rows = next(spill.of(shard))
-        if truncated is not None and one.truncated != truncated:  # most inputs do not contain one
-            first[shard], rows = _after(shards, shard, one, truncated)
-        into.add(shard, rows)
-    spill.close()
+    with closing(OwnFile()) as spill:
+        first = {shard: _of_topic(shards, shard, remainders[shard], wanted.tell, spill) for shard in range(n)}
+        if not wanted.although_trimmed:
+            _check_whole(shards, remainders)
+            _check_compacted(shards, list(first.values()))
+        truncated = last_truncation([one.truncated for one in first.values()], settings.table.name)
+        for shard, one in first.items():
+            rows = next(spill.of(shard))
+            if truncated is not None and one.truncated != truncated:  # most inputs do not contain one
+                first[shard], rows = _after(shards, shard, one, truncated)
+            into.add(shard, rows)
     counts = sum((one.counts for one in first.values()), NO_MESSAGES)
     if not counts.messages:
         raise UsageError(f"the input holds no message, so the table would be empty; {EMPTY_IT}")
-    _warn_of_unlisted(settings.table, counts.unlisted, counts.applied, "applied messages", warn)
+    _warn_of_unlisted(settings.table, counts.unlisted, counts.applied, "applied messages", wanted.warn)
     return first
 
 

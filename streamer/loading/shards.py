@@ -61,17 +61,11 @@ ENDING_SECONDS_MAX = 1.0
 OTHER_TOPICS = "the topics were recreated or have grown since the command started: call it again"
 
 
-def _chosen(shards: Sequence[int] | None, n: int) -> list[int]:
-    """The shards that a command loads, of n. Raises UsageError."""
-    chosen = list(range(n)) if shards is None else list(shards)
+def loaded(claims: Mapping[int, str], shards: Sequence[int] | None, n: int) -> list[int]:
+    """The shards that a command loads, of n. Raises UsageError; Conflict if its claims are those of other shards."""
+    chosen = list(range(n) if shards is None else shards)
     if chosen[-1] >= n:
         raise UsageError(f"--shards: there is no shard {chosen[-1]}: the input has {n} partitions, 0 to {n - 1}")
-    return chosen
-
-
-def loaded(claims: Mapping[int, str], shards: Sequence[int] | None, n: int) -> list[int]:
-    """The same. Raises Conflict if the command has claims, and they are not those of these shards."""
-    chosen = _chosen(shards, n)
     if claims and sorted(claims) != chosen:
         raise Conflict(OTHER_TOPICS)
     return chosen
@@ -86,10 +80,10 @@ def claimed(settings: WorkerSettings, command: str, shards: Sequence[int] | None
     """
     client, table = connect_now(settings.redis), settings.table.name
     require_answer(settings.kafka)
-    first = KafkaInput(settings.kafka, table, 0, outputs=published_kinds(settings.table))
-    chosen = _chosen(shards, first.state().shards)
-    stores = [RedisLookups(client, table, shard) for shard in chosen]
     claims: dict[int, str] = {}
+    first = KafkaInput(settings.kafka, table, 0, outputs=published_kinds(settings.table))
+    chosen = loaded(claims, shards, first.state().shards)
+    stores = [RedisLookups(client, table, shard) for shard in chosen]
     ended = Event()
     renewing = Thread(target=_renew, args=(stores, claims, ended), name="claim", daemon=True)
     renewing.start()
@@ -104,16 +98,13 @@ def claimed(settings: WorkerSettings, command: str, shards: Sequence[int] | None
 
 def _renew(stores: Sequence[RedisLookups], claims: Mapping[int, str], ended: Event) -> None:
     """Renews claims until the command ends. If it cannot, and another command comes, no write will be taken."""
-    while not ended.wait(RENEWED_EVERY_SECONDS):
-        _renew_each(stores, claims, LEASE_SECONDS)
-    _renew_each(stores, claims, 0)
-
-
-def _renew_each(stores: Sequence[RedisLookups], claims: Mapping[int, str], seconds: float) -> None:
-    for store in stores:
-        if store.shard in claims:
-            with suppress(StreamerError):  # another command came, or Redis does not answer now
-                store.renew(claims[store.shard], seconds)
+    seconds = LEASE_SECONDS
+    while seconds:
+        seconds = 0 if ended.wait(RENEWED_EVERY_SECONDS) else LEASE_SECONDS
+        for store in stores:
+            if store.shard in claims:
+                with suppress(StreamerError):  # another command came, or Redis does not answer now
+                    store.renew(claims[store.shard], seconds)
 
 
 def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Sequence[int] | None = None) -> Shards:

@@ -10,6 +10,7 @@ import pickle
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -155,23 +156,28 @@ class WaitingRows:
         return rows
 
 
-class Executors(NamedTuple):
-    """Spark's executors, which read, route and group rows over a folder that all see. They write to no server."""
+class Workplace(NamedTuple):
+    """Where the work is done, and where rows and finished shards wait meanwhile."""
 
-    pool: CallPool
-    folder: Path
+    rows: Spill
+    prepared: Spill
+    executors: CallPool | None  # Spark's, which read, route and group rows and write to no server; None: this process
 
-    @property
-    def rows(self) -> Spill:
-        return SharedFolder(self.folder / "pieces")
 
-    @property
-    def prepared(self) -> Spill:
-        return SharedFolder(self.folder / "prepared")
+@contextmanager
+def this_process() -> Iterator[Workplace]:
+    """The place that needs nothing else."""
+    with closing(OwnFile()) as rows, closing(OwnFile()) as prepared:
+        yield Workplace(rows, prepared, None)
+
+
+def at_executors(executors: CallPool, folder: Path) -> Workplace:
+    """The place of executors that all see a folder."""
+    return Workplace(SharedFolder(folder / "pieces"), SharedFolder(folder / "prepared"), executors)
 
 
 def route_all(
-    into: WaitingRows, source: RowSource, key_form: AnyKeyForm | None, shards: int, executors: Executors | None = None
+    into: WaitingRows, source: RowSource, key_form: AnyKeyForm | None, shards: int, executors: CallPool | None = None
 ) -> None:
     """Puts the rows of a file into their shards, part by part.
 
@@ -180,9 +186,8 @@ def route_all(
     if executors is not None:
         if not is_parquet_source(file := source.file("--engine spark")):
             raise UsageError(f"{source.name}: --engine spark reads rows in parts: give Parquet, a file or a folder")
-        parts = parquet_parts(file, PART_ROWS)
-        calls = [(into.table, into.chosen, into.spill, part, key_form, shards) for part in parts]
-        for counted in executors.pool.map("route", _routed, calls):
+        calls = [(into, part, key_form, shards) for part in parquet_parts(file, PART_ROWS)]
+        for counted in executors.map("route", _routed, calls):
             into.counted.add(counted)
     else:
         first_row = 1
@@ -193,14 +198,11 @@ def route_all(
         raise ConfigError(f"{source.name}: holds no rows, so the table would be empty; {EMPTY_IT}")
 
 
-def _routed(
-    table: Table, chosen: frozenset[int], spill: Spill, part: RowPart, key_form: AnyKeyForm | None, shards: int
-) -> RowCounts:
-    """What was counted of a part of a file whose rows were put into their shards."""
-    rows = WaitingRows(table, chosen, spill)
+def _routed(into: WaitingRows, part: RowPart, key_form: AnyKeyForm | None, shards: int) -> RowCounts:
+    """What was counted of a part of a file whose rows were put into their shards; into: the executor's own copy."""
     for first_row, frame in read_part(part, PART_ROWS):
-        rows.route(frame, first_row, key_form, shards)
-    return rows.counted
+        into.route(frame, first_row, key_form, shards)
+    return into.counted
 
 
 def by_shard(source_keys: Sequence[str], key_form: AnyKeyForm | None, shards: int, first_row: int = 1) -> list[Ints]:

@@ -34,10 +34,10 @@ from streamer.engines.pool import LOCAL, SPARK, SparkPool, private_folder
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
-from streamer.loading.first_tables import EARLIEST, END
+from streamer.loading.first_tables import EARLIEST, END, WantedRows
 from streamer.loading.load import begin
 from streamer.loading.shards import Shards, claimed, empty_shards
-from streamer.loading.waiting_rows import Executors
+from streamer.loading.waiting_rows import Workplace, at_executors
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
@@ -152,11 +152,9 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
 
         def load() -> None:
             progress.next("look")
-            shards, warn = find(settings, claims, chosen), done.warnings.append
-            work = begin(
-                shards, source, how.from_offset, progress.say, progress.next, although_trimmed, warn, executors
-            )
-            for begun in work:
+            told = progress.say, done.warnings.append, progress.next
+            wanted = WantedRows(source, how.from_offset, although_trimmed, *told)
+            for begun in begin(find(settings, claims, chosen), wanted, executors):
                 done.shards.append(begun)
 
         try:
@@ -170,7 +168,7 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
         say_next(["worker", "--table", how.table, KAFKA, REDIS])
 
 
-def _executors(how: Loading, closing: ExitStack) -> Executors | None:
+def _executors(how: Loading, closing: ExitStack) -> Workplace | None:
     """Those of Spark, if they are asked for."""
     if (how.engine == SPARK) != (how.spill is not None):
         raise UsageError("--engine spark and --spill belong together: executors share rows by way of that folder")
@@ -179,7 +177,7 @@ def _executors(how: Loading, closing: ExitStack) -> Executors | None:
     from streamer.spark import session  # needs Spark
 
     closing.enter_context(private_folder(how.spill, token_bytes(16)))
-    return Executors(closing.enter_context(SparkPool(how.spill, session())), how.spill)
+    return at_executors(closing.enter_context(SparkPool(how.spill, session())), how.spill)
 
 
 def show(done: Done, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from streamer.engines.pool import ProcessPool, private_folder
 from streamer.errors import ConfigError
 from streamer.incremental.events.key_form import BARE, AnyKeyForm, KeyContract, KeyForm, default_form, shard_of
 from streamer.loading import waiting_rows
-from streamer.loading.waiting_rows import Executors, OwnFile, WaitingRows, by_shard, route_all
+from streamer.loading.waiting_rows import OwnFile, WaitingRows, at_executors, by_shard, route_all
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.schema import Table
@@ -162,9 +162,8 @@ def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) 
         file := tmp_path / "rows.parquet", row_group_size=9
     )
     with private_folder(tmp_path / "spill", b"job"), ProcessPool(tmp_path / "spill", 2) as pool:
-        executors = Executors(pool, tmp_path / "spill")
-        rows = WaitingRows(PEOPLE, frozenset(range(3)), executors.rows)
-        route_all(rows, RowSource(str(file)), BARE, 3, executors)
+        rows = WaitingRows(PEOPLE, frozenset(range(3)), at_executors(pool, tmp_path / "spill").rows)
+        route_all(rows, RowSource(str(file)), BARE, 3, pool)
         with routed(file, 3) as here:
             assert rows.counted == here.counted
             for shard in range(3):
