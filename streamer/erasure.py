@@ -31,7 +31,7 @@ from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import RedisClient, connect_now
 from streamer.incremental.topics import CHANGES, live_kinds, topic_name
 from streamer.kafka.clients import open_admin, open_consumer, open_writer, reaching
-from streamer.kafka.reading import Consumer, Place, Record, batches, last_position, records, shards_in, watermarks
+from streamer.kafka.reading import Consumer, Place, Record, batches_in, last_position, records, shards_in, watermarks
 from streamer.kafka.registry import registry_from
 from streamer.kafka.topics import settings_of
 from streamer.loading.key_form import OFFSETS_LOOKED_AT, assumed_form, key_form_seen
@@ -333,10 +333,8 @@ def _messages_left(consumer: Consumer, table: Table, keys: set[str], on_progress
     schemas = registry_from()
     decoder, message_keys = Decoder(table, schemas.known), MessageKeys(Encoder(table), schemas.known)
     reach = {one: watermarks(consumer, one) for one in shards_in(consumer, topic_name(table.name, CHANGES))}
-    starts = [Place(one.topic, one.partition, begin) for one, (begin, _) in reach.items()]
-    ends = {one: end for one, (_, end) in reach.items()}
     found, total = Counter[bool](), sum(end - begin for begin, end in reach.values())
-    for batch in batches(consumer, starts, ends):
+    for batch in batches_in(consumer, reach):
         schemas.learn(schema_ids((record.key(), record.value()) for record in batch))
         found.update(not keys.isdisjoint(_named(record, decoder, message_keys)) for record in batch)
         on_progress(min(1.0, found.total() / max(1, total)))

@@ -10,7 +10,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import chain
 
@@ -21,14 +21,12 @@ from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyCon
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.clients import open_consumer, reaching
-from streamer.kafka.reading import Consumer, Place, Record, batches, shards_in, watermarks
+from streamer.kafka.reading import Consumer, Place, Record, batches_in, shards_in, watermarks
 from streamer.loading.shards import Shards
 from streamer.table.schema import Table
 
 OFFSETS_LOOKED_AT = 300
 """How many offsets are read at either end of a shard's input."""
-
-Window = Mapping[Place, tuple[int, int]]
 
 
 def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
@@ -41,7 +39,7 @@ def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas
     for window in (head, tail):
         for one, (first, after) in window.items():
             probes[one].goes_to(first, after)
-        for record in _records(consumer, window):
+        for record in chain.from_iterable(batches_in(consumer, window)):
             probes[Place(topic, record.partition())].look_at(record)
     found = {one.partition: probe.forms() for one, probe in probes.items()}
     forms = {form.name: form for forms in found.values() for form in forms}
@@ -52,11 +50,6 @@ def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas
             "with `streamer produce --truncate` and let one producer send all rows again"
         )
     return next(iter(forms.values()), None)
-
-
-def _records(consumer: Consumer, window: Window) -> Iterator[Record]:
-    starts = [Place(one.topic, one.partition, begin) for one, (begin, _) in window.items()]
-    return chain.from_iterable(batches(consumer, starts, {one: end for one, (_, end) in window.items()}))
 
 
 def _listed(found: Mapping[int, list[AnyKeyForm]]) -> str:

@@ -54,17 +54,16 @@ class OwnFile:
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(SPILL_IN_MEMORY_BYTES)  # noqa: SIM115 - `close` closes it
-        self._places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._places: dict[int, list[int]] = defaultdict(list)
         self._lock = Lock()
         self.close = self._file.close
 
     def add(self, shard: int, piece: object, at: int = 0) -> None:
         """As in `Spill`; pieces must come in their order."""
-        data = pickle.dumps(piece, pickle.HIGHEST_PROTOCOL)
         try:
             with self._lock:
-                self._places[shard].append((self._file.seek(0, os.SEEK_END), len(data)))
-                self._file.write(data)
+                self._places[shard].append(self._file.seek(0, os.SEEK_END))
+                pickle.dump(piece, self._file, pickle.HIGHEST_PROTOCOL)
                 self._file.flush()
         except OSError as error:
             folder = tempfile.tempdir or "no folder for temporary files"  # `gettempdir` raises if there is none
@@ -75,11 +74,11 @@ class OwnFile:
 
     def of(self, shard: int) -> Iterator[Any]:
         """As in `Spill`."""
-        for begin, length in self._places[shard]:
+        for begin in self._places[shard]:
             with self._lock:
                 self._file.seek(begin)
-                data = self._file.read(length)
-            yield pickle.loads(data)
+                piece = pickle.load(self._file)
+            yield piece
 
 
 @dataclass(frozen=True)
