@@ -45,6 +45,11 @@ class Shards:
         held = shards_of(connect(self.settings.redis), self.settings.table.name)
         return [number for number in held if number >= len(self)]
 
+    def holds_something(self, shard: int) -> bool:
+        meta = self.stores[shard].meta()
+        is_stored = meta is not None and meta.commit > 0
+        return is_stored or self.outlet(shard).position() is not None or self.states[shard].live_begun
+
     def reading(self, shard: int) -> KafkaReading:
         return KafkaReading(*self._output_of(shard))
 
@@ -136,15 +141,9 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Se
 def empty_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Sequence[int] | None = None) -> Shards:
     """As `found_shards`. Raises UsageError if one of the shards that are loaded holds something already."""
     found = found_shards(settings, claims, shards)
-    filled = [shard for shard in found.chosen if not _is_empty(found, shard)]
-    if filled := [*filled, *found.former()]:
+    if filled := [*filter(found.holds_something, found.chosen), *found.former()]:
         raise UsageError(
             f"shard {filled[0]} of {settings.table.name} is not empty, and `load` fills empty tables only; "
             "`streamer reload --from-source` replaces what is there"
         )
     return found
-
-
-def _is_empty(shards: Shards, shard: int) -> bool:
-    meta, position = shards.stores[shard].meta(), shards.outlet(shard).position()
-    return (meta is None or not meta.commit) and position is None and not shards.states[shard].live_begun

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,16 +39,6 @@ SPILL_IN_MEMORY_BYTES = 16_000_000
 """What is smaller needs no file."""
 
 
-class Spill(Protocol):
-    """Where pieces of shards wait."""
-
-    def add(self, shard: int, piece: object, at: int = 0) -> None:
-        """Puts a piece there; at: the number of its first row. Raises ConfigError if there is no room."""
-
-    def of(self, shard: int) -> Iterator[Any]:
-        """The pieces of a shard, in the order of their rows."""
-
-
 class OwnFile:
     """A file without a name: nobody else can open it, and it is gone with the process."""
 
@@ -59,7 +49,7 @@ class OwnFile:
         self.close = self._file.close
 
     def add(self, shard: int, piece: object, at: int = 0) -> None:
-        """As in `Spill`; pieces must come in their order."""
+        """Puts a piece of a shard there; they must come in the order of their rows. Raises ConfigError without room."""
         try:
             with self._lock:
                 self._places[shard].append(self._file.seek(0, os.SEEK_END))
@@ -73,7 +63,7 @@ class OwnFile:
             ) from None
 
     def of(self, shard: int) -> Iterator[Any]:
-        """As in `Spill`."""
+        """The pieces of a shard, in the order of their rows."""
         for begin in self._places[shard]:
             with self._lock:
                 self._file.seek(begin)
@@ -88,14 +78,17 @@ class SharedFolder:
     path: Path
 
     def add(self, shard: int, piece: object, at: int = 0) -> None:
-        """As in `Spill`. The same piece may come again."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
+        """Puts a piece of a shard there; at: the number of its first row. The same piece may come again."""
         written(self.path / f"{shard}-{at:018}", piece)
 
     def of(self, shard: int) -> Iterator[Any]:
-        """As in `Spill`."""
+        """The pieces of a shard, in the order of their rows."""
         for path in sorted(self.path.glob(f"{shard}-*")):
             yield pickle.loads(path.read_bytes())
+
+
+Spill = OwnFile | SharedFolder
+"""Where pieces of shards wait."""
 
 
 @dataclass
