@@ -23,11 +23,9 @@ from click.shell_completion import CompletionItem
 from streamer.cli.support.help_pages import page_asked_for
 from streamer.cli.support.next_call import AS_JSON
 from streamer.cli.support.options import may_be_misspelt
-from streamer.cli.support.signals import stop_in, terminated_in_order
+from streamer.cli.support.signals import INTERRUPTED, stop_in, terminated_in_order
 from streamer.cli.support.tables import say
 from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
-
-INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
 UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
 

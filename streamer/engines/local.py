@@ -19,7 +19,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, pairwise
@@ -32,7 +32,7 @@ import pandas as pd
 from streamer.engines import alike
 from streamer.engines.pool import CallPool, ProcessPool, SparkPool, not_written, private_folder, whole_file, written
 from streamer.errors import ConfigError, UsageError
-from streamer.progress import OnProgress, part_of
+from streamer.progress import OnProgress, Stage, part_of
 from streamer.recoding.algorithms.catalog import algorithm_named
 from streamer.recoding.algorithms.vectors import Pairs, VectorCounts
 from streamer.recoding.fragments import steps
@@ -70,9 +70,6 @@ CHUNK_ROWS = 250_000
 
 ROW = "row"
 """The column of the numbers of the source's rows, the first of which is 1."""
-
-Stage = Callable[[str], AbstractContextManager[OnProgress]]
-"""Shows a stage of the work by its name; what it yields is told the share that is done."""
 
 
 @dataclass(frozen=True)

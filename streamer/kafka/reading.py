@@ -38,6 +38,9 @@ FIRST_WINDOW_OFFSETS, WINDOW_GROWTH = 16, 16
 
 __all__ = ["Consumer", "Place", "Record"]
 
+Bounds = Mapping[Place, tuple[int, int]]
+"""Where the records begin and end that are read of partitions."""
+
 
 def shards_in(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Place]:
     """All partitions of a topic by number. Raises UsageError if the topic does not exist.
@@ -124,10 +127,15 @@ def _check_time(heard: float, deadline: float | None, unread: Mapping[Place, int
         raise sent_nothing(SILENCE_SECONDS_MAX)
 
 
+def batches_in(consumer: Consumer, bounds: Bounds) -> Iterator[list[Record]]:
+    """The records of partitions between two offsets each, some at a time. The consumer has only these afterwards."""
+    starts = [Place(one.topic, one.partition, begin) for one, (begin, _) in bounds.items()]
+    return batches(consumer, starts, {one: end for one, (_, end) in bounds.items()})
+
+
 def records(consumer: Consumer, place: Place, start: int, end: int) -> Iterator[Record]:
-    """The records of one partition between two offsets. The consumer has only this partition afterwards."""
-    at = Place(place.topic, place.partition, start)
-    return chain.from_iterable(batches(consumer, [at], {at: end}))
+    """The records of one partition between two offsets."""
+    return chain.from_iterable(batches_in(consumer, {place: (start, end)}))
 
 
 def coming(consumer: Consumer, ends: Mapping[Place, int]) -> Iterator[list[Record]]:

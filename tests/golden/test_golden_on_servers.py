@@ -10,7 +10,7 @@ import pytest
 from docs.generate.commands import all_commands
 from servers.broker.servers import Servers
 from streamer.cli.operate import rebuild
-from streamer.cli.stream import bootstrap
+from streamer.loading import first_tables
 from worlds.golden_cases import SECRET, ServedTable, served_cases
 from worlds.golden_files import Case, check
 
@@ -50,7 +50,7 @@ def test_the_output_is_the_golden_files(
     case: Case, served: ServedTable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(bootstrap, "token_bytes", lambda n: SECRET[:n])
+    monkeypatch.setattr(first_tables, "token_bytes", lambda n: SECRET[:n])
     monkeypatch.setattr(rebuild, "TAKEN_UP_SECONDS_MAX", 0.0)  # there is nobody to wait for
     words = tuple(word.replace("FROM t ", f"FROM {served.name} ") for word in case.words)
     case = replace(case, words=words, environment=served.environment, before=served.before(case))

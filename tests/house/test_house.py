@@ -58,10 +58,10 @@ RECODING = (
     "streamer.engines", "streamer.spark",
 )  # fmt: skip
 
-# Where the wings meet, then the audit of what is published, then the commands and the agents, which know nothing of
-# each other.
+# Where the wings meet, then the loading of tables, the erasure of rows and the audit of what is published, then the
+# commands and the agents, which know nothing of each other.
 MEETING = ("streamer.native.examples", "streamer.native.build", "streamer.grouping", "streamer.worker")
-ABOVE = (*MEETING, "streamer.audit", "streamer.cli", "agents")
+ABOVE = (*MEETING, "streamer.loading", "streamer.erasure", "streamer.audit", "streamer.cli", "agents")
 
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
@@ -241,12 +241,13 @@ def test_agents_import_nothing_of_the_commands() -> None:
     must_be_empty(broken, "what both need stands below both:")
 
 
-def test_the_agents_stand_in_no_circle() -> None:
-    """Of its folders, each as a whole, and of the modules beside them."""
+@pytest.mark.parametrize("room", ["agents", "streamer.cli"])
+def test_no_folders_of_a_room_stand_in_a_circle(room: str) -> None:
+    """Each as a whole, and the modules beside them."""
     needs: dict[str, set[str]] = defaultdict(set)
     for module, path in modules().items():
         for _, name in imports(path):
-            mine, other = part_of_agents(module), part_of_agents(name)
+            mine, other = part_of(room, module), part_of(room, name)
             if mine and other and mine != other:
                 needs[mine].add(other)
     try:
@@ -255,10 +256,10 @@ def test_the_agents_stand_in_no_circle() -> None:
         pytest.fail(f"these import each other: {' <- '.join(error.args[1])}")
 
 
-def part_of_agents(name: str) -> str:
-    """The folder of agents, or the module of its own, that a dotted name leads into; empty for what is elsewhere."""
-    first, _, below = name.partition(".")
-    return below.partition(".")[0] if first == "agents" else ""
+def part_of(room: str, name: str) -> str:
+    """The folder of a room, or the module beside it, that a dotted name leads into; empty for what is elsewhere."""
+    inside, _, below = name.partition(f"{room}.")
+    return "" if inside else below.partition(".")[0]
 
 
 def test_laws_are_raised_not_asserted() -> None:

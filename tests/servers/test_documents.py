@@ -26,7 +26,7 @@ import pytest
 
 from docs.generate.commands import all_commands
 from servers.broker.servers import Servers, free_ports
-from streamer.cli.main import INTERRUPTED
+from streamer.cli.support.signals import INTERRUPTED
 from worlds.checkout import PATIENTS, ROOT
 from worlds.documents import Shown, shown
 from worlds.kafka_and_redis import fresh_name

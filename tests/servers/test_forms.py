@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.cli.stream.bootstrap import begin, claimed, found_shards
 from streamer.incremental.checks.changelog import ChangelogLaws, LiveRecord, in_releases
 from streamer.incremental.checks.source import SourceLaws, index_table
 from streamer.incremental.engine.stored_state import HOW, PENDING
@@ -18,6 +17,9 @@ from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.topics import POSITIONS, QIT, STT, outputs_of
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
+from streamer.loading.first_tables import WantedRows
+from streamer.loading.load import begin
+from streamer.loading.shards import claimed, found_shards
 from streamer.reader import Subscription
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.sources import RowSource
@@ -130,9 +132,8 @@ def test_a_table_is_reloaded_in_its_form_and_readers_of_before_go_on(world: Publ
     settings = WorkerSettings(world.table, world.served.bootstrap, redis, embedded=True)
     with world.subscription() as reader, claimed(settings, "streamer reload") as claim:
         releases = read_all(reader)
-        (begun,) = begin(
-            found_shards(settings, claim), RowSource(str(world.served.folder / "rows.csv")), "end", lambda _: None
-        )
+        wanted = WantedRows(RowSource(str(world.served.folder / "rows.csv")))
+        (begun,) = begin(found_shards(settings, claim), wanted)
         while not releases[-1].outside:
             releases += reader.poll()
     assert begun.removed

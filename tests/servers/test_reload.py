@@ -1,7 +1,7 @@
 """`streamer reload` and `streamer load` on a real Kafka and Redis: they repair what a worker refuses, as it says.
 
-Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load, and of streamer.cli.stream.bootstrap,
-by which both run.
+Here are the tests of streamer.cli.operate.reload and streamer.cli.stream.load, and of streamer.loading, by which
+both run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from streamer.cli.stream.bootstrap import LEASE_SECONDS, claimed, found_shards
 from streamer.incremental import remedies
 from streamer.incremental.events.key_form import shard_of
 from streamer.incremental.store.redis_lookups import shards_of
 from streamer.incremental.topics import LIVE, topics_of
 from streamer.kafka.shard_input import KafkaReading
+from streamer.loading.shards import LEASE_SECONDS, claimed, found_shards
 from streamer.table.yaml.loading import load_table
 from streamer.worker.settings import WorkerSettings
 from worlds.kafka_and_redis import expire, grow, wait_until_deleted
@@ -401,7 +401,7 @@ def test_of_two_commands_with_a_shard_in_common_the_second_is_refused_and_others
 ) -> None:
     file = as_csv(tmp_path / "rows.csv", rows(200))
     settings = WorkerSettings(load_table(world.table), world.bootstrap, world.environment["REDIS_URL"])
-    with claimed(settings, "streamer load", "1-2"):
+    with claimed(settings, "streamer load", [1, 2]):
         assert f"shard 1 of {world.name} is being loaded by" in world.refused("load", file)
         assert f"shard 2 of {world.name} is being loaded by" in world.refused("load", file, "--shards", "2-3")
         world.must("load", file, "--shards", "0,3")

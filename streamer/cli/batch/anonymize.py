@@ -15,7 +15,6 @@ from typing import IO, Any
 import click
 import msgspec
 
-from streamer.cli.batch import skip_refused
 from streamer.cli.batch.reports import (
     anonymize_report,
     curves_of,
@@ -25,6 +24,7 @@ from streamer.cli.batch.reports import (
     with_digests,
 )
 from streamer.cli.support import options as shared
+from streamer.cli.support import skip_refused
 from streamer.cli.support.next_call import say_next
 from streamer.cli.support.outputs import (
     CSV,

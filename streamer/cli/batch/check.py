@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from streamer.cli.batch.skip_refused import refused_among, skip_refused_option, write_list
 from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import ROWS_OR_URL, examples, json_option, reads_rows, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.skip_refused import refused_among, skip_refused_option, write_list
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.connect.sql_tables import sql_warnings

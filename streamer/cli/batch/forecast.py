@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from streamer.cli.batch.skip_refused import refused_among, require_some_left
 from streamer.cli.support.options import examples, json_option, reads_rows, rows_argument, table_option
 from streamer.cli.support.progress import Stages, stages
+from streamer.cli.support.skip_refused import refused_among, require_some_left
 from streamer.cli.support.tables import figure, grid_of, plural, print_table, say, say_facts
 from streamer.errors import UsageError
 from streamer.grouping import cohort_formation, first_groups

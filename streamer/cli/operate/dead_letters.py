@@ -247,14 +247,12 @@ def command(
     require_writable([] if file is None else [file], force)
     with open_consumer(kafka, FOLLOWING_MS if follow else 10) as consumer, _exporting(file) as export:
         found = {one: watermarks(consumer, one) for one in shards_in(consumer, topic)}
-        starts = [Place(topic, one.partition, first) for one, (first, _) in found.items()]
-        ends = {one: end for one, (_, end) in found.items()}
         tallies = Tallies()
-        passing = _counted(chain.from_iterable(reading.batches(consumer, starts, ends)), tallies, export)
+        passing = _counted(chain.from_iterable(reading.batches_in(consumer, found)), tallies, export)
         latest = [letter_of(record) for record in reversed(nlargest(limit, passing, key=_age))]
         _print(topic, tallies, latest, as_json)
         if follow:
-            _follow(consumer, ends, export, as_json)
+            _follow(consumer, {one: end for one, (_, end) in found.items()}, export, as_json)
 
 
 command.add_command(retry_command)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 import click
 import msgspec
 
-from streamer.cli.stream.key_form_probe import key_form_seen
 from streamer.cli.stream.topics import checked
 from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
@@ -33,6 +32,7 @@ from streamer.incremental.topics import (
 from streamer.kafka.clients import open_admin, open_consumer, open_writer, reaching, require_answer
 from streamer.kafka.registry import URL, SchemaRegistry, registry_from
 from streamer.kafka.topics import Allowed, allowed_on
+from streamer.loading.key_form import key_form_seen
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 

@@ -1,14 +1,109 @@
-"""`streamer load`: loads the first rows of an empty table, all at once."""
+"""`streamer load`: loads the first rows of an empty table, all at once; and what `reload` shares with it."""
 
 from __future__ import annotations
 
-import click
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import wraps
+from pathlib import Path
+from secrets import token_bytes
+from typing import Any, NamedTuple
 
-from streamer.cli.operate.reload import Loading, carry_out, loading_options
-from streamer.cli.stream.bootstrap import empty_shards
-from streamer.cli.support.options import ROWS_OR_URL, TOPIC, examples, reads_rows
+import click
+import msgspec
+
+from streamer.cli.support.next_call import KAFKA, REDIS, say_next
+from streamer.cli.support.options import (
+    ROWS_OR_URL,
+    TOPIC,
+    chosen_shards,
+    examples,
+    json_option,
+    kafka_option,
+    reads_rows,
+    redis_option,
+    shards_option,
+    table_option,
+)
+from streamer.cli.support.progress import stages
+from streamer.cli.support.signals import interruptible
+from streamer.cli.support.tables import plural, say
+from streamer.engines.pool import LOCAL, SPARK, SparkPool, private_folder
 from streamer.errors import UsageError
+from streamer.incremental.shard.bootstrap import Begun
+from streamer.kafka.registry import registry_from
+from streamer.loading.first_tables import EARLIEST, END, WantedRows
+from streamer.loading.load import begin
+from streamer.loading.shards import Shards, claimed, empty_shards
+from streamer.loading.waiting_rows import Workplace, at_executors
 from streamer.table.sources import RowSource
+from streamer.table.yaml.loading import load_table
+from streamer.worker.settings import WorkerSettings
+
+
+class Loading(NamedTuple):
+    """How shards are loaded."""
+
+    table: str
+    kafka: str
+    redis: str
+    from_offset: str
+    shards: str | None
+    prepare: bool
+    engine: str
+    spill: Path | None
+    as_json: bool
+
+
+def loading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of `load` and `reload`, which the command gets as one `Loading`."""
+
+    @wraps(command)
+    def with_loading(**given: Any) -> None:
+        command(how=Loading(**{name: given.pop(name) for name in Loading._fields}), **given)
+
+    for option in (json_option, *_OPTIONS, redis_option, kafka_option, table_option):
+        with_loading = option(with_loading)
+    return with_loading
+
+
+_OPTIONS = (
+    click.option(
+        "--spill",
+        metavar="FOLDER",
+        type=click.Path(path_type=Path),
+        help="Private folder for rows, which all executors of --engine spark see under this path; it is removed at the"
+        " end.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice((LOCAL, SPARK)),
+        default=LOCAL,
+        show_default=True,
+        help="What reads the rows and makes the QI groups: this process, or Spark's executors (call it by spark-submit;"
+        " rows as Parquet). This process alone writes to Redis and Kafka.",
+    ),
+    click.option(
+        "--prepare",
+        is_flag=True,
+        help="Read and check all rows and make the QI groups, but write nothing and claim no shard.",
+    ),
+    shards_option(
+        "Load only these shards, such as 0-15 or 0,2,5-7, so that several hosts share the work: each reads all rows and"
+        " keeps its own. Hosts do not wait for each other, so try all rows with --prepare first."
+    ),
+    click.option(
+        "--from-offset",
+        metavar="end|earliest|N",
+        default=END,
+        show_default=True,
+        help="Where workers will read on in the input. end: its end when the command starts; everything before must be"
+        " in the file, so nothing may be written between the file and the command. earliest: always right if messages"
+        " may be applied twice, as Debezium's may. N: an offset, with one shard only.",
+    ),
+)
 
 
 @click.command(
@@ -28,3 +123,86 @@ def command(how: Loading, rows: RowSource) -> None:
     if str(rows) == TOPIC:
         raise UsageError(f"load reads a file or a database; `streamer reload --from-source {TOPIC}` reads the input")
     carry_out(how, "streamer load", empty_shards, rows)
+
+
+class Done(NamedTuple):
+    """What a command has done."""
+
+    shards: list[Begun]
+    warnings: list[str]  # about the source
+    written: bool
+
+
+Find = Callable[[WorkerSettings, Mapping[int, str], Sequence[int] | None], Shards]
+
+
+def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, although_trimmed: bool = False) -> None:
+    """Loads the shards that are found, and prints what was done, also if it fails or a signal ends it.
+
+    source: None if the input is read again.
+    """
+    settings = WorkerSettings(load_table(how.table), how.kafka, how.redis, schemas=registry_from())
+    if how.from_offset not in (END, EARLIEST) and not re.fullmatch("[0-9]{1,18}", how.from_offset):
+        raise UsageError("--from-offset: end, earliest or the number of an offset")
+    chosen = None if how.shards is None else chosen_shards(how.shards)
+    done = Done([], [], not how.prepare)
+    with stages(how.as_json) as progress, ExitStack() as closing:
+        executors = _executors(how, closing)
+        claims = {} if how.prepare else closing.enter_context(claimed(settings, name, chosen))
+
+        def load() -> None:
+            progress.next("look")
+            told = progress.say, done.warnings.append, progress.next
+            wanted = WantedRows(source, how.from_offset, although_trimmed, *told)
+            for begun in begin(find(settings, claims, chosen), wanted, executors):
+                done.shards.append(begun)
+
+        try:
+            interruptible(load)
+        except BaseException:
+            if not how.as_json:
+                show(done, how.as_json)
+            raise
+    show(done, how.as_json)
+    if not how.prepare:
+        say_next(["worker", "--table", how.table, KAFKA, REDIS])
+
+
+def _executors(how: Loading, closing: ExitStack) -> Workplace | None:
+    """Those of Spark, if they are asked for."""
+    if (how.engine == SPARK) != (how.spill is not None):
+        raise UsageError("--engine spark and --spill belong together: executors share rows by way of that folder")
+    if how.spill is None:
+        return None
+    from streamer.spark import session  # needs Spark
+
+    closing.enter_context(private_folder(how.spill, token_bytes(16)))
+    return at_executors(closing.enter_context(SparkPool(how.spill, session())), how.spill)
+
+
+def show(done: Done, as_json: bool) -> None:
+    """Prints what was done."""
+    if as_json:
+        shards = [asdict(begun) for begun in done.shards]
+        click.echo(msgspec.json.encode({"shards": shards, "warnings": done.warnings, "written": done.written}))
+        return
+    for begun in done.shards:
+        if not done.written:
+            rows, groups = plural(begun.rows, "row"), plural(begun.qi_groups, "QI group")
+            say(f"shard {begun.shard}: {rows} in {groups}, {begun.pending:,} pending; nothing was written")
+            continue
+        say(
+            f"shard {begun.shard}: {plural(begun.rows, 'row')} in {plural(begun.qi_groups, 'QI group')},"
+            f" {begun.pending:,} pending; {begun.removed:,} old records removed; releases: {begun.releases};"
+            f" the input is read on from {begun.next}"
+        )
+        if begun.cohorts:
+            say(f"shard {begun.shard}: {plural(begun.cohorts, 'sealed cohort')} published")
+        if begun.cohorts_lost:
+            say(
+                f"warning: shard {begun.shard}: Redis did not know what was published in {begun.cohorts_lost:,} sealed"
+                " cohorts: they are retired, and whoever is in the table now is published in a new one only after a"
+                " sensitive value of theirs has changed"
+            )
+    for warning in done.warnings:
+        say(f"warning: {warning}")

@@ -19,14 +19,12 @@ import click
 import msgspec
 import pandas as pd
 
-from streamer.cli.batch import skip_refused
-from streamer.cli.main import INTERRUPTED
-from streamer.cli.stream.key_form_probe import key_form_seen
+from streamer.cli.support import skip_refused
 from streamer.cli.support.next_call import KAFKA, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
-from streamer.cli.support.signals import StopSign
+from streamer.cli.support.signals import INTERRUPTED, StopSign
 from streamer.cli.support.tables import plural, say
 from streamer.errors import EventRefused, ServerUnreachable, UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
@@ -39,6 +37,7 @@ from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.clients import TopicWriter, Unconfirmed, open_consumer, open_writer, reaching
 from streamer.kafka.reading import Consumer, shards_in
 from streamer.kafka.registry import registry_from
+from streamer.loading.key_form import key_form_seen
 from streamer.progress import OnProgress
 from streamer.table import data_warnings
 from streamer.table.encode import Encoder

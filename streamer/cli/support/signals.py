@@ -14,6 +14,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
+
 
 class Terminated(BaseException):
     """SIGTERM has arrived. Not an Exception, so that handlers of errors let it pass."""

@@ -14,9 +14,8 @@ The rules of this file
   readers see that group's rows rewritten instead of all removed and as many added.
 * Every step checks capacity before it begins. After `repair_event` ran out of capacity it can be called again, and goes
   on with the heaps as they are.
-
-* Local repair (`engine: {repair: ...}`, docs/explanation/core.md) moves rows if the loss that this saves is worth the rows
-  published again for it. Every group that a move touches holds the model after it. Every move lowers the loss.
+* Local repair (`engine: {repair: ...}`, docs/explanation/core.md) moves rows if the loss that this saves is worth the
+  rows published again for it. Every group that a move touches holds the model after it. Every move lowers the loss.
 * All of it is part of the event, and depends on boxes, cells, counts, numbers and tie hashes, never on batches. Each
   choice has its tie-break in the docstring of its function or on that page.
 """

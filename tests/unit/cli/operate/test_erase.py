@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
-
 import pytest
 from click.testing import CliRunner
 
 from streamer.cli.main import main
 from streamer.cli.operate import erase
-from streamer.incremental.store.base import Meta
 from worlds.checkout import PATIENTS
 
 KEY = "Canary-7316"
@@ -24,10 +20,6 @@ DEFAULTS = {
     "segment.ms": "604800000",
     "retention.ms": "-1",
 }
-
-
-def row(source_key: str) -> erase.FoundRow:
-    return erase.FoundRow(cast(Any, SimpleNamespace(shard=2)), source_key, 5, erase.NEVER_SEALED)
 
 
 def test_a_topic_says_by_when_kafka_compacts_only_if_a_setting_bounds_it() -> None:
@@ -48,23 +40,6 @@ def test_an_input_that_is_not_compacted_is_the_operators_to_clean() -> None:
     assert "for 1 day" in erase._left_in_input("t.changes", settings, None).what
 
 
-def test_a_row_that_comes_meanwhile_is_not_passed_over() -> None:
-    (came,) = erase._came_since([row("a"), row("b")], ["a"])
-    assert (came.state, came.shard) == (erase.ROW_THERE, 2)
-    assert "call this again" in came.why
-
-
-def test_a_row_that_is_not_in_redis_is_not_gone_before_readers_have_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = cast(Any, SimpleNamespace(shard=1, meta=lambda: Meta(commit=7)))
-    table = cast(Any, SimpleNamespace(name="t"))
-    for published, is_behind in ((None, True), (6, True), (7, False)):
-        position = None if published is None else SimpleNamespace(commit=published)
-        monkeypatch.setattr(erase, "last_position", lambda *_, position=position: position)
-        behind = erase._behind(cast(Any, None), table, store)
-        assert (behind is not None) == is_behind
-        assert behind is None or "commit 7 is not published yet" in behind.why
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -79,7 +54,3 @@ def test_a_call_that_cannot_be_meant_is_refused_and_does_not_repeat_the_key(word
     said = CliRunner().invoke(main, ["erase", "--table", str(PATIENTS), *words])
     assert said.exit_code == 2
     assert KEY not in said.output
-
-
-def test_no_repr_shows_a_key() -> None:
-    assert KEY not in repr(row(KEY))

@@ -13,7 +13,8 @@ import pytest
 from click.shell_completion import BashComplete
 
 from streamer.cli.main import COMMANDS, Listed, main
-from streamer.cli.support.options import COMPLETION_SECONDS_MAX, tables
+from streamer.cli.support.options import COMPLETION_SECONDS_MAX, chosen_shards, tables
+from streamer.errors import UsageError
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
@@ -168,3 +169,14 @@ def test_a_shell_completes_by_what_the_tutorial_puts_into_its_file(shell: str, t
         assert completed("streamer", "anonymize", "--algorithm", "") == set(ALGORITHMS)
         assert completed("streamer", "status", "--table", "") == {"eight", "patients", "pipeline"}
         assert "reload" in completed("streamer", "rel")
+
+
+@pytest.mark.parametrize(("text", "found"), [("0", [0]), ("0-2", [0, 1, 2]), ("5,0-1,1", [0, 1, 5]), (" 7 ", [7])])
+def test_shards_are_named_by_numbers_and_ranges(text: str, found: list[int]) -> None:
+    assert chosen_shards(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "2-1", "a", "-1", "0,", "1-", "\u0663"])
+def test_shards_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--shards: numbers of shards such as"):
+        chosen_shards(text)

@@ -110,8 +110,7 @@ COMPUTING = """
 import os, signal
 from hashlib import pbkdf2_hmac
 from threading import Timer
-from streamer.cli.main import INTERRUPTED
-from streamer.cli.support.signals import interruptible, terminated_in_order
+from streamer.cli.support.signals import INTERRUPTED, interruptible, terminated_in_order
 Timer(0.2, os.kill, [os.getpid(), signal.{name}]).start()
 with terminated_in_order():
     try:

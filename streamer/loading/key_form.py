@@ -1,4 +1,4 @@
-"""Finds the key form of an input topic in its messages, as `produce` and `load` must write keys in the same form.
+"""The key form of an input, as `produce` and `load` must write keys in the same form: seen in its messages, or assumed.
 
 The rules of this file
 ----------------------
@@ -10,22 +10,23 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import chain
 
-from streamer.errors import EventRefused, UsageError
+from streamer.errors import Conflict, EventRefused, UsageError
 from streamer.incremental.events.changes import Insert, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyContract, RowChange
-from streamer.incremental.events.registered_schemas import Schemas, schema_ids
-from streamer.kafka.reading import Consumer, Place, Record, batches, shards_in, watermarks
+from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyContract, RowChange, default_form
+from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
+from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.clients import open_consumer, reaching
+from streamer.kafka.reading import Consumer, Place, Record, batches_in, shards_in, watermarks
+from streamer.loading.shards import Shards
 from streamer.table.schema import Table
 
 OFFSETS_LOOKED_AT = 300
 """How many offsets are read at either end of a shard's input."""
-
-Window = Mapping[Place, tuple[int, int]]
 
 
 def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
@@ -38,7 +39,7 @@ def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas
     for window in (head, tail):
         for one, (first, after) in window.items():
             probes[one].goes_to(first, after)
-        for record in _records(consumer, window):
+        for record in chain.from_iterable(batches_in(consumer, window)):
             probes[Place(topic, record.partition())].look_at(record)
     found = {one.partition: probe.forms() for one, probe in probes.items()}
     forms = {form.name: form for forms in found.values() for form in forms}
@@ -49,11 +50,6 @@ def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas
             "with `streamer produce --truncate` and let one producer send all rows again"
         )
     return next(iter(forms.values()), None)
-
-
-def _records(consumer: Consumer, window: Window) -> Iterator[Record]:
-    starts = [Place(one.topic, one.partition, begin) for one, (begin, _) in window.items()]
-    return chain.from_iterable(batches(consumer, starts, {one: end for one, (_, end) in window.items()}))
 
 
 def _listed(found: Mapping[int, list[AnyKeyForm]]) -> str:
@@ -105,3 +101,52 @@ class _Probe:
         if not self._certain:
             return list(self._seen.values())
         return [] if self._learned is None else [self._learned]
+
+
+def routing_form(shards: Shards) -> tuple[AnyKeyForm | None, bool]:
+    """How the input writes the keys of rows, None with one shard; and whether its messages show it.
+
+    Raises UsageError if the shards of rows cannot be computed.
+    """
+    settings, table = shards.settings, shards.settings.table
+    if len(shards) == 1:
+        return None, True
+    if table.partitioner_stated:
+        raise UsageError(
+            "table.yaml says `input: {partitioner: stated}`, so only the rows' own producer knows their shards: let it "
+            "send all rows, and give --from-source topic"
+        )
+    with reaching(settings.kafka), open_consumer(settings.kafka) as consumer:
+        seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, settings.schemas or NoSchemas())
+    known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
+    key_form = seen or assumed_form(table, known)
+    check_one_form(shards, key_form.name)
+    return key_form, seen is not None
+
+
+def check_one_form(shards: Shards, name: str) -> None:
+    """Raises Conflict if shards that are not loaded have their rows by another key form: some rows would be in none.
+
+    A shard of a former input has to be loaded again anyway.
+    """
+    for shard, (store, state) in enumerate(zip(shards.stores, shards.states, strict=True)):
+        meta = None if shard in shards.chosen else store.meta()
+        if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
+            continue
+        if meta.key_form not in ("", name):
+            raise Conflict(
+                f"shard {shard} has its rows by message keys written as {meta.key_form}, and the others would get "
+                f"theirs by {name}, so that some rows would be in two shards and some in none: call `streamer reload` "
+                "without --shards"
+            )
+
+
+def assumed_form(table: Table, known: Collection[str]) -> AnyKeyForm:
+    """The key form if no message of the input shows one. Raises UsageError if shards have learned another one."""
+    key_form = default_form(table.source_key)
+    if others := sorted({form for form in known if form} - {key_form.name}):
+        raise UsageError(
+            f"the shards know message keys as {others[0]}, and no message of the input shows any more how a row's key "
+            "is written in this form: let the producer send one change, then call this again"
+        )
+    return key_form

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.cli.batch.skip_refused import facts_of, require_some_left, sentence, write_list
+from streamer.cli.support.skip_refused import facts_of, require_some_left, sentence, write_list
 from streamer.errors import ConfigError
 from streamer.table.data_warnings import RefusedRow
 

@@ -5,13 +5,19 @@ A wrong guess sends rows that every shard refuses; the shards' own rule is `even
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
 
-from streamer.cli.stream.key_form_probe import OFFSETS_LOOKED_AT, key_form_seen
-from streamer.errors import UsageError
-from streamer.incremental.events.key_form import shard_of
+from streamer.errors import Conflict, UsageError
+from streamer.incremental.events.key_form import BARE, shard_of
 from streamer.incremental.events.registered_schemas import NoSchemas
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES
+from streamer.loading.key_form import OFFSETS_LOOKED_AT, assumed_form, check_one_form, key_form_seen
 from worlds.kafka_in_memory import TopicsInMemory
 from worlds.small_tables import YEARS, table
 
@@ -121,3 +127,25 @@ def test_where_the_beginning_has_expired_what_is_left_must_agree() -> None:
     assert seen_in(*bare_rows(9), *json_rows(9), begins=9) == JSON
     with pytest.raises(UsageError, match="several forms"):
         seen_in(*bare_rows(9), *json_rows(9), begins=5)
+
+
+def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> None:
+    with pytest.raises(UsageError, match="know message keys as json-schema:ab"):
+        assumed_form(PEOPLE, ["", "json-schema:ab"])
+    assert assumed_form(PEOPLE, ["", "bare"]) == BARE
+
+
+@pytest.mark.parametrize(
+    ("chosen", "topic", "fits"),
+    [([0], "now", False), ([0, 1], "now", True), ([0, 1, 2, 3], "now", True), ([0], "recreated", True)],
+)
+def test_some_shards_are_not_loaded_by_another_form_of_keys_than_the_rest_was(
+    chosen: list[int], topic: str, fits: bool
+) -> None:
+    forms, said = [None, "bare", "json:text", ""], "shard 1 has its rows by message keys written as bare"
+    metas = [None if form is None else Meta(key_form=form, topic_ids={CHANGES: "now"}) for form in forms]
+    stores = [SimpleNamespace(meta=lambda meta=meta: meta) for meta in metas]
+    states = [SimpleNamespace(topic_ids={CHANGES: topic})] * 4
+    shards: Any = SimpleNamespace(chosen=chosen, stores=stores, states=states)
+    with nullcontext() if fits else pytest.raises(Conflict, match=said):
+        check_one_form(shards, "json:text")

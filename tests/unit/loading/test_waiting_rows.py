@@ -6,7 +6,7 @@ import gc
 import tempfile
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,21 +14,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from streamer.cli.stream import bootstrap
-from streamer.cli.stream.bootstrap import (
-    Executors,
-    OwnFile,
-    WaitingRows,
-    assumed_form,
-    by_shard,
-    route_all,
-)
-from streamer.cli.support.options import chosen_shards
 from streamer.engines.pool import ProcessPool, private_folder
-from streamer.errors import ConfigError, Conflict, UsageError
+from streamer.errors import ConfigError
 from streamer.incremental.events.key_form import BARE, AnyKeyForm, KeyContract, KeyForm, default_form, shard_of
-from streamer.incremental.store.base import Meta
-from streamer.incremental.topics import CHANGES
+from streamer.loading import waiting_rows
+from streamer.loading.waiting_rows import OwnFile, WaitingRows, at_executors, by_shard, route_all
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.schema import Table
@@ -41,7 +31,7 @@ JSON_FORM = default_form(("ward", "number"))
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "PART_ROWS", 7)
+    monkeypatch.setattr(waiting_rows, "PART_ROWS", 7)
 
 
 @contextmanager
@@ -135,50 +125,9 @@ def test_a_file_without_rows_is_taken_for_a_mistake(tmp_path: Path) -> None:
         pass
 
 
-def test_a_form_that_only_the_shards_remember_is_not_replaced_by_a_guess() -> None:
-    with pytest.raises(UsageError, match="know message keys as json-schema:ab"):
-        assumed_form(PEOPLE, ["", "json-schema:ab"])
-    assert assumed_form(PEOPLE, ["", "bare"]) == BARE
-
-
-@pytest.mark.parametrize(
-    ("chosen", "topic", "fits"),
-    [([0], "now", False), ([0, 1], "now", True), ([0, 1, 2, 3], "now", True), ([0], "recreated", True)],
-)
-def test_some_shards_are_not_loaded_by_another_form_of_keys_than_the_rest_was(
-    chosen: list[int], topic: str, fits: bool
-) -> None:
-    forms, said = [None, "bare", "json:text", ""], "shard 1 has its rows by message keys written as bare"
-    metas = [None if form is None else Meta(key_form=form, topic_ids={CHANGES: "now"}) for form in forms]
-    stores = [SimpleNamespace(meta=lambda meta=meta: meta) for meta in metas]
-    states = [SimpleNamespace(topic_ids={CHANGES: topic})] * 4
-    shards: Any = SimpleNamespace(chosen=chosen, stores=stores, states=states)
-    with nullcontext() if fits else pytest.raises(Conflict, match=said):
-        bootstrap._check_one_form(shards, "json:text")
-
-
-def test_a_topic_that_grows_after_its_shards_were_claimed_is_not_loaded_in_part() -> None:
-    claims = {0: "1-a", 1: "2-b"}
-    assert bootstrap._loaded(claims, None, 2) == bootstrap._loaded(claims, "0-1", 4) == [0, 1]
-    assert bootstrap._loaded({}, None, 4) == [0, 1, 2, 3]
-    with pytest.raises(Conflict, match="have grown since"):
-        bootstrap._loaded(claims, None, 4)
-
-
-@pytest.mark.parametrize(("text", "found"), [("0", [0]), ("0-2", [0, 1, 2]), ("5,0-1,1", [0, 1, 5]), (" 7 ", [7])])
-def test_shards_are_named_by_numbers_and_ranges(text: str, found: list[int]) -> None:
-    assert chosen_shards(text) == found
-
-
-@pytest.mark.parametrize("text", ["", "2-1", "a", "-1", "0,", "1-", "\u0663"])
-def test_shards_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--shards: numbers of shards such as"):
-        chosen_shards(text)
-
-
 def test_what_waits_is_in_a_file_that_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(waiting_rows, "SPILL_IN_MEMORY_BYTES", 10)
     with closing(OwnFile()) as spill:
         for piece in ("a" * 100, "b" * 100):
             spill.add(3, piece)
@@ -187,7 +136,7 @@ def test_what_waits_is_in_a_file_that_has_no_name(tmp_path: Path, monkeypatch: p
 
 
 def test_a_full_disk_is_said_with_the_variable_that_names_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(waiting_rows, "SPILL_IN_MEMORY_BYTES", 10)
 
     def full(_: bytes) -> int:
         raise OSError(28, "No space left on device")
@@ -201,7 +150,7 @@ def test_a_full_disk_is_said_with_the_variable_that_names_another(monkeypatch: p
 def test_a_machine_without_a_folder_for_temporary_files_is_told_of_the_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(waiting_rows, "SPILL_IN_MEMORY_BYTES", 10)
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/dev/null/nowhere"])
     with closing(OwnFile()) as spill, pytest.raises(ConfigError, match="give the variable TMPDIR a folder"):
@@ -213,9 +162,8 @@ def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) 
         file := tmp_path / "rows.parquet", row_group_size=9
     )
     with private_folder(tmp_path / "spill", b"job"), ProcessPool(tmp_path / "spill", 2) as pool:
-        executors = Executors(pool, tmp_path / "spill")
-        rows = WaitingRows(PEOPLE, frozenset(range(3)), executors.rows)
-        route_all(rows, RowSource(str(file)), BARE, 3, executors)
+        rows = WaitingRows(PEOPLE, frozenset(range(3)), at_executors(pool, tmp_path / "spill").rows)
+        route_all(rows, RowSource(str(file)), BARE, 3, pool)
         with routed(file, 3) as here:
             assert rows.counted == here.counted
             for shard in range(3):
@@ -225,8 +173,8 @@ def test_executors_leave_the_same_rows_in_a_folder_that_all_see(tmp_path: Path) 
 
 
 def test_memory_holds_a_part_of_the_file_and_not_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "PART_ROWS", 1_000)
-    monkeypatch.setattr(bootstrap, "SPILL_IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(waiting_rows, "PART_ROWS", 1_000)
+    monkeypatch.setattr(waiting_rows, "SPILL_IN_MEMORY_BYTES", 10)
 
     def peak(n: int) -> int:
         file = written(tmp_path / f"{n}.csv", list(range(n)))

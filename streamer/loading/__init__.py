@@ -1,0 +1,1 @@
+"""Loading a table with all rows at once, for `load` and `reload`."""

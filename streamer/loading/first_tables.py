@@ -1,0 +1,189 @@
+"""The first rows of every shard, from a file or from the input.
+
+* Where workers will read on is decided before the source is read: what comes later is applied on top of it.
+* Nothing is written here: a faulty source is reported before a shard is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from secrets import token_bytes
+
+import numpy as np
+
+from streamer.engines.pool import CallPool
+from streamer.errors import UsageError
+from streamer.incremental.engine.tie_break import SECRET_BYTES
+from streamer.incremental.events.changes import NO_MESSAGES
+from streamer.incremental.shard.bootstrap import known_secret
+from streamer.incremental.shard.driver import read_again
+from streamer.incremental.shard.first_commits import FirstTable
+from streamer.incremental.shard.input import InputState, Remainder
+from streamer.incremental.shard.ready import RowsRead
+from streamer.incremental.store.base import Meta
+from streamer.incremental.topics import CHANGES, topic_name
+from streamer.kafka.clients import client_settings
+from streamer.kafka.control import KafkaControl
+from streamer.kafka.topics import Admin, is_compacted
+from streamer.loading.key_form import routing_form
+from streamer.loading.shards import Shards
+from streamer.loading.waiting_rows import EMPTY_IT, OwnFile, Spill, WaitingRows, route_all
+from streamer.progress import OnProgress, unheard
+from streamer.table.data_warnings import unknown_category_warnings
+from streamer.table.encode import EncodedRows
+from streamer.table.schema import Table
+from streamer.table.sources import RowSource
+
+END, EARLIEST = "end", "earliest"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class WantedRows:
+    """The rows that are loaded, and who hears of the work."""
+
+    source: RowSource | None  # None: the input is read again
+    from_offset: str = END  # where workers will read on
+    although_trimmed: bool = False  # whether an input that has lost its beginning will do
+    tell: Say = lambda _: None  # is called with lines about the work
+    warn: Say = lambda _: None  # with warnings about the source
+    step: Callable[[str], OnProgress] = lambda _: unheard  # with the name of each part of the work; hears its progress
+
+
+def first_tables(
+    shards: Shards, wanted: WantedRows, into: WaitingRows, executors: CallPool | None = None
+) -> dict[int, FirstTable]:
+    """What is known of the shards that are loaded but their rows, which are put into `into`."""
+    if wanted.source is None:
+        if wanted.from_offset != END:
+            raise UsageError("--from-offset: not with topic: workers read on where this command ends reading")
+        if len(shards.chosen) < len(shards):
+            raise UsageError("--shards: not with topic: the inputs of all shards are read again, or none")
+        if executors is not None:
+            raise UsageError("--engine spark: not with topic, which is read from Kafka; give Parquet")
+        return _of_all_topics(shards, wanted, into)
+    next_ = _next(shards, wanted.from_offset)
+    key_form, is_seen = routing_form(shards)
+    route_all(into, wanted.source, key_form, len(shards), executors)
+    name, counted = key_form.name if key_form else "", into.counted
+    kept = "" if counted.n_read == counted.n_chosen else f", {counted.n_chosen:,} of these shards"
+    wanted.tell(f"{counted.n_read:,} rows read{kept}")
+    if not is_seen:
+        wanted.tell(
+            f"no message of the input shows how keys are written: {name} is assumed, and messages with keys of another "
+            "form will be refused"
+        )
+    _warn_of_unlisted(into.table, counted.unlisted, counted.n_read, "rows", wanted.warn)
+    return {shard: _first_table(shards, shard, next_[shard], key_form=name) for shard in shards.chosen}
+
+
+def _of_all_topics(shards: Shards, wanted: WantedRows, into: WaitingRows) -> dict[int, FirstTable]:
+    """What is left of the inputs from beginning to end; rows are put into `into`."""
+    settings, n = shards.settings, len(shards)
+    remainders = [Remainder(settings.table, n, settings.schemas) for _ in range(n)]
+    with closing(OwnFile()) as spill:
+        first = {shard: _of_topic(shards, shard, remainders[shard], wanted.tell, spill) for shard in range(n)}
+        if not wanted.although_trimmed:
+            _check_whole(shards, remainders)
+            _check_compacted(shards, list(first.values()))
+        for shard in first:
+            into.add(shard, next(spill.of(shard)))
+    counts = sum((one.counts for one in first.values()), NO_MESSAGES)
+    if not counts.messages:
+        raise UsageError(f"the input holds no message, so the table would be empty; {EMPTY_IT}")
+    _warn_of_unlisted(settings.table, counts.unlisted, counts.applied, "applied messages", wanted.warn)
+    return first
+
+
+def _check_whole(shards: Shards, remainders: Sequence[Remainder]) -> None:
+    """Raises UsageError if what is left of an input cannot contain all rows."""
+    lost = {n: state.earliest for n, state in enumerate(shards.states) if state.earliest and not remainders[n].says_all}
+    if lost:
+        listed = ", ".join(f"shard {n}: {earliest:,} offsets, 0 to {earliest - 1}" for n, earliest in lost.items())
+        raise UsageError(
+            f"the input has lost its beginning ({listed}), and no truncation and no beginning of a snapshot follows: "
+            "rows that it no longer contains would be missing, and it is unknown which; give a file of all rows, or "
+            "--although-trimmed if no row is missing"
+        )
+
+
+def _check_compacted(shards: Shards, read: Sequence[FirstTable]) -> None:
+    """Raises UsageError if a refused message of a compacted input may have been the only one of its row."""
+    topic, refused = topic_name(shards.settings.table.name, CHANGES), sum(one.counts.dead_letters for one in read)
+    has_gaps = sum(one.counts.messages for one in read) < sum(state.end - state.earliest for state in shards.states)
+    if refused and has_gaps and is_compacted(Admin(client_settings(shards.settings.kafka)), topic):
+        raise UsageError(
+            f"{topic} is compacted, and {refused:,} of its messages are refused (`streamer dead-letters`): each may be "
+            "all that is left of its row. Correct these rows at their source, or give a file of all rows; "
+            "--although-trimmed if no row is missing (a plain `delete` of a row that is gone is refused, too: in a "
+            "compacted input a null removes a row)"
+        )
+
+
+def _warn_of_unlisted(table: Table, unlisted: Mapping[str, int], of: int, what: str, warn: Say) -> None:
+    for sentence in unknown_category_warnings(table, unlisted, of, what):
+        warn(sentence)
+
+
+def _next(shards: Shards, from_offset: str) -> list[int]:
+    """The offset of each shard from which workers will read on. Raises UsageError if the input does not have it."""
+    if from_offset in (END, EARLIEST):
+        return [state.end if from_offset == END else state.earliest for state in shards.states]
+    if len(shards) > 1:
+        raise UsageError(
+            f"--from-offset {from_offset}: the input has {len(shards)} shards, and an offset means something else in "
+            "each: give end or earliest"
+        )
+    offset, state = int(from_offset), shards.states[0]
+    if not state.earliest <= offset <= state.end:
+        raise UsageError(f"--from-offset {offset}: the input begins at {state.earliest} and ends at {state.end}")
+    return [offset]
+
+
+def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say, spill: Spill) -> FirstTable:
+    """A shard's input from beginning to end; its rows are put into the spill.
+
+    remainder: judges an input that has lost its beginning.
+    """
+    settings, state = shards.settings, shards.states[shard]
+    skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
+    skipped = _skipped(shards.stores[shard].meta(), state, skips)
+    held = shards.reading(shard).messages(state)
+    messages = remainder.read(held) if state.earliest else held
+    read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
+    _tell_read(shard, state, read, remainder.says_all, tell)
+    kept = ("key_form", "counts", "letters", "statement_ids", "skipped")
+    spill.add(shard, read.rows)
+    return _first_table(shards, shard, read.next, **{name: getattr(read, name) for name in kept})
+
+
+def _skipped(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[int]:
+    """Offsets of this input that were skipped or are to be skipped, without those that were retried since."""
+    if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
+        return set(skips)
+    return {*skips, *meta.skipped}.difference(offset for _, offset in meta.retried)
+
+
+def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Say) -> None:
+    counts = read.counts
+    tell(
+        f"shard {shard}: {counts.messages:,} messages read again, {len(read.rows.source_keys):,} rows, "
+        f"{counts.dead_letters:,} dead letters"
+    )
+    if state.earliest:
+        still = "all rows follow there" if says_all else "rows that it no longer contains are removed"
+        tell(f"shard {shard}: the input begins at offset {state.earliest}: {still}")
+    for fault in read.faults:
+        tell(f"shard {shard}: {fault}")
+
+
+def _first_table(shards: Shards, shard: int, next_: int, **more: object) -> FirstTable:
+    """A first table without its rows, with the shard's secret, or a new one if it has none."""
+    secret = known_secret(shards.inputs[shard].secret(), shards.stores[shard].meta()) or token_bytes(SECRET_BYTES)
+    return FirstTable(NO_ROWS, (), secret, next_, **more)  # type: ignore[arg-type]
+
+
+NO_ROWS = EncodedRows([], np.empty((0, 0), np.int64), [], [], [])
