@@ -18,6 +18,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
+from agents import ingest as ingest_of_shards
 from agents.app import App
 from agents.ingest import Ingest, Patience
 from agents.input_reader import Batch, InputReader, failure_of, reader_access
@@ -596,8 +597,8 @@ def test_a_shard_that_stays_lost_ends_the_process_but_not_while_a_rebalance_has_
         servers.store_to_read(lost.number).take_over()
         ends.set()
         await until(lambda: lost.tenure.lost)
-        monkeypatch.setattr("agents.ingest.end_process", lambda _code, why: ended.append(why))
-        monkeypatch.setattr("agents.ingest.monotonic", lambda: monotonic() + 3600)
+        monkeypatch.setattr(ingest_of_shards, "end_process", lambda _code, why: ended.append(why))
+        monkeypatch.setattr(ingest_of_shards, "monotonic", lambda: monotonic() + 3600)
         monkeypatch.setattr(client, "assignment", lambda: {PLACE, OTHER})
         ingest.end_if_lost()
         assert ended == []
