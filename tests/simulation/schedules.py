@@ -22,10 +22,9 @@ from simulation import test_rebuilds as rebuilds
 from simulation import test_reload as starts
 from simulation import test_retries as retries
 from simulation import test_sealed as sealed
-from simulation import test_simulator as batches
 from simulation import test_truncations as truncations
 from simulation.simulator import Fault, World
-from simulation.story import MESSAGES, PEOPLE, events
+from simulation.story import MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events
 from simulation.truncating_source import SHARDS, Source, read_apart_and_lose, worlds_of
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
@@ -46,7 +45,7 @@ def with_faults(seed: int) -> Worlds:
     messages = events(60, seed)
     world = World(PEOPLE, messages, faults(chance, 0.15), arrivals=chance.choice([0, 0.2, 1, 5]))
     world.run(batch=chance.choice([1, 3, 7, 20]))
-    batches.assert_nothing_lost_or_doubled(world, messages)
+    assert_nothing_lost_or_doubled(world, messages)
     return [world]
 
 
@@ -60,7 +59,7 @@ def with_a_store_that_lost_commits(seed: int) -> Worlds:
     world.plan = faults(chance, 0.06, 60, world.steps)
     world.run(batch=chance.choice([1, 3, 50]))
     assert len(world.topic.transactions) == published
-    batches.assert_nothing_lost_or_doubled(world, messages)
+    assert_nothing_lost_or_doubled(world, messages)
     return [world]
 
 

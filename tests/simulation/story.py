@@ -74,6 +74,24 @@ def table_before(tables: list[dict[bytes, bytes]], messages: list[Message], offs
     return tables[bisect_left([message.offset for message in messages], offset)]
 
 
+def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> None:
+    tables = tables_by_count(messages, people=world.table)
+    folded: dict[bytes, bytes] = {}
+    letters, commits = [], []
+    for records, position in world.topic.transactions:
+        fold(folded, records)
+        assert folded == table_before(tables, messages, position.next)
+        letters += [record.key for record in records if record.topic == "dead-letters"]
+        commits.append(position.commit)
+    assert commits == sorted(set(commits))
+    assert len(letters) == len(set(letters))
+    assert position.next == messages[-1].offset + 2
+    meta = world.meta()
+    assert meta.counts.messages == len(messages)
+    assert meta.counts.dead_letters == len(letters)
+    assert meta.skipped == position.skipped
+
+
 MESSAGES = events(36)
 
 

@@ -11,7 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from simulation.simulator import ANOTHER_SECRET, SECRET, Fault, FragileEngine, World
-from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
+from simulation.story import (
+    MESSAGES,
+    PEOPLE,
+    assert_nothing_lost_or_doubled,
+    events,
+    steps_of_a_quiet_run,
+)
 from streamer.errors import Fenced, ShardRefused
 from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
@@ -22,24 +28,6 @@ from streamer.table.schema import Limits
 from worlds.small_tables import CITY, YEARS, table
 
 SEEDS = range(40)
-
-
-def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> None:
-    tables = tables_by_count(messages, people=world.table)
-    folded: dict[bytes, bytes] = {}
-    letters, commits = [], []
-    for records, position in world.topic.transactions:
-        fold(folded, records)
-        assert folded == table_before(tables, messages, position.next)
-        letters += [record.key for record in records if record.topic == "dead-letters"]
-        commits.append(position.commit)
-    assert commits == sorted(set(commits))
-    assert len(letters) == len(set(letters))
-    assert position.next == messages[-1].offset + 2
-    meta = world.meta()
-    assert meta.counts.messages == len(messages)
-    assert meta.counts.dead_letters == len(letters)
-    assert meta.skipped == position.skipped
 
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import MESSAGES, PEOPLE, events
-from simulation.test_simulator import assert_nothing_lost_or_doubled
+from simulation.story import MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events
 from simulation.worker_group import WorkerGroup
 from streamer.worker.tenure import TABLE, TenureState
 

@@ -18,6 +18,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError as ReaderError
 from aiokafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
+from agents import ingest as ingest_of_shards
 from agents.app import App
 from agents.ingest import Ingest, Patience
 from agents.input_reader import Batch, InputReader, failure_of, reader_access
@@ -304,6 +305,7 @@ class Redis:
         self.said: dict[int, str] = {}
         self.measured: dict[int, Measured] = {}
         self.asked: list[int] | None = None  # by whom, while it does not answer
+        self.held: threading.Event | None = None  # no take-over goes on before it is set
 
     def lookups(self, number: int) -> Any:
         if self.asked is not None:
@@ -312,6 +314,8 @@ class Redis:
 
         def check_begun(_name: str) -> None:
             self.tries.append(number)
+            if self.held is not None:
+                self.held.wait(10)
             if number in self.refuses:
                 raise ShardRefused("its secret is lost")
 
@@ -377,7 +381,7 @@ class NoNews:
 async def told(
     redis: Redis, story: Callable[[Ingest, Client], Awaitable[None]], servers: InMemory | None = None
 ) -> None:
-    """A worker with two shards, whose story is told until it has ended."""
+    """A worker with two shards, whose story is told until it has ended, and left nothing that waits."""
     client = Client()
     app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
     app.flow_control.resume()
@@ -387,8 +391,9 @@ async def told(
     try:
         await story(ingest, client)
     finally:
-        await ingest.on_stop()
+        await asyncio.wait_for(ingest.on_stop(), 5)
         close_loops()
+    await until(lambda: not any("Ingest." in task.get_name() for task in asyncio.all_tasks()))
 
 
 async def until(reached: Callable[[], object]) -> None:
@@ -596,8 +601,8 @@ def test_a_shard_that_stays_lost_ends_the_process_but_not_while_a_rebalance_has_
         servers.store_to_read(lost.number).take_over()
         ends.set()
         await until(lambda: lost.tenure.lost)
-        monkeypatch.setattr("agents.ingest.end_process", lambda _code, why: ended.append(why))
-        monkeypatch.setattr("agents.ingest.monotonic", lambda: monotonic() + 3600)
+        monkeypatch.setattr(ingest_of_shards, "end_process", lambda _code, why: ended.append(why))
+        monkeypatch.setattr(ingest_of_shards, "monotonic", lambda: monotonic() + 3600)
         monkeypatch.setattr(client, "assignment", lambda: {PLACE, OTHER})
         ingest.end_if_lost()
         assert ended == []
@@ -628,3 +633,31 @@ def test_nothing_waits_for_a_shard_that_was_given_back_in_the_middle_of_a_step()
         await until(lambda: not any("Ingest." in task.get_name() for task in asyncio.all_tasks()))
 
     asyncio.run(told(redis, story, servers))
+
+
+@pytest.mark.parametrize("state", TenureState, ids=lambda state: state.value)
+def test_a_worker_ends_at_once_whatever_its_shards_are(state: TenureState) -> None:
+    """While a shard is taken over or served, a call is under way that does not end."""
+    redis, ends = Redis(), threading.Event()
+    servers = InMemory(redis)
+    redis.asked = [] if state is TenureState.ASSIGNED else None
+    redis.refuses = {0} if state in (TenureState.DOUBTED, TenureState.REFUSED) else set()
+    redis.held = ends if state is TenureState.TAKING_OVER else None
+
+    async def story(ingest: Ingest, _client: Client) -> None:
+        first = ingest.held[0]
+        if state in (TenureState.SERVING, TenureState.RESTING, TenureState.LOST):
+            await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
+        if state is TenureState.RESTING:
+            await ingest.on_partitions_revoked([PLACE])
+        elif state in (TenureState.SERVING, TenureState.LOST):
+            servers.stores[0].held = ends if state is TenureState.SERVING else None
+            servers.store_to_read(0).take_over()
+            await first.post(Messages([Message(0, b"7", b"{}")], 1))
+        await until(lambda: servers.stores[0].holds if state is TenureState.SERVING else first.is_in(state))
+
+    async def told_to_its_end() -> None:
+        await told(redis, story, servers)
+        ends.set()
+
+    asyncio.run(told_to_its_end())
