@@ -20,7 +20,7 @@ from worlds.checkout import ROOT
 
 DURATIONS = ROOT / ".durations.json"
 WRITTEN = ROOT / "tests/durations.json"
-SLOW_SECONDS = 0.5
+SLOW_SECONDS = 0.15
 PARTS = ("quick", "gate", "night")
 SERVERS = "tests/servers/"
 ALONE = SERVERS + "pipeline/"
@@ -44,7 +44,7 @@ def written_down(seconds: dict[str, dict[str, float]]) -> Any:
     A test of the gate that takes SLOW_SECONDS is slow, and `make quick` leaves it out.
     """
     tests = seconds["quick"] | seconds["gate"]
-    slow = {test: round(taken, 1) for test, taken in sorted(tests.items()) if taken >= SLOW_SECONDS}
+    slow = {test: round(taken, 2) for test, taken in sorted(tests.items()) if taken >= SLOW_SECONDS}
     quick = sum(taken for test, taken in seconds["quick"].items() if test not in slow)
     return {"quick": round(quick), "gate": round(sum(tests.values())), "slow": slow}
 
