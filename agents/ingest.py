@@ -9,7 +9,6 @@ The rules of this file
 * In every rebalance Kafka takes all partitions from all workers, and gives most of them back. So a shard rests, with
   its table, until the new assignment says whose it is. If it is ours again, and nobody has taken it over meanwhile, it
   goes on and loads nothing.
-* After any error there is one way back: a new take-over of the shard, after a pause.
 * A shard that another worker has taken (`Fenced`) is dropped. If Kafka still assigns it to us after a while, the
   process ends: only after a new start does Kafka assign it again.
 * A shard with an error that no retry repairs (table, topics and state do not fit together, a law is violated) is taken
@@ -57,7 +56,7 @@ from streamer.worker.tenure import (
     TakenOver,
     TenureState,
     Withdrawn,
-    failure_of,
+    meaning_of,
 )
 
 log = logging.getLogger(__name__)
@@ -235,9 +234,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 failure = error
             except Exception as error:
                 failure = unexpected(shard.name, error)
-            if (
-                failure is not None
-            ):  # outside the handlers: a crash is logged with the error being handled, and its text
+            if failure is not None:  # outside the handlers: else a crash is logged with this error and its text
                 await self._failed(topic_partition, shard, failure, monotonic() - began)
 
     async def _carry_out(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
@@ -260,7 +257,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self, topic_partition: TopicPartition, shard: HeldShard, failure: StreamerError, seconds: float
     ) -> None:
         """Says what an error means for the shard, and does what follows at once."""
-        before, kind = shard.tenure, failure_of(failure)
+        before, kind = shard.tenure, meaning_of(failure)
         is_said = isinstance(failure, RegistryUnreachable)  # `status` does not ask the registry by itself
         now = shard.tell(ShardFailed(kind, str(failure), shard.meta.next, monotonic(), seconds, is_said))
         if before.lost:  # it was given back, and no one has fenced us

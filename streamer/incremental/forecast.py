@@ -350,6 +350,7 @@ class ShardTrial:
         began = thread_time()
         loaded = self._loaded()
         takeover_seconds = thread_time() - began
+        sizes = list(entries(self.stored))
         return TriedShard(
             loaded.n_rows,
             self._changes.n_waiting,
@@ -360,8 +361,8 @@ class ShardTrial:
             sum(one.records[DEAD_LETTERS] for one in (*costs.values(), together)),
             self._changes.n_bytes / self._changes.n_made,
             self.first,
-            sum(entries(self.stored)),
-            sum(1 for _ in entries(self.stored)),
+            sum(sizes),
+            len(sizes),
             bytes_in_memory(loaded),
             bytes_in_memory(Engine(self._table)),
             takeover_seconds,

@@ -50,7 +50,7 @@ class Failure(Enum):
     LASTING = "lasting"  # no retry repairs it: table, topics and state do not fit together, or a law is violated
 
 
-def failure_of(error: StreamerError) -> Failure:
+def meaning_of(error: StreamerError) -> Failure:
     """What an error of a shard's step means for it."""
     if isinstance(error, Fenced):
         return Failure.FENCED

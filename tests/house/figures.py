@@ -14,6 +14,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -299,6 +300,7 @@ def allowed() -> dict[str, dict[str, Any]]:
     return dict(json.loads(FILE.read_text(encoding="utf-8")))
 
 
+@cache
 def counted() -> dict[str, Figure]:
     parts = (rooms, imported, way_of_an_insert, changing_state, laws_written_once, lost_walks, tests, words)
     return {figure.what: figure for part in parts for figure in part()}

@@ -32,7 +32,7 @@ from streamer.worker.tenure import (
     TenureState,
     Withdrawn,
     after,
-    failure_of,
+    meaning_of,
 )
 
 BATCH = 4
@@ -131,7 +131,7 @@ class ShardAtWorker:
             self.worker.drive(Tick(0.0, self.group.now))
 
     def _failed(self, error: StreamerError) -> None:
-        before, failure = self.tenure, failure_of(error)
+        before, failure = self.tenure, meaning_of(error)
         now = self.tell(ShardFailed(failure, str(error), self.worker.meta.next, self.group.now))
         if before.lost:
             return
