@@ -1,1 +1,1 @@
-"""What somebody who keeps every release of an anonymous table can find out from all of them together."""
+"""The audit: finds out what all releases of an anonymous table tell together."""

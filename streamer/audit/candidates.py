@@ -1,4 +1,4 @@
-"""What follows for certain from many facts: the values that an episode may still have.
+"""Certain conclusions from many facts: the values that an episode may still have.
 
 Each fact becomes an equation: how often each value occurs in some episodes, less how often in some others (in none, if
 it is the fact of one set). What is known of one episode is taken out of every equation that names it, and each equation
@@ -21,15 +21,11 @@ from typing import TypeAlias
 
 from streamer.audit.worlds import Impossible
 
-Number: TypeAlias = int
-"""Of an episode, and of a value."""
+Number: TypeAlias = int  # of an episode, and of a value
 
 EPISODES_MAX = 200
-EQUATIONS_MAX = 64
-"""Equations that an episode keeps; of more, the oldest ones are dropped."""
-
-KINDS_MAX = 40
-"""Different sets of candidates in one equation; if there are more, none is looked at as a whole."""
+EQUATIONS_MAX = 64  # that an episode keeps; of more, the oldest ones are dropped
+KINDS_MAX = 40  # different sets of candidates in one equation; if there are more, none is looked at as a whole
 
 
 class Equation:
@@ -70,23 +66,23 @@ class Candidates:
         self._waiting: deque[Equation] = deque()
 
     def of(self, episode: Number) -> Collection[Number] | None:
-        """What an episode may be; None: anything, because nothing is known of it."""
+        """The values that an episode may have; None: any, because nothing is known of it."""
         value = self.pinned.get(episode)
         return self._may_be.get(episode) if value is None else (value,)
 
     @property
     def n_known(self) -> int:
-        """How many episodes any set has named."""
+        """The number of episodes that any set has named."""
         return len(self._may_be)
 
     def __iter__(self) -> Iterator[tuple[Number, Collection[Number]]]:
-        """These episodes, and what each may be."""
+        """These episodes, and the values that each may have."""
         return iter(self._may_be.items())
 
     def add(
         self, plus: Iterable[Number], minus: Iterable[Number], surplus: Mapping[Number, int], cause: int = 0
     ) -> None:
-        """Adds an equation; `conclude` says what follows. cause: what it is called if it pins an episode."""
+        """Adds an equation; `conclude` says what follows. cause: the attack that it is if it pins an episode."""
         equation = Equation(plus, minus, surplus, cause)
         for episode in (*equation.plus, *equation.minus):
             if episode in self.pinned:
@@ -142,7 +138,6 @@ class Candidates:
             self._ask_set(equation)
 
     def _ask_set(self, equation: Equation) -> None:
-        """What follows from the multiset of a set."""
         counts = equation.surplus
         for episode in list(equation.plus):
             may_be = self._may_be.get(episode)
@@ -179,13 +174,12 @@ class Candidates:
                 return  # what was counted above has changed; the equation waits to be asked again
 
     def _ask_difference(self, equation: Equation) -> None:
-        """What follows for each value from how often it may be on either side."""
-        free = {side: sum(e not in self._may_be for e in members) for side, members in
-                ((True, equation.plus), (False, equation.minus))}  # fmt: skip
+        """Concludes for each value from how often it may be on either side."""
+        free_plus, free_minus = (sum(e not in self._may_be for e in of) for of in (equation.plus, equation.minus))
         on_plus, on_minus = self._holders(equation.plus), self._holders(equation.minus)
         for value in {*on_plus, *on_minus, *equation.surplus}:
             count = equation.surplus.get(value, 0)
-            most, least = len(on_plus.get(value, ())) + free[True], -len(on_minus.get(value, ())) - free[False]
+            most, least = len(on_plus.get(value, ())) + free_plus, -len(on_minus.get(value, ())) - free_minus
             if not least <= count <= most:
                 raise Impossible("facts contradict each other: a value has fewer rows than it needs")
             if count == most:
@@ -229,10 +223,9 @@ class Candidates:
             self._wait(equation)
 
     def _pin(self, episode: Number, value: Number, cause: int) -> None:
-        known = self.pinned.get(episode)
-        if known is not None:
-            if known != value:
-                raise Impossible("facts contradict each other: a row would have two values")
+        if self.pinned.get(episode, value) != value:
+            raise Impossible("facts contradict each other: a row would have two values")
+        if episode in self.pinned:
             return
         self.pinned[episode] = value
         self.cause_of[episode] = cause
@@ -245,7 +238,7 @@ class Candidates:
             self._exclude(other, value, cause)
 
     def _live_equations(self, episode: Number) -> Sequence[Equation]:
-        """Those that still name an episode; drops the others."""
+        """The equations that still name an episode; drops the others."""
         kept = self._equations.get(episode, ())
         live = [one for one in kept if not one.is_over and (episode in one.plus or episode in one.minus)]
         if len(live) < len(kept):

@@ -1,4 +1,4 @@
-"""What an adversary has found out: counts, posteriors and their history, for any kind of changelog."""
+"""The knowledge of an adversary: counts, posteriors and their history, for any kind of changelog."""
 
 from __future__ import annotations
 
@@ -12,25 +12,21 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from streamer.audit.candidates import Candidates
-from streamer.audit.history import ATTACKS, ReleaseHistory
+from streamer.audit.history import ATTACKS, GroupFact, ReleaseFacts, ReleaseHistory
 from streamer.audit.worlds import PairFact, SetFact, TooManyWorlds, connected, posteriors
 from streamer.table.row import Values
 from streamer.table.schema import Table
 
-EXACT_EPISODES_MAX = 60
-"""Connected facts about more episodes are not counted exactly."""
-
+EXACT_EPISODES_MAX = 60  # connected facts about more episodes are not counted exactly
 EXACT_STATES_MAX = 500
 """States that are kept while the worlds of connected facts are counted; if there are more, they are not counted."""
 
-BARS = 20
-"""Of the picture of posteriors."""
-
+BARS = 20  # of the picture of posteriors
 EXAMPLES_MAX = 10
 
 
 class Happened(IntFlag):
-    """What has happened to an episode."""
+    """Events in the life of an episode."""
 
     NOTHING = 0
     INSERTED = 1
@@ -40,7 +36,7 @@ class Happened(IntFlag):
 
 
 class Share(NamedTuple):
-    """How many of some episodes are pinned to one value."""
+    """The number of some episodes, and of those pinned to one value."""
 
     episodes: int
     pinned: int
@@ -55,9 +51,9 @@ class Example(NamedTuple):
     value: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
-    """What was found out about the published episodes: times in which one row had one sensitive value.
+    """Findings about the published episodes: times in which one row had one sensitive value.
 
     worst, mean: the chance that the adversary's best guess about an episode is right. For `exact` episodes it is the
     exact posterior, for the others a lower bound. linked_rows: of those published at the end, how many can be one
@@ -81,10 +77,8 @@ class Found:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON has it, without what only pictures need."""
-        named = {
-            name: getattr(self, name)
-            for name in ("episodes", "pinned", "attacks", "candidates", "exact", "linked_rows", "published_rows")
-        }
+        plain = ("episodes", "pinned", "attacks", "candidates", "exact", "linked_rows", "published_rows")
+        named = {name: getattr(self, name) for name in plain}
         chances = {"worst": round(self.worst, 6), "mean": round(self.mean, 6)}
         examples = [{name: text for name, text in one._asdict().items() if text is not None} for one in self.examples]
         kinds = {name: share._asdict() for name, share in self.kinds.items()}
@@ -117,16 +111,16 @@ class Episodes:
         return len(self.values) - 1
 
     def note(self, episode: int, what: Happened) -> None:
-        """Something has happened to an episode."""
+        """Notes what has happened to an episode."""
         self.happened[episode] |= what
 
     def note_release(self, number: int, history: ReleaseHistory) -> None:
-        """A release is over."""
+        """Notes what was known when a release was over."""
         candidates = history.candidates
         self.timeline.append((number, candidates.n_known, len(candidates.pinned)))
 
     def found(self, history: ReleaseHistory, token: Callable[[str], str], raw: bool = False) -> Found:
-        """What the adversary knows at the end. token: what a report calls a row, by its source key; raw: show values.
+        """The adversary's knowledge at the end. token: a report's name of a row, by its source key; raw: show values.
 
         An episode is pinned if one of its sensitive columns can have one value alone.
         """
@@ -145,7 +139,7 @@ class Episodes:
             episodes=len(guesses),
             pinned=len(pinned),
             kinds=self._kinds(guesses, pinned),
-            attacks=_by_attack(candidates, pinned),
+            attacks=dict(Counter(_attack(candidates, episode) for episode in pinned).most_common()),
             candidates=_by_number(1 if episode in pinned else number for episode, number in fewest.items()),
             worst=max(guesses.values(), default=0.0),
             mean=sum(guesses.values()) / max(1, len(guesses)),
@@ -168,7 +162,7 @@ class Episodes:
         return {name: Share(total(all_of, what), total(known, what)) for name, what in KINDS.items()}
 
     def _examples(self, candidates: Candidates, token: Callable[[str], str], raw: bool) -> Iterator[Example]:
-        """The first episodes that each attack pinned, so many of each that all attacks are shown."""
+        """The first episodes that each attack pinned; the number of each is limited, so that all attacks are shown."""
         by_attack: dict[str, list[tuple[int, int]]] = {}
         for order, episode in enumerate(candidates.pinned, start=1):
             by_attack.setdefault(_attack(candidates, episode), []).append((order, episode))
@@ -190,6 +184,63 @@ KINDS = {
     "moved": Happened.MOVED,
     "untouched": Happened.NOTHING,
 }
+
+
+class HistoryAudit:
+    """The common part of both audits: the episodes of rows, and the facts of a release.
+
+    persistent: the adversary knows that a row which comes back with the value it had has it still.
+    """
+
+    def __init__(self, table: Table, persistent: bool) -> None:
+        self.history, self.episodes = ReleaseHistory(), Episodes(table)
+        self._table, self._persistent = table, persistent
+        self._last_episode: dict[str, int] = {}
+        self._delays = self._delayed = 0
+        self._begin_release()
+
+    def _begin_release(self) -> None:
+        self._came: set[int] = set()
+        self._went: set[int] = set()
+        self._moved: set[int] = set()
+        self._replaced: dict[int, int] = {}
+        self._returned: dict[int, int] = {}
+
+    def found(self, token: Callable[[str], str], raw: bool = False) -> Found:
+        """The adversary's knowledge at the end (`Episodes.found`)."""
+        return self.episodes.found(self.history, token, raw)
+
+    @property
+    def delay(self) -> float:
+        """The mean number of events, or of changes of rows, between a new value and its publication."""
+        return self._delays / max(1, self._delayed)
+
+    def _count_delay(self, events: int) -> None:
+        self._delays += events
+        self._delayed += 1
+
+    def _begun(self, source_key: str, value: int, how: Happened, before: int | None) -> int:
+        """Begins an episode of a row. before: the episode that ends because the value has changed."""
+        episode = self.episodes.begin(source_key, value, how)
+        self._came.add(episode)
+        if before is not None:
+            self._replaced[episode] = before
+        elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
+            self._returned[episode] = last
+        if self._persistent:
+            self._last_episode[source_key] = episode
+        return episode
+
+    def _ended(self, episode: int, how: Happened) -> None:
+        self.episodes.note(episode, how)
+        self._went.add(episode)
+
+    def _add_release(self, groups: Mapping[int, GroupFact | None], rebuilt: bool = False) -> None:
+        """Gives the facts of a release to the adversary, and begins the next one."""
+        happened = self._came, self._went, self._replaced, self._returned, self._moved
+        self.history.add(ReleaseFacts(groups, *happened, rebuilt))
+        self.history.forget(self._went)
+        self._begin_release()
 
 
 def exact_guesses(history: ReleaseHistory, columns: Sequence[Sequence[bytes]]) -> dict[int, float]:
@@ -233,7 +284,7 @@ def _left_over(history: ReleaseHistory) -> tuple[list[SetFact], list[PairFact]]:
 
 
 def linked_rows(history: ReleaseHistory) -> tuple[int, int]:
-    """How many published rows can be one person's only, and how many there are: by the values that only one has."""
+    """Counts the published rows that can be one person's only, by the values that only one has, and all of them."""
     linked = rows = 0
     for group in history.groups.values():
         rows += len(group.members)
@@ -243,21 +294,14 @@ def linked_rows(history: ReleaseHistory) -> tuple[int, int]:
     return linked, rows
 
 
-def _attack(candidates: Candidates, episode: int) -> str:
-    return ATTACKS[candidates.cause_of[episode]]
-
-
 TOGETHER = "all facts together"
-"""What pins an episode that only the exact count pins, or of whose sensitive columns one alone is pinned."""
+"""Pins an episode that only the exact count pins, or of whose sensitive columns one alone is pinned."""
 
 
-def _by_attack(candidates: Candidates, pinned: set[int]) -> dict[str, int]:
-    """Pinned episodes by the attack that pinned them, the most frequent first."""
-    counts = Counter(_attack(candidates, episode) if episode in candidates.cause_of else TOGETHER for episode in pinned)
-    return dict(counts.most_common())
+def _attack(candidates: Candidates, episode: int) -> str:
+    return ATTACKS[candidates.cause_of[episode]] if episode in candidates.cause_of else TOGETHER
 
 
 def _by_number(numbers: Iterable[int]) -> dict[str, int]:
-    """Episodes by their number of candidates."""
     counts = Counter("1" if n == 1 else "2" if n == 2 else "3-4" if n < 5 else "5 and more" for n in numbers)
     return {name: counts[name] for name in ("1", "2", "3-4", "5 and more")}

@@ -31,10 +31,9 @@ ATTACKS = {
     14: "same value after a return",
     15: "pooled departures",
 }
-"""What tells a value, by number: a release that shows one value for a whole group, or a difference of releases."""
+"""Ways to tell a value, by number: a release that shows one value for a whole group, or a difference of releases."""
 
-FACTS_MIN = 10_000
-"""So many facts are kept before any are dropped."""
+FACTS_MIN = 10_000  # that are kept before any are dropped
 
 
 class GroupFact(NamedTuple):
@@ -45,7 +44,7 @@ class GroupFact(NamedTuple):
     merged: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReleaseFacts:
     """One release: its touched QI groups (None: gone), and what has happened since the one before.
 
@@ -64,7 +63,7 @@ class ReleaseFacts:
 
     @property
     def several(self) -> bool:
-        """Whether it holds more than one change of a row."""
+        """True if it holds more than one change of a row."""
         return len(self.came) + len(self.went) - len(self.replaced) + len(self.moved) > 1
 
 
@@ -100,7 +99,7 @@ class ReleaseHistory:
                 self._differ(release, [source], [group])
         for olds, news in self._unions(old, new):
             self._differ(release, olds, news)
-        self.candidates.conclude()  # what a difference tells is its doing, not that of a group that has it, too
+        self.candidates.conclude()  # else a group that tells the same would be named instead of the difference
         for number, group in new.items():
             self.facts.append(group)
             cause = self._cause_of_move(release, group.members, sources[number]) if len(group.counts) > 1 else 0
@@ -163,7 +162,7 @@ class ReleaseHistory:
                 yield [old[source] for source in sources], [new[number] for number in numbers]
 
     def _differ(self, release: ReleaseFacts, olds: Sequence[GroupFact], news: Sequence[GroupFact]) -> None:
-        """Adds what some groups before and after differ in; and if that is a multiset, what they share."""
+        """Adds the difference of some groups before and after, and what they share if the difference is a multiset."""
         before = frozenset().union(*(group.members for group in olds))
         now = frozenset().union(*(group.members for group in news))
         plus, minus = before - now, now - before
@@ -186,13 +185,9 @@ class ReleaseHistory:
     # -- the names of attacks ---------------------------------------------------------------------------------------
 
     def _cause(
-        self,
-        release: ReleaseFacts,
-        olds: Sequence[GroupFact],
-        plus: frozenset[Number],
-        minus: frozenset[Number],
+        self, release: ReleaseFacts, olds: Sequence[GroupFact], plus: frozenset[Number], minus: frozenset[Number],
         shared: frozenset[Number],
-    ) -> int:
+    ) -> int:  # fmt: skip
         """The attack that a difference is; plus: who was there before alone, minus: who is there now alone."""
         came, went = minus.intersection(release.came), plus.intersection(release.went)
         if release.rebuilt or not (came or went) or self._have_waited(shared):
@@ -216,7 +211,7 @@ class ReleaseHistory:
         return 5 if len(olds) > 1 or any(group.merged for group in olds) else 4
 
     def _have_waited(self, episodes: Collection[Number]) -> bool:
-        """Whether some were published before, and not in the release before this one."""
+        """True if some were published before, and not in the release before this one."""
         return any(episode in self._last and episode not in self._placed for episode in episodes)
 
 

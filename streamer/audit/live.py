@@ -8,11 +8,11 @@ sensitive values alone; the adversary does not use columns that are published as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from streamer.audit.found import Episodes, Found, Happened
-from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
+from streamer.audit.found import Happened, HistoryAudit
+from streamer.audit.history import GroupFact
 from streamer.audit.source import RowsChanged, SourceReplay
 from streamer.errors import UsageError
 from streamer.incremental.checks.as_published import QIGroupId, group_name
@@ -26,41 +26,26 @@ from streamer.table.schema import Table
 
 
 class Place(NamedTuple):
-    """Where a row stands: its episode, its quasi-identifiers as one number, its QI group or PENDING."""
+    """The place of a row: its episode, its quasi-identifiers as one number, its QI group or PENDING."""
 
     episode: int
     codes: int
     qi_group: int
 
 
-class LiveAudit:
-    """Follows a changelog release by release, and the events behind it.
-
-    persistent: the adversary knows that a row which comes back with the value it had has it still.
-    """
+class LiveAudit(HistoryAudit):
+    """Follows a changelog release by release, and the events behind it."""
 
     def __init__(self, table: Table, engine: Engine, messages: Iterable[Message], persistent: bool = False) -> None:
-        self.history = ReleaseHistory()
-        self.episodes = Episodes(table)
+        super().__init__(table, persistent)
         self.records = 0
-        self._table, self._persistent = table, persistent
         self._laws = ChangelogLaws(table)
         self._source = SourceReplay(table, engine, messages)
         self._places: dict[str, Place] = {}
         self._members: dict[int, set[int]] = {}
-        self._last_episode: dict[str, int] = {}
         self._waiting: dict[int, int] = {}  # episode that is not published yet -> the offset that it came with
-        self._delays = self._delayed = 0
+        self._changed: set[int] = set()  # QI groups, in this release
         self._is_initial = True
-        self._begin_release()
-
-    def _begin_release(self) -> None:
-        self._changed: set[int] = set()  # QI groups
-        self._came: set[int] = set()
-        self._went: set[int] = set()
-        self._moved: set[int] = set()
-        self._replaced: dict[int, int] = {}
-        self._returned: dict[int, int] = {}
 
     def follow(self, records: Iterable[LiveRecord]) -> Iterable[int]:
         """Checks the laws of the changelog and gathers its facts; yields the number of records after each release.
@@ -80,15 +65,6 @@ class LiveAudit:
             yield self.records
         self._source.replay(None, self._absorb)
         self._conclude(set(), "the end of the events", rebuilt=False)
-
-    def found(self, token: Callable[[str], str], raw: bool = False) -> Found:
-        """What the adversary knows at the end (`Episodes.found`)."""
-        return self.episodes.found(self.history, token, raw)
-
-    @property
-    def delay(self) -> float:
-        """How many events after its own a new value was published, on average."""
-        return self._delays / max(1, self._delayed)
 
     @property
     def loss(self) -> float | None:
@@ -127,42 +103,32 @@ class LiveAudit:
                 self._changed.add(record.qi_group)
 
     def _episode(self, source_key: str, row: Row, before: Place | None) -> int:
-        """The episode of a row as it is now: the one before, or a new one."""
+        """The episode of a row as it is now: the former one, or a new one."""
         value = self.episodes.value_number(row.values)
         if before is not None and self.episodes.values[before.episode] == value:
             return before.episode
         arrival = Happened.NOTHING if self._is_initial else Happened.MODIFIED if before else Happened.INSERTED
-        episode = self.episodes.begin(source_key, value, arrival)
-        self._came.add(episode)
+        episode = self._begun(source_key, value, arrival, None if before is None else before.episode)
         if source_key in self._source.written:
             self._waiting[episode] = self._source.written[source_key]
-        if before is not None:
-            self._depart(before, Happened.MODIFIED)
-            self._replaced[episode] = before.episode
-        elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
-            self._returned[episode] = last
-        if self._persistent:
-            self._last_episode[source_key] = episode
+        self._depart(before, Happened.MODIFIED)
         return episode
 
     def _depart(self, before: Place | None, how: Happened) -> None:
         if before is not None:
-            self.episodes.note(before.episode, how)
-            self._went.add(before.episode)
+            self._ended(before.episode, how)
             self._waiting.pop(before.episode, None)
 
     # -- releases ---------------------------------------------------------------------------------------------------
 
     def _note_delays(self, through: int) -> None:
-        """Counts how long those waited who are published now."""
         for episode, offset in list(self._waiting.items()):
             if self.history.candidates.of(episode) is not None:
                 del self._waiting[episode]
-                self._delays += through - 1 - offset
-                self._delayed += 1
+                self._count_delay(through - 1 - offset)
 
     def _conclude(self, touched: set[QIGroupId], where: str, rebuilt: bool) -> None:
-        """Makes the facts of a release of what is published and who is in it."""
+        """Makes the facts of a release: what is published, and who is in it."""
         shard = self._source.behind.engine.shard
         groups: dict[int, GroupFact | None] = {}
         for number in sorted(self._changed | {number for _, number in touched}):
@@ -171,10 +137,8 @@ class LiveAudit:
             if not members:
                 self._members.pop(number, None)
             groups[number] = self._fact(members, seen.values if seen else (), f"{where}, {group_name((shard, number))}")
-        facts = ReleaseFacts(groups, self._came, self._went, self._replaced, self._returned, self._moved, rebuilt)
-        self.history.add(facts)
-        self.history.forget(self._went)
-        self._begin_release()
+        self._add_release(groups, rebuilt)
+        self._changed = set()
 
     def _fact(self, members: frozenset[int], published: Iterable[Values], where: str) -> GroupFact | None:
         """The fact of a QI group; None if it is not there. Raises LawViolated if the events say otherwise."""

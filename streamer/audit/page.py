@@ -11,8 +11,7 @@ from typing import Any
 from streamer.audit.found import BARS, Found
 from streamer.recoding.report.page import Provenance, course, histogram, percent, rendered
 
-LINE_POINTS_MAX = 600
-"""Of a line in a picture."""
+LINE_POINTS_MAX = 600  # of a line in a picture
 
 HOW: Mapping[str, str] = {
     "one release by itself": "The QI group had one value for all its rows: no history was needed.",
@@ -30,7 +29,7 @@ HOW: Mapping[str, str] = {
     "pooled departures": "Rows left several groups at once, and the groups together show what they took.",
     "all facts together": "No single difference tells it, but all of them together leave one value.",
 }
-"""What each attack is, for somebody who has never heard its name."""
+"""Each attack in a sentence, for somebody who has never heard its name."""
 
 
 def audit_page(facts: Mapping[str, Any], found: Found | None, provenance: Provenance) -> str:
@@ -54,13 +53,7 @@ def _pictures(found: Found) -> list[dict[str, str]]:
     shares = [pinned / max(1, published) for _, published, pinned in found.timeline[::step]]
     edges = [i / BARS for i in range(BARS + 1)]
     label = "release" if step == 1 else f"release, in steps of {step}"
-    return [
-        {
-            "title": "Share of values that are known for certain",
-            "uri": course(shares, label, "share of values known"),
-        },
-        {
-            "title": "How sure the best guess is",
-            "uri": histogram(found.bars, edges, "chance that the best guess is right", what="values"),
-        },
-    ]
+    known = course(shares, label, "share of values known")
+    sure = histogram(found.bars, edges, "chance that the best guess is right", what="values")
+    titles = {"Share of values that are known for certain": known, "How sure the best guess is": sure}
+    return [{"title": title, "uri": uri} for title, uri in titles.items()]

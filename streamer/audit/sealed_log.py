@@ -45,8 +45,7 @@ SEALED_LAWS = {
 }
 
 
-NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What reading the JSON of strangers may raise."""
+NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # errors of reading the JSON of strangers
 
 
 class SealedLine(NamedTuple):
@@ -89,7 +88,7 @@ class AddSeen(Unshown, frozen=True, tag_field="record", tag="ADD", forbid_unknow
 
 
 class LiveSeen(Unshown, frozen=True, tag_field="record", tag="LIVE", forbid_unknown_fields=True):
-    """So many of a cohort are left."""
+    """The number of those of a cohort who are left."""
 
     cohort: str
     epoch: int
@@ -150,7 +149,7 @@ class EpochRecords(NamedTuple):
 
 
 class _Broken(Exception):
-    """What is wrong with one record: the law and a sentence."""
+    """A record breaks a law; the text says how."""
 
     def __init__(self, law: str, what: str) -> None:
         super().__init__(what)
@@ -169,7 +168,7 @@ def _named(partition: int, offset: int) -> Iterator[None]:
 
 
 class _ShardSeen:
-    """How far one partition has been read."""
+    """One partition, as far as it has been read."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -184,9 +183,7 @@ class SealedLaws:
     """Follows a sealed changelog epoch by epoch.
 
     table: None: boxes are compared with each other only, and a row's values count as one, because which of them are
-    sensitive is not known.
-
-    cohorts: what is published now, by id; every id that ever was is remembered.
+    sensitive is not known. ids: every id that ever was.
     """
 
     def __init__(self, table: Table | None = None) -> None:
@@ -200,12 +197,12 @@ class SealedLaws:
 
     @property
     def alpha(self) -> str:
-        """The largest share that a value may have, as the log says; "" before an epoch is over."""
+        """The largest share that a value may have, by the log; "" before an epoch is over."""
         return next((shard.settings[1] for shard in self._shards.values() if shard.settings), "")
 
     @property
     def cohorts(self) -> dict[str, CohortSeen]:
-        """What is published now."""
+        """The cohorts that are published now, by id."""
         return {name: cohort for shard in self._shards.values() for name, cohort in shard.cohorts.items()}
 
     def follow(self, lines: Iterable[SealedLine]) -> Iterator[EpochRecords]:
@@ -229,7 +226,8 @@ class SealedLaws:
                 )
         if not self.records:
             raise UsageError("the log has no record, so there is nothing to audit: no epoch was over")
-        self._check_ids()
+        if wrong := what_ids_show(self.ids):
+            raise LawViolated(f"law 'ids' is broken by all records together: {wrong}")
 
     # -- one record -------------------------------------------------------------------------------------------------
 
@@ -274,7 +272,6 @@ class SealedLaws:
         return found
 
     def _check_frame(self, shard: _ShardSeen, line: SealedLine, seen: Seen, moment: int, before: str) -> None:
-        """What holds for records of all kinds."""
         if seen.epoch != shard.epoch + 1:
             raise _Broken("epochs", f"it says epoch {seen.epoch}, and the epoch after {shard.epoch} is expected")
         if line.timestamp != moment:
@@ -347,16 +344,15 @@ class SealedLaws:
                 )
             if len(counts) < end.l:
                 raise _Broken("sealed", f"it has {len(counts)} different values, and l is {end.l}")
-        return CohortSeen(seen.epoch, seen.n, box, self._canonical(rows))
+        self._check_values(rows)
+        return CohortSeen(seen.epoch, seen.n, box, rows)
 
-    def _canonical(self, rows: list[Values]) -> list[Values]:
-        if self._values is not None:
-            try:
-                if [self._values.read(row) for row in rows] != rows:
-                    raise _Broken("sealed", "a value is not written as it has to be")
-            except LawViolated as error:
-                raise _Broken("sealed", str(error)) from None
-        return rows
+    def _check_values(self, rows: list[Values]) -> None:
+        try:
+            if self._values is not None and [self._values.read(row) for row in rows] != rows:
+                raise _Broken("sealed", "a value is not written as it has to be")
+        except LawViolated as error:
+            raise _Broken("sealed", str(error)) from None
 
     def _box_of(self, seen: AddSeen) -> Box | None:
         """The box in cells; None without a table."""
@@ -380,22 +376,13 @@ class SealedLaws:
         except LawViolated as error:
             raise _Broken("box", str(error)) from None
 
-    # -- ids --------------------------------------------------------------------------------------------------------
 
-    def _check_ids(self) -> None:
-        """Raises LawViolated if the ids are not chance, as far as two simple tests show."""
-        if wrong := what_ids_show(self.ids):
-            raise LawViolated(f"law 'ids' is broken by all records together: {wrong}")
-
-
-SIGMAS = 6
-"""Standard deviations beyond which ids are not taken for chance: one log of true chance in 10^8 is."""
-
+SIGMAS = 6  # standard deviations beyond which ids are not taken for chance: one log of true chance in 10^8 is
 IDS_MIN = 3
 
 
 def what_ids_show(ids: dict[str, int]) -> str:
-    """What ids with the epoch of each show that chance would not; "" if nothing.
+    """Says what is not chance in ids with the epoch of each, as far as simple tests show; "" if nothing.
 
     >>> what_ids_show({f"{number:032x}": 1 for number in range(1, 9)})
     'too few or too many of their bits are set'
@@ -420,7 +407,7 @@ def what_ids_show(ids: dict[str, int]) -> str:
 
 
 def sealed_facts(laws: SealedLaws) -> dict[str, int]:
-    """What the bytes of a sealed changelog say of what is published at its end."""
+    """Counts of what is published at the end of a sealed changelog, from its bytes."""
     cohorts = laws.cohorts.values()
     rows, left = sum(c.n for c in cohorts), sum(c.left for c in cohorts)
     return {
@@ -445,7 +432,6 @@ def _alpha_of(end: EpochSeen) -> Decimal:
 
 
 def _milliseconds(time: str) -> int:
-    """The moment of an EPOCH in milliseconds since 1970."""
     form = "%Y-%m-%dT%H:%M:%SZ"
     try:
         moment = datetime.strptime(time, form).replace(tzinfo=UTC)
@@ -458,7 +444,7 @@ def _milliseconds(time: str) -> int:
 
 @lru_cache(1 << 16)
 def _is_canonical(text: bytes) -> bool:
-    """Whether a JSON text has no spaces and, if it is a text, no needless escape: such a one would count as another."""
+    """True if a JSON text has no spaces, nor needless escapes in a string: such a one would count as another value."""
     if text.startswith(b'"'):
         return _ENCODER.encode(msgspec.json.decode(text)) == text
     return msgspec.json.format(text, indent=-1) == text

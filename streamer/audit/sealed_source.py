@@ -8,14 +8,14 @@ they were then; the adversary is the same one as of `live`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 import numpy as np
 
-from streamer.audit.found import Episodes, Found, Happened
-from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
+from streamer.audit.found import Happened, HistoryAudit
+from streamer.audit.history import GroupFact
 from streamer.audit.sealed_log import NOT_JSON, CohortSeen, EpochRecords, SealedLaws, SealedLine, sealed_violation
 from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
@@ -25,7 +25,7 @@ from streamer.table.row import Row
 from streamer.table.schema import Table
 
 MEMBERS_LAWS = {
-    "members": "a cohort's members are so many different rows, which are there when it is published",
+    "members": "a cohort's members are as many different rows as it says, which are there when it is published",
     "cohort values": "a cohort shows the values of its members, each once",
     "cohort box": "the box of a cohort is the smallest one around its members",
     "one cohort": "a row with one value is in at most one cohort for ever: who was retired never comes back with it",
@@ -42,33 +42,21 @@ class RowNow(msgspec.Struct, gc=False):
     cohort: str = ""
 
 
-class SealedAudit:
+class SealedAudit(HistoryAudit):
     """Follows a sealed changelog of one shard, the events behind it, and the members of its cohorts.
 
-    persistent: the adversary knows that a row which comes back with the value it had has it still. starts_full: whether
-    epoch 1 is a first table, which did not wait.
+    starts_full: epoch 1 is a first table, which did not wait.
     """
 
     def __init__(self, table: Table, persistent: bool = False, starts_full: bool = False) -> None:
-        self.history = ReleaseHistory()
-        self.episodes = Episodes(table)
-        self.laws = SealedLaws(table)
+        super().__init__(table, persistent)
+        self.laws, self.starts_full = SealedLaws(table), starts_full
         self.withheld = self.waited_max = 0
-        self._table, self._persistent, self.starts_full = table, persistent, starts_full
         self._rows: dict[str, RowNow] = {}
-        self._last_episode: dict[str, int] = {}
         self._left: dict[str, int] = {}  # cohort -> members that are there with the value it has
         self._waiting: dict[str, tuple[int, int]] = {}  # source key -> offset and epoch of its arrival
         self._numbers: dict[str, int] = {}  # of cohorts, by id
-        self._delays = self._delayed = 0
         self._epoch = self._changes = 0
-        self._begin_epoch()
-
-    def _begin_epoch(self) -> None:
-        self._came: set[int] = set()
-        self._went: set[int] = set()
-        self._replaced: dict[int, int] = {}
-        self._returned: dict[int, int] = {}
 
     def follow(
         self, lines: Iterable[SealedLine], changes: Iterable[RowChange], members: Iterable[EpochMembers]
@@ -96,10 +84,6 @@ class SealedAudit:
             what = "members of a later epoch are known, so the end of the log was cut off"
             raise sealed_violation("epochs", 0, self.laws.records, what)
 
-    def found(self, token: Callable[[str], str], raw: bool = False) -> Found:
-        """What the adversary knows at the end (`Episodes.found`)."""
-        return self.episodes.found(self.history, token, raw)
-
     @property
     def records(self) -> int:
         """Records that were read."""
@@ -109,11 +93,6 @@ class SealedAudit:
     def waiting(self) -> int:
         """Rows that wait in the pool."""
         return len(self._waiting)
-
-    @property
-    def delay(self) -> float:
-        """How many changes of rows after its own a new value was published, on average."""
-        return self._delays / max(1, self._delayed)
 
     @property
     def loss(self) -> float | None:
@@ -135,7 +114,12 @@ class SealedAudit:
             self._depart(before, Happened.DELETED)
             self._waiting.pop(source_key, None)
         elif before is None or (before.cohort and self._value(before.row) != self._value(row)):
-            self._rows[source_key] = RowNow(row, self._begun(source_key, row, before))
+            is_first = self.starts_full and self._epoch == 1
+            arrival = Happened.NOTHING if is_first else Happened.MODIFIED if before else Happened.INSERTED
+            episode = self._begun(source_key, self._value(row), arrival, None if before is None else before.episode)
+            self._rows[source_key] = RowNow(row, episode)
+            self._waiting[source_key] = self._changes, self._epoch
+            self._depart(before, Happened.MODIFIED)
         else:
             if not before.cohort:  # nobody has seen the value that it had in the pool
                 self.episodes.values[before.episode] = self._value(row)
@@ -144,30 +128,9 @@ class SealedAudit:
     def _value(self, row: Row) -> int:
         return self.episodes.value_number(row.values)
 
-    def _begun(self, source_key: str, row: Row, before: RowNow | None) -> int:
-        """A new episode, which waits in the pool."""
-        value = self._value(row)
-        episode = self.episodes.begin(source_key, value, self._arrival(before))
-        self._came.add(episode)
-        self._waiting[source_key] = self._changes, self._epoch
-        if before is not None:
-            self._depart(before, Happened.MODIFIED)
-            self._replaced[episode] = before.episode
-        elif (last := self._last_episode.get(source_key)) is not None and self.episodes.values[last] == value:
-            self._returned[episode] = last
-        if self._persistent:
-            self._last_episode[source_key] = episode
-        return episode
-
-    def _arrival(self, before: RowNow | None) -> Happened:
-        if self.starts_full and self._epoch == 1:
-            return Happened.NOTHING
-        return Happened.MODIFIED if before else Happened.INSERTED
-
     def _depart(self, before: RowNow | None, how: Happened) -> None:
         if before is not None:
-            self.episodes.note(before.episode, how)
-            self._went.add(before.episode)
+            self._ended(before.episode, how)
             if before.cohort in self._left:
                 self._left[before.cohort] -= 1
 
@@ -193,9 +156,7 @@ class SealedAudit:
             raise violation("left", f"{where}, cohort {empty}", "nobody is left, and it is not retired")
         waited = [self._epoch - since + 1 for _, since in self._waiting.values()]
         self.waited_max = max([self.waited_max, *waited])
-        self.history.add(ReleaseFacts(facts, self._came, self._went, self._replaced, self._returned))
-        self.history.forget(self._went)
-        self._begin_epoch()
+        self._add_release(facts)
 
     def _placed(self, name: str, cohort: CohortSeen, source_keys: Sequence[str], where: str) -> GroupFact | None:
         """Checks a new cohort and puts its members into it; None if its values are withheld. Raises LawViolated."""
@@ -211,8 +172,7 @@ class SealedAudit:
             self._rows[source_key].cohort = name
             came, _ = self._waiting.pop(source_key)
             if self._epoch > 1 or not self.starts_full:
-                self._delays += self._changes - came
-                self._delayed += 1
+                self._count_delay(self._changes - came)
         if cohort.values is None:
             self.withheld += cohort.n
             return None

@@ -19,7 +19,7 @@ from streamer.table.row import Unshown
 from streamer.table.schema import Table
 
 RowsChanged = Iterable[tuple[str, Record | None]]
-"""SourceReplay keys of rows that changed, and how the rows are now; None: gone. No row is in it for two changes."""
+"""Source keys of rows that changed, and how the rows are now; None: gone. No row is in it for two changes."""
 
 
 class SourceReplay:
@@ -58,14 +58,13 @@ def keys_of(change: Change) -> Iterator[str]:
         yield change.former_key
 
 
-CHANGES_AT_ONCE = 1_000
-"""Messages whose changes of rows are in memory together."""
+CHANGES_AT_ONCE = 1_000  # messages whose changes of rows are in memory together
 
 
 def row_changes(
     table: Table, engine: Engine, messages: Iterable[Message], first: EncodedRows | None
 ) -> Iterator[RowChange]:
-    """What happened to rows, one by one: the table before the first message, then what messages did.
+    """The changes of rows, one by one: the table before the first message, then what messages did.
 
     engine: a new one, of a table that publishes a sealed changelog, that gathers rows; with the secret of the replay,
     which orders the rows of a statement.
@@ -83,9 +82,9 @@ def row_changes(
 
 
 class EpochMembers(Unshown, frozen=True, forbid_unknown_fields=True):
-    """What a publisher keeps private of an epoch: source keys by cohort id.
+    """The private record of an epoch: source keys by cohort id.
 
-    changes: how many changes of rows came before its end, those that made the first table included.
+    changes: the number of changes of rows before its end, those that made the first table included.
     """
 
     epoch: int
@@ -97,9 +96,9 @@ class EpochMembers(Unshown, frozen=True, forbid_unknown_fields=True):
 def members_of(
     table: Table, form: Formation, secret: bytes, first: int | None, changes: Iterable[RowChange], seconds: int = 0
 ) -> Iterator[EpochMembers]:
-    """Who was put into which cohort, by a publisher with the same secret that takes the same changes of rows.
+    """The members of cohorts, from a publisher with the same secret that takes the same changes of rows.
 
-    first: how many changes made the first table, which is epoch 1; None: there was none. seconds: its time.
+    first: the number of changes that made the first table, which is epoch 1; None: there was none. seconds: its time.
     """
     publisher, changes, done = Sealed(table, 0, form, drawn_by(secret)), iter(changes), 0
     if first is not None:
@@ -114,7 +113,6 @@ def members_of(
 
 
 def _cohorts(publisher: Sealed, records: Iterable[SealedRecord]) -> dict[str, list[str]]:
-    """The members of the cohorts that an epoch adds."""
     added: dict[str, list[str]] = {record.cohort: [] for record in records if isinstance(record, Add)}
     if added:
         changed = publisher.drain()

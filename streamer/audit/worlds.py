@@ -45,8 +45,7 @@ class Impossible(LawViolated):
     """No world holds all facts, so one of them is wrong."""
 
 
-STATES_MAX = 20_000
-"""States that are kept at the same time."""
+STATES_MAX = 20_000  # that are kept at the same time
 
 _State: TypeAlias = tuple[Hashable, ...]  # what each open fact still needs
 
@@ -159,7 +158,7 @@ class _ConnectedFacts:
         return found
 
     def _forward(self) -> tuple[list[list[tuple[_State, Value, _State]]], list[dict[_State, int]]]:
-        """The moves of every step (state, value, state after it), and how many ways lead to every state."""
+        """The moves of every step (state, value, state after it), and the number of ways to every state."""
         lacking = [len(one.episodes) for one in self._sets]
         place = {episode: i for i, episode in enumerate(self._order)}
         open_sets: list[int] = []
