@@ -45,19 +45,18 @@ ROW_GONE, ROW_WAITING, ROW_THERE = "gone", "waiting", "there again"
 PENDING_ROW, IN_GROUP = "pending", "in a QI group"
 NEVER_SEALED, POOLED, IN_COHORT = "never", "in the pool", "in a cohort"
 
-Settings = Mapping[str, Mapping[str, str]]
-"""The settings of topics by name."""
+Settings = Mapping[str, Mapping[str, str]]  # of topics, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What is asked for."""
+    """The rows to delete, and how."""
 
     keys: Sequence[str] = field(repr=False)  # of rows
     individual: str | None = field(repr=False)  # or all rows of an individual
-    sends: bool  # whether deletions are sent; else they were sent before, or the source does it
-    seconds_max: float  # how long readers are waited for
-    counts: bool  # whether all of the input is read, to count the messages that are left
+    sends: bool  # deletions are sent; else they were sent before, or the source does it
+    seconds_max: float  # for which readers are waited for
+    counts: bool  # all of the input is read, to count the messages that are left
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class FoundRow:
 
 @dataclass(frozen=True, slots=True)
 class ErasedRow:
-    """What became of one row. Without a comment: of its shard when that was seen first."""
+    """The fate of one row. Fields without a comment: of its shard when that was seen first."""
 
     shard: int
     was: str  # PENDING_ROW or IN_GROUP
@@ -85,13 +84,13 @@ class ErasedRow:
     offset: int | None = None  # of the deletion that this command wrote
     commit: int | None = None
     release: int | None = None
-    group_is_left: bool = False  # whether its QI group is still there, without it
-    why: str = ""  # it is not gone
+    group_is_left: bool = False  # its QI group is still there, without it
+    why: str = ""  # the row is not gone
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What became of the rows, and what Kafka keeps of them."""
+    """The fate of all rows, and what Kafka keeps of them."""
 
     rows: Sequence[ErasedRow]
     messages: int | None  # of these rows that are left in the input; None: not counted
@@ -205,21 +204,16 @@ def _deletions_sent(kafka: str, consumer: Consumer, table: Table, rows: Sequence
 
 
 def _is_captured(consumer: Consumer, table: Table, place: Place, schemas: Schemas) -> bool:
-    """Whether any of the last messages was captured from a database."""
+    """True if any of the last messages was captured from a database."""
     begin, end = watermarks(consumer, place)
     reader = MessageReader(table, schemas.known)
-    return any(
-        _says_capture(reader, record, schemas)
-        for record in records(consumer, place, max(begin, end - OFFSETS_LOOKED_AT), end)
-    )
-
-
-def _says_capture(reader: MessageReader, record: Record, schemas: Schemas) -> bool:
-    value = record.value()
-    schemas.learn(schema_ids([(record.key(), value)]))
-    with suppress(EventRefused):
-        message = None if value is None else reader.read(value)[0]
-        return isinstance(message, dict) and (is_flattened(message) or message.get("op") in ENVELOPE_OPS)
+    for record in records(consumer, place, max(begin, end - OFFSETS_LOOKED_AT), end):
+        value = record.value()
+        schemas.learn(schema_ids([(record.key(), value)]))
+        with suppress(EventRefused):
+            message = None if value is None else reader.read(value)[0]
+            if isinstance(message, dict) and (is_flattened(message) or message.get("op") in ENVELOPE_OPS):
+                return True
     return False
 
 
@@ -237,14 +231,10 @@ def _message_key(table: Table, form: AnyKeyForm, row: FoundRow, shards: int) -> 
 
 
 def _waited_for(
-    consumer: Consumer,
-    table: Table,
-    stores: Sequence[RedisLookups],
-    rows: Sequence[FoundRow],
-    offsets: Sequence[int | None],
-    seconds_max: float,
-) -> list[ErasedRow]:
-    """What became of the rows until they are gone, or the time is over.
+    consumer: Consumer, table: Table, stores: Sequence[RedisLookups], rows: Sequence[FoundRow],
+    offsets: Sequence[int | None], seconds_max: float,
+) -> list[ErasedRow]:  # fmt: skip
+    """Waits until the rows are gone, or the time is over; returns their fate.
 
     If no shard held one, its deletion may not be published yet: then shards that have not published all are returned.
     """
@@ -274,20 +264,19 @@ def _behind(consumer: Consumer, table: Table, store: RedisLookups) -> ErasedRow 
 
 
 def _unpublished(consumer: Consumer, table: Table, shard: int, commit: int) -> str:
-    """Why readers do not have a commit yet; "" if they have."""
+    """The reason why readers do not have a commit yet; "" if they have it."""
     position = last_position(consumer, table.name, shard)
     has = position is not None and position.commit >= commit
     return "" if has else f"commit {commit} is not published yet: is a worker running?"
 
 
 def _came_since(found: Iterable[FoundRow], there: Sequence[str]) -> list[ErasedRow]:
-    """Rows that were not there when the command began, or that were gone since. there: source keys of the others."""
+    """The rows that have come since the command began, or come back. there: source keys of the others."""
     why = "the row has come since the command began: stop who sends it, and call this again"
     return [replace(_seen_first(row), state=ROW_THERE, why=why) for row in found if row.source_key not in there]
 
 
 def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRow) -> ErasedRow:
-    """How it stands with a row now."""
     store, meta = row.store, row.store.meta()
     if meta is None:
         return replace(erased, why="Redis has lost the shard")
@@ -296,12 +285,7 @@ def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRo
     if store.read_records([row.source_key]):
         if erased.offset is None:
             return replace(erased, why="no deletion of it has been applied yet")
-        return replace(
-            erased,
-            state=ROW_THERE,
-            why="the deletion was read, and the row is there: it was refused (`streamer dead-letters`), or the source "
-            "has sent the row again",
-        )
+        return replace(erased, state=ROW_THERE, why=REFUSED_OR_AGAIN)
     group = store.read_group(row.qi_group) if row.qi_group != PENDING else None
     after = store.meta()
     if after is None or (group is not None and row.source_key in group.members):
@@ -310,6 +294,12 @@ def _looked_at(consumer: Consumer, table: Table, row: FoundRow, erased: ErasedRo
         return replace(erased, why=why)
     is_left = group is not None
     return replace(erased, state=ROW_GONE, commit=after.commit, release=after.release, group_is_left=is_left, why="")
+
+
+REFUSED_OR_AGAIN = (
+    "the deletion was read, and the row is there: it was refused (`streamer dead-letters`), or the source has sent the "
+    "row again"
+)
 
 
 def _not_read(store: RedisLookups, next_: int) -> str:
@@ -329,7 +319,7 @@ def _settings(kafka: str, table: Table) -> Settings:
 
 
 def _messages_left(consumer: Consumer, table: Table, keys: set[str], on_progress: OnProgress) -> int:
-    """How many messages of the input name one of these source keys. Reads all of it."""
+    """Counts the messages of the input that name one of these source keys. Reads all of it."""
     schemas = registry_from()
     decoder, message_keys = Decoder(table, schemas.known), MessageKeys(Encoder(table), schemas.known)
     reach = {one: watermarks(consumer, one) for one in shards_in(consumer, topic_name(table.name, CHANGES))}
@@ -342,7 +332,6 @@ def _messages_left(consumer: Consumer, table: Table, keys: set[str], on_progress
 
 
 def _named(record: Record, decoder: Decoder, message_keys: MessageKeys) -> Iterator[str]:
-    """The source keys that a message names."""
     with suppress(EventRefused):
         yield message_keys.source_key(record.key())
     with suppress(EventRefused):

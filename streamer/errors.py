@@ -28,8 +28,7 @@ class StreamerError(Exception):
     """Base of all errors of this project."""
 
     exit_code = EXIT_USAGE
-    hint = "what is to be done, the message says"
-    """What to do about this kind of error, for programs, which cannot read the message."""
+    hint = "what is to be done, the message says"  # for programs, which cannot read the message
 
 
 class ConfigError(StreamerError):

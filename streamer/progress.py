@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-OnProgress = Callable[[float], None]
-"""Called with the fraction of the work that is done, from 0 to 1."""
+OnProgress = Callable[[float], None]  # called with the fraction of the work that is done, from 0 to 1
 
 Stage = Callable[[str], AbstractContextManager[OnProgress]]
 """Shows a stage of the work by its name; what it yields is told the share that is done."""

@@ -29,7 +29,7 @@ import ssl
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -67,6 +67,7 @@ from streamer.kafka.diagnose import kafka_python_access, require_access
 from streamer.kafka.errors import READ_RIGHT, Right, command_error, missing_topic, sent_nothing, topics_named
 from streamer.kafka.registry import registry_from
 from streamer.kafka.settings import EMBEDDED_CLUSTER, servers_of
+from streamer.progress import OnProgress, unheard
 from streamer.table.arrow_table import to_arrow
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import table_of
@@ -78,13 +79,10 @@ SETTLE_SECONDS = 1.0
 WORD_MS, CONNECT_MS_MAX, ANSWER_MS_MAX = 2_000, 4_000, 15_000
 SILENCE_SECONDS_MAX = 15.0
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
-CLOCKS_APART_MS = 60 * 60 * 1000
-"""How far a reader's clock may be behind those that records are stamped by: younger ones cannot be compacted."""
+CLOCKS_APART_MS = 60 * 60 * 1000  # a reader's clock may be behind those that records are stamped by
 START_SECONDS_MAX = int(READER_TIME_MS) / 1000
 
-
-Complete = TypeVar("Complete")
-"""What a reader yields."""
+Complete = TypeVar("Complete")  # what a reader yields
 
 
 class TopicReader(ABC, Generic[Complete]):
@@ -102,7 +100,10 @@ class TopicReader(ABC, Generic[Complete]):
 
     def __enter__(self) -> Self:
         with self._open, _reaching(self._kafka):
-            self._admin, self._consumer, self._at_start = _opened(self._open, self._kafka, self._topics)
+            connection = _connection(self._kafka)
+            self._admin = self._open.enter_context(closing(_admin(self._kafka, connection)))
+            self._consumer = self._open.enter_context(closing(_consumer(connection)))
+            self._at_start = _topics_there(self._admin, self._topics)
             places = _places(self._at_start, self._shards)
             self._consumer.assign(places)
             self._consumer.seek_to_beginning(*places)
@@ -119,19 +120,25 @@ class TopicReader(ABC, Generic[Complete]):
 
     @property
     def caught_up(self) -> bool:
-        """Whether every shard has reached the end that it had at the start."""
+        """True if every shard has reached the end that it had at the start."""
         return not self._end_at_start
 
     @property
     def share_read(self) -> float:
-        """The share of the offsets up to the end at the start that is read, 0 to 1."""
+        """The share that is read of the offsets up to the end at the start, 0 to 1."""
         left = sum(max(0, end - self._read_to(place)) for place, end in self._end_at_start.items())
         return 1 - left / max(1, self._size_at_start)
 
     def catch_up(self) -> None:
         """Reads until every shard has reached the end that it had at the start."""
+        for _ in self.catching_up():
+            pass
+
+    def catching_up(self, on_progress: OnProgress = unheard) -> Iterator[list[Complete]]:
+        """The same; yields what each poll brings, and reports the share that is read."""
         while not self.caught_up:
-            self.poll()
+            yield self.poll()
+            on_progress(self.share_read)
 
     def follow(self) -> Iterator[Complete]:
         """Catches up, then yields everything further when it is complete; for ever."""
@@ -152,8 +159,11 @@ class TopicReader(ABC, Generic[Complete]):
     def _come(self, timeout_s: float) -> dict[TopicPartition, list[Any]]:
         """The records that have come. Raises StreamerError if the topics are not those of the start any more."""
         came: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-        if came:
-            _check_same_topics(self._admin, self._at_start)
+        if came:  # before the answer, so from the topics that it names
+            now = topics_now(self._admin, tuple(self._at_start))
+            if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in self._at_start.items()):
+                names = " and ".join(self._at_start)
+                raise StreamerError(f"{names} was deleted and recreated since this reader began: start again")
         return came
 
     def _leave_ends(self) -> None:
@@ -270,9 +280,9 @@ class Subscription(TopicReader[FoldedRelease]):
         return complete
 
     def _whole(self, complete: list[FoldedRelease]) -> list[FoldedRelease]:
-        """Releases that have become visible. Raises LawViolated if their shard has lost records.
+        """Passes on releases that have become visible. Raises LawViolated if their shard has lost records.
 
-        What is lost before the end that a shard has at the start may be made good by a whole table up to there.
+        A loss before the end that a shard has at the start may be made good by a whole table up to there.
         """
         for release in complete:
             before = self._last.get(release.shard)
@@ -311,8 +321,7 @@ class Subscription(TopicReader[FoldedRelease]):
             beside, whole, begins = (int(headers.get(name, 0)) for name in ("beside", "whole", "begins"))
             after = int(headers["after"]) if "after" in headers else None
         except (KeyError, TypeError, ValueError, LawViolated):
-            where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
-            raise LawViolated(f"{where}: a record without the headers release, part and through") from None
+            raise LawViolated(f"{_where(record)}: a record without the headers release, part and through") from None
         self._begins[place] = max(begins, self._begins.get(place, 0))
         kind, outside = self._kinds[record.topic], OUTSIDE in record.headers
         key, value = self._read(record)
@@ -326,8 +335,7 @@ class Subscription(TopicReader[FoldedRelease]):
             value = None if record.value is None else self._format.read_value(record.value)
             return self._format.read_key(record.key), value
         except LawViolated as broken:
-            where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
-            raise LawViolated(f"{where}: {broken} (publish.live.format: {self._table.format})") from None
+            raise LawViolated(f"{_where(record)}: {broken} (publish.live.format: {self._table.format})") from None
 
     def _read_all_of_joins(self) -> list[FoldedRelease]:
         """Shows releases of a lossy join that wait for an earlier one which compaction has removed.
@@ -443,7 +451,7 @@ class SealedSubscription(TopicReader[SealedEpoch]):
             said = decode(key, value)
             self._fold.apply(shard, said)
         except LawViolated as broken:
-            raise LawViolated(f"{record.topic}, partition {shard}, offset {record.offset}: {broken}") from None
+            raise LawViolated(f"{_where(record)}: {broken}") from None
         lines = self._lines.setdefault(shard, [])
         lines.append(log_line(shard, Written(key, value), record.timestamp))
         if isinstance(said, EpochEnd):
@@ -453,16 +461,7 @@ class SealedSubscription(TopicReader[SealedEpoch]):
 # -- the client library -------------------------------------------------------------------------------------------
 
 
-def _opened(opened: ExitStack, kafka: str, names: Sequence[str]) -> tuple[KafkaAdminClient, KafkaConsumer, Topics]:
-    """Two clients, to be closed with `opened`, and the topics as they are now; all their partitions are assigned."""
-    connection = _connection(kafka)
-    admin = opened.enter_context(closing(_admin(kafka, connection)))
-    consumer = opened.enter_context(closing(_consumer(connection)))
-    topics = _topics_there(admin, names)
-    return admin, consumer, topics
-
-
-def _places(topics: Topics, shards: Collection[int] | None = None) -> list[TopicPartition]:
+def _places(topics: Topics, shards: Collection[int] | None) -> list[TopicPartition]:
     """The partitions of some shards, None: of all. Raises UsageError if there is none of a shard."""
     for name, (_, n) in topics.items():
         if missing := [shard for shard in shards or () if not 0 <= shard < n]:
@@ -471,11 +470,8 @@ def _places(topics: Topics, shards: Collection[int] | None = None) -> list[Topic
     return [place for place in places if shards is None or place.partition in shards]
 
 
-def _check_same_topics(admin: KafkaAdminClient, at_start: Topics) -> None:
-    """Records that came before the answer came from the topics that it names. Raises StreamerError."""
-    now = topics_now(admin, tuple(at_start))
-    if any(now.get(name, ("", 0))[0] != id_ for name, (id_, _) in at_start.items()):
-        raise StreamerError(f"{' and '.join(at_start)} was deleted and recreated since this reader began: start again")
+def _where(record: Any) -> str:
+    return f"{record.topic}, partition {record.partition}, offset {record.offset}"
 
 
 def _position(consumer: KafkaConsumer, place: TopicPartition) -> int:
@@ -497,7 +493,7 @@ def _reaching(bootstrap: str) -> Iterator[None]:
 
 
 def _connection(bootstrap: str) -> dict[str, Any]:
-    """Keyword arguments of both clients. Raises if the broker refuses our login, which a client takes for no topics."""
+    """Keyword arguments of both clients. Raises if the broker refuses our login, which a client takes for silence."""
     servers = servers_of(bootstrap)
     require_access(servers)
     return {
@@ -542,7 +538,7 @@ class TicketsSkipped(DefaultSelector):
     """
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """What is ready; as with any selector, it may return nothing before the time is over."""
+        """Returns what is ready; as with any selector, it may return nothing before the time is over."""
         ready = []
         for registered, events in super().select(timeout):
             left = events & ~EVENT_READ if events & EVENT_READ and _brings_nothing(registered) else events
@@ -552,17 +548,16 @@ class TicketsSkipped(DefaultSelector):
 
 
 def _brings_nothing(registered: SelectorKey) -> bool:
-    """Whether a readable socket has neither data nor its end for the client."""
+    """True if a readable socket has neither data nor its end for the client."""
     connection = registered.data
     socket = getattr(connection, "_sock", None)  # the registered one may be the socket from before TLS
     if not isinstance(socket, ssl.SSLSocket) or not connection.connected() or connection.in_flight_requests:
         return False
-    try:
-        socket.recv(1)  # a byte would be unexpected, and an error for the client to raise
-    except ssl.SSLWantReadError:
-        return True
-    except OSError:  # the client finds it, too
-        return False
+    with suppress(OSError):  # the client finds it, too
+        try:
+            socket.recv(1)  # a byte would be unexpected, and an error for the client to raise
+        except ssl.SSLWantReadError:
+            return True
     return False
 
 
@@ -571,8 +566,7 @@ def _brings_nothing(registered: SelectorKey) -> bool:
 METADATA, METADATA_VERSION = 3, 12
 """The request that returns ids (Kafka 3.1 and later); the library itself has older versions only."""
 
-NO_ID = bytes(16)
-"""The id in a request for a topic by its name."""
+NO_ID = bytes(16)  # in a request for a topic by its name
 
 
 class _Uuid(AbstractType):  # type: ignore[misc]  # the library has no types
@@ -621,7 +615,7 @@ Topics = Mapping[str, tuple[str, int]]
 
 
 def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
-    """Those of some topics that exist now. Raises KafkaError, also for a topic that is hidden from this user."""
+    """The topics of these names that exist now. Raises KafkaError, also for a topic that is hidden from this user."""
     _, newest = (admin._client.get_api_versions() or {}).get(METADATA, (0, 0))
     if newest < METADATA_VERSION:
         return {said["topic"]: ("", len(said["partitions"])) for said in admin.describe_topics(list(names))}
@@ -638,7 +632,7 @@ def topics_now(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
 
 
 def _topics_there(admin: KafkaAdminClient, names: Sequence[str]) -> Topics:
-    """All of these topics. Waits a moment for one that was just created; raises UsageError if one does not exist."""
+    """The topics of these names. Waits a moment for one that was just created; raises UsageError if one is missing."""
     until = monotonic() + SEEN_SECONDS_MAX
     while missing := [name for name in names if name not in (found := topics_now(admin, names))]:
         if monotonic() > until:

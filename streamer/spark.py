@@ -28,7 +28,7 @@ FRAGMENT_ROWS = 250_000
 
 
 class AnonymizedFrames(NamedTuple):
-    """What was published; index: key and QI group of every row, private, if it was asked for."""
+    """The published table; index: key and QI group of every row, private, if it was asked for."""
 
     published: Any  # a DataFrame, over the files of `out`
     index: Any

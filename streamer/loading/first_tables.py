@@ -21,7 +21,6 @@ from streamer.incremental.shard.bootstrap import known_secret
 from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.first_commits import FirstTable
 from streamer.incremental.shard.input import InputState, Remainder
-from streamer.incremental.shard.ready import RowsRead
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.clients import client_settings
@@ -41,7 +40,7 @@ END, EARLIEST = "end", "earliest"
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WantedRows:
     """The rows that are loaded, and who hears of the work."""
 
@@ -56,7 +55,7 @@ class WantedRows:
 def first_tables(
     shards: Shards, wanted: WantedRows, into: WaitingRows, executors: CallPool | None = None
 ) -> dict[int, FirstTable]:
-    """What is known of the shards that are loaded but their rows, which are put into `into`."""
+    """The first tables of the shards that are loaded, without their rows, which are put into `into`."""
     if wanted.source is None:
         if wanted.from_offset != END:
             raise UsageError("--from-offset: not with topic: workers read on where this command ends reading")
@@ -81,7 +80,7 @@ def first_tables(
 
 
 def _of_all_topics(shards: Shards, wanted: WantedRows, into: WaitingRows) -> dict[int, FirstTable]:
-    """What is left of the inputs from beginning to end; rows are put into `into`."""
+    """The first tables of all shards, from all that is left of their inputs; rows are put into `into`."""
     settings, n = shards.settings, len(shards)
     remainders = [Remainder(settings.table, n, settings.schemas) for _ in range(n)]
     with closing(OwnFile()) as spill:
@@ -144,7 +143,7 @@ def _next(shards: Shards, from_offset: str) -> list[int]:
 
 
 def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say, spill: Spill) -> FirstTable:
-    """A shard's input from beginning to end; its rows are put into the spill.
+    """Reads a shard's input from beginning to end; its rows are put into the spill.
 
     remainder: judges an input that has lost its beginning.
     """
@@ -154,7 +153,16 @@ def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say, spill
     held = shards.reading(shard).messages(state)
     messages = remainder.read(held) if state.earliest else held
     read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
-    _tell_read(shard, state, read, remainder.says_all, tell)
+    counts = read.counts
+    tell(
+        f"shard {shard}: {counts.messages:,} messages read again, {len(read.rows.source_keys):,} rows, "
+        f"{counts.dead_letters:,} dead letters"
+    )
+    if state.earliest:
+        still = "all rows follow there" if remainder.says_all else "rows that it no longer contains are removed"
+        tell(f"shard {shard}: the input begins at offset {state.earliest}: {still}")
+    for fault in read.faults:
+        tell(f"shard {shard}: {fault}")
     kept = ("key_form", "counts", "letters", "statement_ids", "skipped")
     spill.add(shard, read.rows)
     return _first_table(shards, shard, read.next, **{name: getattr(read, name) for name in kept})
@@ -167,21 +175,8 @@ def _skipped(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[
     return {*skips, *meta.skipped}.difference(offset for _, offset in meta.retried)
 
 
-def _tell_read(shard: int, state: InputState, read: RowsRead, says_all: bool, tell: Say) -> None:
-    counts = read.counts
-    tell(
-        f"shard {shard}: {counts.messages:,} messages read again, {len(read.rows.source_keys):,} rows, "
-        f"{counts.dead_letters:,} dead letters"
-    )
-    if state.earliest:
-        still = "all rows follow there" if says_all else "rows that it no longer contains are removed"
-        tell(f"shard {shard}: the input begins at offset {state.earliest}: {still}")
-    for fault in read.faults:
-        tell(f"shard {shard}: {fault}")
-
-
 def _first_table(shards: Shards, shard: int, next_: int, **more: object) -> FirstTable:
-    """A first table without its rows, with the shard's secret, or a new one if it has none."""
+    """A first table without its rows; with the shard's secret, or a new one if it has none."""
     secret = known_secret(shards.inputs[shard].secret(), shards.stores[shard].meta()) or token_bytes(SECRET_BYTES)
     return FirstTable(NO_ROWS, (), secret, next_, **more)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from itertools import chain
 from streamer.errors import Conflict, EventRefused, UsageError
 from streamer.incremental.events.changes import Insert, Truncate, Upsert
 from streamer.incremental.events.decoder import Decoder
-from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyContract, RowChange, default_form
+from streamer.incremental.events.key_form import ROW_CHANGES, AnyKeyForm, KeyContract, default_form
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
 from streamer.incremental.topics import CHANGES, topic_name
 from streamer.kafka.clients import open_consumer, reaching
@@ -25,8 +25,7 @@ from streamer.kafka.reading import Consumer, Place, Record, batches_in, shards_i
 from streamer.loading.shards import Shards
 from streamer.table.schema import Table
 
-OFFSETS_LOOKED_AT = 300
-"""How many offsets are read at either end of a shard's input."""
+OFFSETS_LOOKED_AT = 300  # at either end of a shard's input
 
 
 def key_form_seen(consumer: Consumer, topic: str, table: Table, schemas: Schemas) -> AnyKeyForm | None:
@@ -58,15 +57,14 @@ def _listed(found: Mapping[int, list[AnyKeyForm]]) -> str:
 
 
 class _Probe:
-    """What the records of one shard show of its key form."""
+    """Looks at the records of one shard for its key form."""
 
     def __init__(self, table: Table, shard: int, shards: int, schemas: Schemas) -> None:
-        self._schemas = schemas
+        self._shards, self._schemas = shards, schemas
         self._decoder = Decoder(table, schemas.known)
         self._contract = KeyContract(table, shard, schemas.known)
-        self._shards = shards
         self._learned: AnyKeyForm | None = None  # of the first insertion into a table known to be empty
-        self._certain = True  # whether `_learned` is what the shard has learned
+        self._certain = True  # `_learned` is what the shard has learned
         self._reached = 0
         self._seen: dict[str, AnyKeyForm] = {}  # of row changes read while that is uncertain
 
@@ -86,15 +84,11 @@ class _Probe:
                 self._certain, self._learned = True, None
             elif isinstance(change, ROW_CHANGES) and message_key:
                 self._contract.check_partition(message_key, self._shards)
-                self._note(change, self._contract.form_of(message_key, change.source_key))
-
-    def _note(self, change: RowChange, form: AnyKeyForm | None) -> None:
-        if form is None:
-            return
-        if not self._certain:
-            self._seen[form.name] = form
-        elif self._learned is None and isinstance(change, Insert | Upsert):
-            self._learned = form
+                form = self._contract.form_of(message_key, change.source_key)
+                if form is not None and not self._certain:
+                    self._seen[form.name] = form
+                elif self._learned is None and isinstance(change, Insert | Upsert):
+                    self._learned = form
 
     def forms(self) -> list[AnyKeyForm]:
         """The form that the shard has learned, or all that it may have learned."""
@@ -104,7 +98,7 @@ class _Probe:
 
 
 def routing_form(shards: Shards) -> tuple[AnyKeyForm | None, bool]:
-    """How the input writes the keys of rows, None with one shard; and whether its messages show it.
+    """The key form of the input, None with one shard; and whether its messages show it.
 
     Raises UsageError if the shards of rows cannot be computed.
     """
@@ -125,14 +119,11 @@ def routing_form(shards: Shards) -> tuple[AnyKeyForm | None, bool]:
 
 
 def check_one_form(shards: Shards, name: str) -> None:
-    """Raises Conflict if shards that are not loaded have their rows by another key form: some rows would be in none.
-
-    A shard of a former input has to be loaded again anyway.
-    """
+    """Raises Conflict if shards that are not loaded have their rows by another key form: some rows would be in none."""
     for shard, (store, state) in enumerate(zip(shards.stores, shards.states, strict=True)):
         meta = None if shard in shards.chosen else store.meta()
         if meta is None or meta.topic_ids.get(CHANGES) != state.topic_ids.get(CHANGES):
-            continue
+            continue  # a shard of a former input has to be loaded again anyway
         if meta.key_form not in ("", name):
             raise Conflict(
                 f"shard {shard} has its rows by message keys written as {meta.key_form}, and the others would get "

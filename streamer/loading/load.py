@@ -33,15 +33,13 @@ from streamer.loading.waiting_rows import RowCounts, Spill, WaitingRows, Workpla
 from streamer.progress import OnProgress, unheard
 from streamer.table.schema import AVRO
 
-AT_ONCE_MAX = 4
-"""Shards in memory at the same time: more threads wait for Python's lock."""
+AT_ONCE_MAX = 4  # shards in memory at the same time: more threads wait for Python's lock
 
 
 def begin(shards: Shards, wanted: WantedRows, executors: Workplace | None = None) -> Iterator[Begun]:
-    """Loads shards, if this command has claimed them; yields what was done, shard by shard.
+    """Loads shards, and yields what was done, shard by shard; without claims, what would be done: nothing is written.
 
-    Without claims nothing is written; what would be done is yielded. In the end, shards that the input no longer has
-    are removed from Redis.
+    In the end, shards that the input no longer has are removed from Redis.
     """
     table, chosen, step = shards.settings.table, shards.chosen, wanted.step
     for shard in chosen if shards.claims or table.format != AVRO else ():
@@ -74,14 +72,9 @@ def begin(shards: Shards, wanted: WantedRows, executors: Workplace | None = None
 
 
 def _prepared(
-    rows: WaitingRows,
-    prepared: Spill,
-    shards: int,
-    shard: int,
-    first: FirstTable,
-    on_progress: OnProgress = unheard,
+    rows: WaitingRows, prepared: Spill, shards: int, shard: int, first: FirstTable, on_progress: OnProgress = unheard
 ) -> Begun:
-    """Puts one shard's rows into the QI groups of the default algorithm; what is stored of them waits in `prepared`."""
+    """Puts one shard's rows into the QI groups of the default algorithm; the result waits in `prepared`."""
     table, whole = rows.table, replace(first, rows=rows.of(shard))
     whole = replace(whole, qi_groups=first_groups(table, whole.rows, seed(first.secret), on_progress))
     made = prepare(table, shard, shards, whole)
@@ -92,7 +85,6 @@ def _prepared(
 
 
 def _begun(shards: Shards, prepared: Spill, shard: int) -> Begun:
-    """One shard, in a thread of its own."""
     state = shards.inputs[shard].state()
     if (state.topic_ids, state.shards) != (shards.states[shard].topic_ids, shards.states[shard].shards):
         raise Conflict(OTHER_TOPICS)

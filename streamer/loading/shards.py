@@ -59,7 +59,7 @@ class Shards:
 
 
 LEASE_SECONDS, RENEWED_EVERY_SECONDS = 30.0, 5.0
-"""A command that is killed keeps others out for so long: more than a failover of Redis takes, as a rule."""
+"""A command that is killed keeps others out until its lease ends, which is after a failover of Redis, as a rule."""
 
 ENDING_SECONDS_MAX = 1.0
 
@@ -78,10 +78,10 @@ def loaded(claims: Mapping[int, str], shards: Sequence[int] | None, n: int) -> l
 
 @contextmanager
 def claimed(settings: WorkerSettings, command: str, shards: Sequence[int] | None = None) -> Iterator[dict[int, str]]:
-    """In the block no other command loads these shards, all without any; yields the claims by shard.
+    """Claims shards, None: all, for the block, and yields the claims by shard: no other command loads them meanwhile.
 
-    Raises Conflict if another command has one of them, UsageError, ServerUnreachable. Only who looks at the shards in
-    the block may write by what it finds.
+    Raises Conflict if another command has one of them, UsageError, ServerUnreachable. What was seen of the shards
+    before the block must not be written by.
     """
     client, table = connect_now(settings.redis), settings.table.name
     require_answer(settings.kafka)
@@ -102,7 +102,7 @@ def claimed(settings: WorkerSettings, command: str, shards: Sequence[int] | None
 
 
 def _renew(stores: Sequence[RedisLookups], claims: Mapping[int, str], ended: Event) -> None:
-    """Renews claims until the command ends. If it cannot, and another command comes, no write will be taken."""
+    """Renews claims until the command ends. If that fails, and another command comes, no write will be taken."""
     seconds = LEASE_SECONDS
     while seconds:
         seconds = 0 if ended.wait(RENEWED_EVERY_SECONDS) else LEASE_SECONDS
@@ -113,11 +113,10 @@ def _renew(stores: Sequence[RedisLookups], claims: Mapping[int, str], ended: Eve
 
 
 def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Sequence[int] | None = None) -> Shards:
-    """Reads the state of all shards from Kafka and Redis; commands with earlier claims are shut out of the claimed.
+    """Reads the state of all shards from Kafka and Redis, and shuts commands with earlier claims out.
 
-    shards: which are looked at, if none is claimed.
-
-    Raises ConfigError, ShardRefused, NotDurable, ServerUnreachable; Fenced if a later command has claimed one.
+    shards: those that are looked at, if none is claimed. Raises ConfigError, ShardRefused, NotDurable,
+    ServerUnreachable; Fenced if a later command has claimed one.
     """
     kafka, table = settings.kafka, settings.table
     if claims:  # else nothing is written, and no schema registered
@@ -126,11 +125,9 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Se
     require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
     outputs = published_kinds(table)
-    inputs = [KafkaInput(kafka, table.name, 0, topics, outputs)]
-    states = [inputs[0].state()]
-    for shard in range(1, states[0].shards):
-        inputs.append(KafkaInput(kafka, table.name, shard, topics, outputs))
-        states.append(inputs[-1].state())
+    first = KafkaInput(kafka, table.name, 0, topics, outputs).state()
+    inputs = [KafkaInput(kafka, table.name, shard, topics, outputs) for shard in range(first.shards)]
+    states = [first, *(one.state() for one in inputs[1:])]
     stores = [RedisLookups(client, table.name, shard) for shard in range(len(states))]
     chosen = loaded(claims, shards, len(stores))
     for shard, claim in claims.items():

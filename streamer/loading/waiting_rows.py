@@ -32,11 +32,8 @@ from streamer.table.sources import RowSource
 
 EMPTY_IT = "`streamer produce --truncate` empties a table on purpose"
 
-PART_ROWS = 100_000
-"""Rows of the source that are in memory at the same time, before they lie in the files of their shards."""
-
-SPILL_IN_MEMORY_BYTES = 16_000_000
-"""What is smaller needs no file."""
+PART_ROWS = 100_000  # of the source, in memory at the same time, before they lie in the files of their shards
+SPILL_IN_MEMORY_BYTES = 16_000_000  # less needs no file
 
 
 class OwnFile:
@@ -87,13 +84,12 @@ class SharedFolder:
             yield pickle.loads(path.read_bytes())
 
 
-Spill = OwnFile | SharedFolder
-"""Where pieces of shards wait."""
+Spill = OwnFile | SharedFolder  # where pieces of shards wait
 
 
 @dataclass
 class RowCounts:
-    """What was counted of rows on the way."""
+    """Counts of rows on their way."""
 
     n_read: int = 0
     n_chosen: int = 0  # of the shards that are loaded
@@ -119,7 +115,7 @@ class WaitingRows:
     counted: RowCounts = field(default_factory=RowCounts)
 
     def add(self, shard: int, rows: EncodedRows, numbers: Ints | None = None) -> None:
-        """Some rows of a shard. numbers: of their rows in a file, (n,), if a key may come again."""
+        """Takes some rows of a shard. numbers: of their rows in a file, (n,), if a key may come again."""
         n, is_chosen = len(rows.source_keys), shard in self.chosen
         self.counted.add(RowCounts(n, n * is_chosen, dict(frequencies(self.table, rows.values))))
         if is_chosen and n:
@@ -149,7 +145,7 @@ class WaitingRows:
 
 
 class Workplace(NamedTuple):
-    """Where the work is done, and where rows and finished shards wait meanwhile."""
+    """The place of the work, and of rows and finished shards that wait meanwhile."""
 
     rows: Spill
     prepared: Spill
@@ -158,7 +154,7 @@ class Workplace(NamedTuple):
 
 @contextmanager
 def this_process() -> Iterator[Workplace]:
-    """The place that needs nothing else."""
+    """This process as the place, with files of its own."""
     with closing(OwnFile()) as rows, closing(OwnFile()) as prepared:
         yield Workplace(rows, prepared, None)
 
@@ -191,7 +187,7 @@ def route_all(
 
 
 def _routed(into: WaitingRows, part: RowPart, key_form: AnyKeyForm | None, shards: int) -> RowCounts:
-    """What was counted of a part of a file whose rows were put into their shards; into: the executor's own copy."""
+    """Puts the rows of a part of a file into their shards; returns the counts. into: the executor's own copy."""
     for first_row, frame in read_part(part, PART_ROWS):
         into.route(frame, first_row, key_form, shards)
     return into.counted

@@ -1,1 +1,1 @@
-"""How a table stands: facts as values, and the one judge of them."""
+"""The state of a table: facts as values, and the one judge of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
@@ -45,14 +46,10 @@ from streamer.table.schema import Table
 # * "Lately" means a number of input offsets, not a time: so the share of dead letters is one of messages, whatever the
 #   traffic, and their coordinates say which of them count.
 
-LATEST_OFFSETS: Final = 10_000
-"""How many of a shard's offsets count as the latest."""
-
+LATEST_OFFSETS: Final = 10_000  # of a shard
+TAIL_FIRST: Final = 512  # records that are read from the end at first; then twice as many, and so on
 TRUNCATION: Final = "truncate-one-shard"
 """The reason of a captured truncation that is not applied: whatever the share, rows are published that are gone."""
-
-TAIL_FIRST: Final = 512
-"""How many records are first read from the end; then twice as many, and so on."""
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -91,7 +88,7 @@ class LetterCount(msgspec.Struct):
 
 
 class Tallies:
-    """Counts any number of dead letters."""
+    """Counts of any number of dead letters."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str, str | None], LetterCount] = {}
@@ -134,7 +131,7 @@ def row_of(letter: Letter, milliseconds: int) -> dict[str, Any]:
 
 
 def standing_refused(letters: Iterable[Letter]) -> dict[int, Letter]:
-    """Those of a shard's dead letters, in their order, whose message is still refused, by offset."""
+    """The dead letters whose message is still refused, by offset. letters: of a shard, in their order."""
     standing: dict[int, Letter] = {}
     for letter in letters:
         if letter.kind in (REFUSED, REFUSED_AGAIN):
@@ -201,10 +198,9 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
 
 
 def _partitions(consumer: Consumer, topic: str) -> int:
-    try:
+    with suppress(UsageError):
         return len(shards_in(consumer, topic))
-    except UsageError:
-        return 0
+    return 0
 
 
 def _positions(consumer: Consumer, table_name: str) -> dict[int, Position]:
@@ -224,7 +220,7 @@ def _in_kafka(
     shards: int,
     kafka: str,
 ) -> InKafka:
-    """What Kafka holds of one shard. place: of its input."""
+    """Kafka's data of one shard. place: of its input."""
     (earliest, end), shard = watermarks(consumer, place), place.partition
     published = {kind: Place(topic_name(table.name, kind), shard) for kind in published_kinds(table)}
     reach = {kind: reach_of_outputs[of] for kind, of in published.items() if of in reach_of_outputs}
@@ -248,9 +244,9 @@ def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting 
 
 
 def _lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) -> tuple[int, int, tuple[int, ...]]:
-    """How many of how many latest messages are dead letters, 0 of 0 if the shard's own counts suffice; and truncations.
+    """Counts dead letters among the latest messages, and these messages; 0 of 0 if the shard's own counts suffice.
 
-    Of these, the offsets of those that are dead letters.
+    Returns also the offsets of truncations that are dead letters.
     """
     place = Place(topic_name(table_name, DEAD_LETTERS), shard)
     counts_suffice = meta is None or meta.counts.messages <= LATEST_OFFSETS
@@ -269,11 +265,10 @@ def _lately(consumer: Consumer, table_name: str, shard: int, meta: Meta | None) 
 def _workers(admin: Admin, table_name: str) -> Workers:
     """The members of the workers' consumer group; some brokers, as the embedded one, do not show them."""
     until = monotonic() + GROUP_SECONDS_MAX
-    try:
-        while (group := members_of(admin, worker_group(table_name), topic_name(table_name, CHANGES))) is None:
-            if monotonic() > until:
-                return Workers({}, told=False)
+    asked = worker_group(table_name), topic_name(table_name, CHANGES)
+    with suppress(GroupHidden):
+        while (group := members_of(admin, *asked)) is None and monotonic() <= until:
             sleep(GROUP_AGAIN_SECONDS)
-    except GroupHidden:
-        return Workers({}, told=False)
-    return Workers(group.by_partition, settled=group.settled)
+        if group is not None:
+            return Workers(group.by_partition, settled=group.settled)
+    return Workers({}, told=False)

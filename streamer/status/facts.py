@@ -66,7 +66,7 @@ class SealedFacts:
 
 
 def overdue_seconds(table: Table, meta: Meta | None, now: float) -> float:
-    """For how long an epoch that lasts a time should have been over; 0 before the first one and for others."""
+    """The seconds since an epoch that lasts a time should have been over; 0 before the first one and for others."""
     length = None if table.sealed is None else table.sealed.epoch.seconds
     if length is None or meta is None or meta.sealed is None or not meta.sealed.epoch or holds_back(meta):
         return 0.0
@@ -83,8 +83,8 @@ class HeldFacts:
     refused: str = ""  # why its worker does not serve it, although it serves others
     since: float | None = None
     lag: int = 0  # messages and markers that wait
-    still_seconds: float = 0.0  # for how long messages wait, and none was applied
-    busy_seconds: float = 0.0  # how long its thread is in one call
+    still_seconds: float = 0.0  # since messages wait and none was applied
+    busy_seconds: float = 0.0  # since its thread is in one call
     computing_seconds: float = 0.0  # of these, while it waited for no server
     error: str = ""  # why it is about to be taken over again
     error_seconds: float = 0.0
@@ -118,7 +118,7 @@ class ShardFacts:
 
     @property
     def waits(self) -> bool:
-        """Whether a message waits, by the servers; offsets below the end of the input may hold no message."""
+        """True if a message waits, by the servers; offsets below the end of the input may hold no message."""
         waiting, meta = self.kafka.waiting, self.redis.meta
         return waiting is not None and waiting.offset >= (meta.next if meta else 0)
 
@@ -131,7 +131,7 @@ class ShardFacts:
         return max(0, self.kafka.input_state.end - next_) if self.waits else 0
 
     def still_seconds(self, now: float) -> float:
-        """For how long messages wait while none is applied; 0 during a take-over. now: Redis' time."""
+        """The seconds that messages wait while none is applied; 0 during a take-over. now: Redis' time."""
         if self.held is not None:
             return self.held.still_seconds if self.held.taken_over else 0.0
         if self.kafka.waiting is None or not self.waits:
@@ -141,7 +141,7 @@ class ShardFacts:
 
     @property
     def releases(self) -> bool:
-        """Whether the shard holds back a snapshot, whose rows an algorithm puts into QI groups."""
+        """True if the shard holds back a snapshot, whose rows an algorithm puts into QI groups."""
         if self.held is not None:
             return self.held.releases
         return self.redis.meta is not None and holds_back(self.redis.meta)
@@ -193,7 +193,7 @@ class WorkerFacts:
 
 
 def mean_over_rows(parts: Sequence[tuple[float | None, int]]) -> float | None:
-    """The mean of values of so many rows each; None if it is unknown for some.
+    """The mean over rows, of a value and its number of rows each; None if a value is unknown.
 
     >>> mean_over_rows([(0.25, 10), (0.5, 30), (None, 0)]), mean_over_rows([(0.25, 10), (None, 30)])
     (0.4375, None)
@@ -206,7 +206,7 @@ def mean_over_rows(parts: Sequence[tuple[float | None, int]]) -> float | None:
 
 
 def of_table(shards: Sequence[ShardFacts]) -> Measured:
-    """What workers measured of all shards together: means over rows, sums of counts; the time of the oldest."""
+    """The measures of all shards together: means over rows, sums of counts, and the time of the oldest one."""
     parts = [(shard.redis.custody.measured, shard.redis.sizes) for shard in shards]
     return Measured(
         mean_over_rows([(one.ncp, sizes.records - sizes.pending) for one, sizes in parts]),

@@ -45,33 +45,21 @@ from streamer.status.facts import (
 )
 from streamer.table.schema import Table, version_of
 
-SERVER_SILENT_SECONDS_MAX = 10.0
-"""How long a server may not answer a worker."""
-
-OUTDATED_SECONDS = 5.0
-"""After so long without an answer of a server, which is asked every two seconds, what it last said is shown as old."""
+SERVER_SILENT_SECONDS_MAX = 10.0  # of a server that does not answer a worker
+OUTDATED_SECONDS = 5.0  # after which the last answer of a server, which is asked every two seconds, is shown as old
 
 STILL_SECONDS_MAX = 10.0
 """How long messages may wait while none is applied, and how long errors may follow each other. The time in which the
 shard computes, or waits for the compute lock, is allowed in addition."""
 
-STILL_OUTSIDE_SECONDS_MAX = 60.0
-"""The same if it is not known whether the shard computes."""
-
+STILL_OUTSIDE_SECONDS_MAX = 60.0  # the same if it is not known whether the shard computes
 SHARD_CALL_SECONDS_MAX = 120.0
 """How long a call of a shard's thread may take if no message waits, if it loads the shard, or if it computes."""
 
-STANDSTILL_SECONDS_MAX = 600.0
-"""How long a region of a rebuild may take, or the algorithm of a first snapshot."""
-
-UNJOINED_SECONDS_MAX = 60.0
-"""How long a rebalance may take: Kafka waits for dead workers until their sessions end."""
-
-OVERDUE_SECONDS_MAX = 60.0
-"""How long after its time an epoch of a sealed changelog may end."""
-
-FAULT_SECONDS = 30.0
-"""How long a message that could not be applied is reported."""
+STANDSTILL_SECONDS_MAX = 600.0  # of a region of a rebuild, or of the algorithm of a first snapshot
+UNJOINED_SECONDS_MAX = 60.0  # of a rebalance: Kafka waits for dead workers until their sessions end
+OVERDUE_SECONDS_MAX = 60.0  # after the time at which an epoch of a sealed changelog should have ended
+FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
 REDIS_IS_FULL = "Redis is full, so that no worker can commit: raise its maxmemory"
 
@@ -137,7 +125,7 @@ def loss_told(ncp: float | None, fresh: float | None, drift: object) -> str:
 
 
 def worker_problems(facts: WorkerFacts) -> list[str]:
-    """What is wrong with a worker, by what it knows itself."""
+    """The problems of a worker, by what it knows itself."""
     own = {held.shard for held in facts.shards if held.refused}
     others = sorted((number, custody) for number, custody in facts.refused.items() if number not in own)
     refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in others)
@@ -150,7 +138,7 @@ def worker_problems(facts: WorkerFacts) -> list[str]:
 
 
 def silent_servers(facts: WorkerFacts) -> list[ServerFacts]:
-    """The servers that do not answer: what they said last is old, although it may be no problem yet."""
+    """The servers whose last answer is old, although that may be no problem yet."""
     return [server for server in facts.servers if server.silent_seconds > OUTDATED_SECONDS]
 
 
@@ -173,14 +161,14 @@ def _joining(facts: WorkerFacts) -> Iterator[str]:
 
 
 def held_problems(held: HeldFacts, worker: str = "") -> list[str]:
-    """What is wrong with one shard, by what its worker knows."""
+    """The problems of one shard, by what its worker knows."""
     shard = ShardFacts(held.shard, worker=worker, held=held)
     overdue = held.sealed.overdue_seconds if held.sealed is not None else 0.0
     return [*_stands_still(shard, Workers({}, told=False), now=0.0), *_overdue(shard, overdue)]
 
 
 def not_ready(facts: WorkerFacts) -> list[str]:
-    """Why a worker is not ready: its assignment is not complete, or it has not taken over all its shards."""
+    """The reasons why a worker is not ready: its assignment is not complete, or it lacks one of its shards."""
     if not facts.joined:
         return ["Kafka has not given shards to this worker yet"]
     return [
@@ -198,8 +186,7 @@ def judge_shard(
     table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
 ) -> Verdict:
     """The verdict on one shard. dead_letters_max: the allowed share of dead letters among its latest messages."""
-    verdict = Verdict()
-    verdict.add(_standing(table, shard))
+    verdict = _standing(table, shard)
     if shard.held is None or not shard.held.taken_over:
         verdict.add(_refused(shard, now, known=verdict.problems))
     verdict.problems += _stands_still(shard, workers, now)
@@ -219,7 +206,7 @@ def judge_shard(
 
 
 def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
-    """Why a shard does not go on (one reason, the most telling one), and a recent fault."""
+    """The most telling reason why a shard does not go on, and a recent fault."""
     held, prefix, still = shard.held, f"shard {shard.number}:", shard.still_seconds(now)
     busy = held.busy_seconds if held is not None else 0.0
     look = f"look at the log of {shard.worker or 'its worker'}, or start it again"
@@ -229,17 +216,13 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
             "worker ends, to be started again"
         )
     elif held is not None and held.refused:
-        yield (
-            f"{prefix} refused by {shard.worker or 'its worker'}, which tries it again when something has changed: "
-            f"{held.refused}"
-        )
+        whose = shard.worker or "its worker"
+        yield f"{prefix} refused by {whose}, which tries it again when something has changed: {held.refused}"
     elif held is not None and held.error and held.error_seconds > STILL_SECONDS_MAX:
         yield f"{prefix} cannot go on for {ago(held.error_seconds)}: {held.error}"
     elif held is None and (waits_since := _abandoned_since(shard, workers)) is not None:
-        yield (
-            f"{prefix} messages have waited for {ago(now - waits_since)}, and no worker holds it: start "
-            "`streamer worker`"
-        )
+        waited = ago(now - waits_since)
+        yield f"{prefix} messages have waited for {waited}, and no worker holds it: start `streamer worker`"
     elif still > _patience(shard):
         call = f", its thread is in one call for {ago(busy)}" if busy >= 1 else ""
         yield f"{prefix} {shard.lag:,} messages wait, and none was applied for {ago(still)}{call}: {look}"
@@ -261,15 +244,12 @@ def _overdue(shard: ShardFacts, seconds: float) -> Iterator[str]:
 
 
 def _abandoned_since(shard: ShardFacts, workers: Workers) -> float | None:
-    """Since when messages wait that no worker will read; None if one will, or if it is not known."""
-    waiting = shard.kafka.waiting
-    if waiting is None or not shard.waits or shard.worker or not (workers.told and workers.settled):
-        return None
-    return waiting.since
+    """The time since which messages wait that no worker will read; None if one will, or if it is not known."""
+    waiting, is_nobodys = shard.kafka.waiting, not shard.worker and workers.told and workers.settled
+    return waiting.since if waiting is not None and shard.waits and is_nobodys else None
 
 
 def _patience(shard: ShardFacts) -> float:
-    """For how many seconds messages may wait."""
     if shard.releases:
         return STANDSTILL_SECONDS_MAX
     if shard.held is None:
@@ -288,7 +268,7 @@ def _held_back(shard: ShardFacts) -> str:
 
 
 def _standing(table: Table, shard: ShardFacts) -> Verdict:
-    """Whether Redis, the output and the input fit together."""
+    """Judges whether Redis, the output and the input fit together."""
     number, meta, position = shard.number, shard.redis.meta, shard.kafka.position
     if meta is None:
         lost = position is not None and shard.redis.before is None
@@ -325,7 +305,7 @@ def _standing(table: Table, shard: ShardFacts) -> Verdict:
 
 
 def _incomplete(table: Table, shard: ShardFacts) -> str:
-    """What the output lacks: all of it, the end of a topic, its beginning, or what is published."""
+    """Says what the output lacks: all of it, the end of a topic, its beginning, or the positions."""
     kafka, meta = shard.kafka, shard.redis.before or Meta()
     outputs, new = live_kinds(table), new_topics(meta, kafka.input_state)
     recreated = [kind for kind in outputs if kind in new] or (list(outputs) if _is_emptied(shard) else [])
@@ -367,7 +347,7 @@ def _nothing_in_redis(table: Table, shard: ShardFacts, position: Position) -> st
 
 
 def _is_emptied(shard: ShardFacts) -> bool:
-    """Whether the published records are gone. `compare` knows it by topic ids, which not every broker gives.
+    """True if the published records are gone. `compare` knows it by topic ids, which not every broker gives.
 
     If the positions are gone, too, a shard's second commit shows that its first one was published.
     """
@@ -380,9 +360,9 @@ def _is_emptied(shard: ShardFacts) -> bool:
 
 
 def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
-    """Why a worker refused the shard; a warning if another worker goes on with it. known: problems found before.
+    """The reason for which a worker refused the shard; a warning if another worker goes on with it.
 
-    Nothing of a refusal that is past, as the shard was taken over or has committed since.
+    A refusal before the last take-over or commit is past and says nothing. known: problems found before.
     """
     custody, held = shard.redis.custody, shard.held
     refusal = custody.refusal
@@ -411,7 +391,6 @@ def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
 
 
 def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
-    """Whether a rebuild hangs or the last one failed; requests that were refused a short time ago."""
     meta, verdict = shard.redis.meta or Meta(), Verdict()
     running, last = meta.rebuild, last_rebuild(meta.rebuilds)
     if running is not None and now - running.at > STANDSTILL_SECONDS_MAX:
@@ -459,12 +438,11 @@ def _truncations(shard: ShardFacts) -> Iterator[str]:
 
 # -- a loss of Redis --------------------------------------------------------------------------------------------------
 
-REPLAYED_PER_SECOND = 5_000
-"""Messages that a worker on two cores applies in a second, when many wait."""
+REPLAYED_PER_SECOND = 5_000  # messages that a worker on two cores applies, when many wait
 
 
 class RedisLoss(NamedTuple):
-    """What the loss of Redis would cost today, if there is no copy of it."""
+    """The cost of a loss of Redis today, if there is no copy of it."""
 
     messages: int  # read again from the beginning of the input; markers of transactions among them
     reload: str = ""  # why that would not be enough
@@ -492,7 +470,7 @@ def if_redis_is_lost(table: Table, facts: TableFacts) -> RedisLoss:
 
 
 def _why_reload(table: Table, shard: ShardFacts) -> str:
-    """Why a shard without Redis could not be read again; "" if it could, or has published nothing."""
+    """The reason why a shard without Redis could not be read again; "" if it could, or has published nothing."""
     position, meta, begins = shard.kafka.position, shard.redis.meta, shard.kafka.input_state.earliest
     outside = max(one.outside if one is not None else 0 for one in (position, meta))
     if outside:
@@ -508,7 +486,7 @@ def _why_reload(table: Table, shard: ShardFacts) -> str:
 
 
 def _lacks_secret(shard: ShardFacts) -> bool:
-    """Whether the control topic holds nothing of the shard. What it holds may be read by workers alone."""
+    """True if the control topic holds nothing of the shard. Only workers may read what it holds."""
     return not shard.kafka.input_state.control_end
 
 

@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:(?P<port>[0-9]{1,5
 
 @dataclass(frozen=True)
 class Database:
-    """A server and a database on it; what is not known stands as a word that the operator replaces."""
+    """A server and a database on it; an unknown part stands as a word that the operator replaces."""
 
     host: str = "HOST"
     port: int | None = None
@@ -97,7 +97,7 @@ NOT_IN_BINLOG = (
     "2^63 on as negative; and a TIMESTAMP with a fraction cannot be in a primary key: a snapshot and a change write it "
     "differently",
 )
-"""What is lost or misread in silence, whatever the connector's settings; printed with the SQL."""
+"""Losses and misreadings in silence, whatever the connector's settings; printed with the SQL."""
 
 _SERVER_IDS = range(1 << 16, 1 << 31)  # small numbers are the servers' own
 _BOOLEANS = "io.debezium.connector.binlog.converters.TinyIntOneToBooleanConverter"
@@ -163,7 +163,7 @@ def source_config(
 ) -> dict[str, str]:
     """The configuration of a source connector, `connector` one of CLASSES.
 
-    schemas: whether messages carry Connect's schema, which says what times and decimals are. relation: the table's
+    schemas: messages carry Connect's schema, which says what times and decimals are. relation: the table's
     name in the database, with its schema (in MySQL, its database); None: by table.yaml. kafka: bootstrap servers, for
     readers of a binlog. Raises ConfigError for a key column that `message.key.columns` cannot name.
     """
@@ -223,7 +223,7 @@ def named_columns(table: Table) -> tuple[str, ...]:
 
 
 def source_sql(table: Table, connector: str, relation: str) -> str:
-    """What the owner of the source's table runs once, before the connector starts."""
+    """The SQL that the owner of the source's table runs once, before the connector starts."""
     quote = '"' if connector == POSTGRES else "`"
     source, signals = (_quoted(name, quote) for name in (relation, signals_beside(relation)))
     lines = _postgres_sql(table, source, signals) if connector == POSTGRES else _binlog_sql(relation, source, signals)
@@ -253,7 +253,7 @@ def _source_converter(side: str, schemas: bool) -> dict[str, str]:
 
 
 def _made_topics(table: Table) -> dict[str, str]:
-    """How Connect creates missing topics: the input as it must be, the connector's own with one partition."""
+    """Settings of topics that Connect creates: the input as it must be, the connector's own with one partition."""
     return {
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": "1",

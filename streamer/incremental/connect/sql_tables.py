@@ -44,9 +44,9 @@ def sql_warnings(table: Table) -> Iterator[str]:
 FLINK, KSQLDB = "flink", "ksqldb"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one SQL writes a table."""
+    """The way in which one SQL writes a table."""
 
     quote: str
     types: dict[str, str]
@@ -81,33 +81,21 @@ _UPSERT_KAFKA = """ WITH (
   'value.fields-include' = 'EXCEPT_KEY'
 )"""
 
+_REGISTRIES = "".join(f"  '{side}.avro-confluent.url' = '{{registry}}',\n" for side in ("key", "value"))
 _AVRO_KAFKA = _UPSERT_KAFKA.replace("= 'json'", "= 'avro-confluent'").replace(
-    "  'value.fields-include'",
-    "  'key.avro-confluent.url' = '{registry}',\n"
-    "  'value.avro-confluent.url' = '{registry}',\n"
-    "  'value.fields-include'",
+    "  'value.fields-include'", f"{_REGISTRIES}  'value.fields-include'"
 )
 
 DIALECTS = {
     POSTGRES: Dialect(
         quote='"',
-        types={
-            TEXT: "text",
-            INTEGER: "bigint",
-            FLOAT: "double precision",
-            BOOLEAN: "boolean",
-        },
+        types={TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", BOOLEAN: "boolean"},
         decimal="numeric({}, {})",
         key_text="text",
     ),
     MYSQL: Dialect(
         quote="`",
-        types={
-            TEXT: "mediumtext",
-            INTEGER: "bigint",
-            FLOAT: "double",
-            BOOLEAN: "boolean",
-        },
+        types={TEXT: "mediumtext", INTEGER: "bigint", FLOAT: "double", BOOLEAN: "boolean"},
         decimal="decimal({}, {})",
         key_text=f"varchar({len(LONGEST_NAME)})",
         closing=" CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
@@ -167,11 +155,16 @@ def _comments(table: Table, dialect: str) -> Iterator[str]:
 
 
 def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
-    keys = schemas.record_key_columns(table)
-    lines = [_key_line(column, dialect) for column in keys]
-    lines += [_line(column, dialect) for column in schemas.all_columns(table) if column not in keys]
+    lines, keys = [], schemas.record_key_columns(table)
+    for column in (*keys, *(one for one in schemas.all_columns(table) if one not in keys)):
+        is_key = column in keys
+        kind = dialect.key_text if is_key and column.type == TEXT else dialect.type(column)
+        rule = dialect.key if is_key else "" if column.nullable else dialect.not_null
+        lines.append(f"{dialect.name(column.name)} {kind}{rule}")
     if table.form == GROUPS and dialect.nested:
-        lines.append(f"{dialect.name(VALUES)} {_values_type(table, dialect)}")
+        members = (*map(schemas.kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
+        types = ", ".join(f"{dialect.name(one.name)} {dialect.type(one)}" for one in members)
+        lines.append(f"{dialect.name(VALUES)} {dialect.nested.format(types)}")
     if dialect.primary_key:
         lines.append(dialect.primary_key.format(_listed((column.name for column in keys), dialect)))
     body = ",\n  ".join(lines)
@@ -182,7 +175,7 @@ def _create_table(table: Table, dialect: Dialect, kafka: str) -> str:
 
 
 def _closing(table: Table, dialect: Dialect) -> str:
-    """What follows the columns; raises UsageError if the dialect does not read the topic's format."""
+    """The text after the columns; raises UsageError if the dialect does not read the topic's format."""
     if not dialect.closing_avro or table.format == JSON:  # a database's own table, or plain records
         return dialect.closing
     if table.format == CONNECT_JSON:
@@ -191,20 +184,6 @@ def _closing(table: Table, dialect: Dialect) -> str:
             " payload: publish `format: json` or `format: avro` for them"
         )
     return dialect.closing_avro
-
-
-def _key_line(column: PublishedColumn, dialect: Dialect) -> str:
-    written = dialect.key_text if column.type == TEXT else dialect.type(column)
-    return f"{dialect.name(column.name)} {written}{dialect.key}"
-
-
-def _line(column: PublishedColumn, dialect: Dialect) -> str:
-    return f"{dialect.name(column.name)} {dialect.type(column)}{'' if column.nullable else dialect.not_null}"
-
-
-def _values_type(table: Table, dialect: Dialect) -> str:
-    members = (*map(schemas.kept_column, table.kept), PublishedColumn(COUNT, INTEGER))
-    return dialect.nested.format(", ".join(f"{dialect.name(m.name)} {dialect.type(m)}" for m in members))
 
 
 def _create_view(table: Table, dialect: Dialect) -> str:
