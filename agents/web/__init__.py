@@ -1,1 +1,1 @@
-"""What a worker shows of itself over HTTP: metrics, health, and a page."""
+"""A worker over HTTP: metrics, health, and a page."""

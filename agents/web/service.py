@@ -37,26 +37,10 @@ from aiohttp import web
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup, escape
 from mode import Service
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from agents.ingest import Ingest
-from agents.web.watch import (
-    COUNTED,
-    ELSEWHERE,
-    HELD,
-    NOBODY,
-    REFUSED_SHARD,
-    STANDING_STILL,
-    TAKING_OVER,
-    FactCollector,
-    History,
-    Probes,
-    TableLook,
-    exposed,
-    page_facts,
-    point,
-    registry_of,
-)
+from agents.web import watch
 from streamer.errors import StreamerError, UsageError
 from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.shard.steps import told
@@ -76,31 +60,28 @@ from streamer.status.verdict import (
 from streamer.worker.options import Address, host_in, is_loopback
 from streamer.worker.settings import WorkerSettings
 
-SENTENCES_MAX = 5
-"""The page folds further sentences of the verdict, so that a hundred refused shards do not hide the rest."""
+SENTENCES_MAX = 5  # the page folds further ones of the verdict, so that a hundred refused shards do not hide the rest
 
 STATES = {
-    REFUSED_SHARD: ("✖", "red", "refused"),
-    NOBODY: ("✖", "red", "held by nobody"),
-    STANDING_STILL: ("✖", "red", "standing still"),
-    TAKING_OVER: ("◌", "amber", "being taken over"),
-    HELD: ("●", "green", "held"),
-    ELSEWHERE: ("○", "grey", "held elsewhere"),
+    watch.REFUSED_SHARD: ("✖", "red", "refused"),
+    watch.NOBODY: ("✖", "red", "held by nobody"),
+    watch.STANDING_STILL: ("✖", "red", "standing still"),
+    watch.TAKING_OVER: ("◌", "amber", "being taken over"),
+    watch.HELD: ("●", "green", "held"),
+    watch.ELSEWHERE: ("○", "grey", "held elsewhere"),
 }
 """Sign, colour and words of a shard's state, the worst first. A colour never says more than the words."""
 
 NO_VALUE = "–"
-
 LATER = "known once a shard is taken over"
-
 
 # -- the page -----------------------------------------------------------------------------------------------------
 
 
 def page(facts: Mapping[str, Any]) -> str:
-    """The object of `page_facts` as HTML."""
+    """Renders the object of `page_facts` as HTML."""
     shards, verdict, now = facts["shards"], facts["verdict"], datetime.fromisoformat(facts["now"])
-    calm = list(STATES).index(HELD)  # from this state on, shards stand by number
+    calm = list(STATES).index(watch.HELD)  # from this state on, shards stand by number
     silent = [server for server in facts["servers"] if server["silent"]]
     kind, word = _in_a_word(verdict, silent)
     return _template().render(
@@ -147,10 +128,8 @@ def security_policy() -> str:
         for kind in ("script", "style")
         for text in re.findall(rf"<{kind}>(.*?)</{kind}>", _source(), re.S)
     )
-    return "; ".join(["default-src 'none'", "connect-src 'self'", "img-src data:", *own, *CONTENT_POLICY])
-
-
-CONTENT_POLICY = ("base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'")
+    allowed = "default-src 'none'", "connect-src 'self'", "img-src data:", *own
+    return "; ".join([*allowed, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"])
 
 
 def _in_a_word(verdict: Mapping[str, Any], silent: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -165,15 +144,14 @@ def _in_a_word(verdict: Mapping[str, Any], silent: Sequence[Mapping[str, Any]]) 
 
 
 def _states_in_words(shards: Sequence[Mapping[str, Any]]) -> str:
-    """As "Of 6: 1 refused, 5 held."."""
     if not shards:
         return "None: Kafka has not given any shard yet."
-    counted = Counter(shard["state"] for shard in shards)
+    counted = Counter(shard["state"] for shard in shards)  # "Of 6: 1 refused, 5 held."
     return f"Of {len(shards):,}: {', '.join(f'{counted[one]:,} {STATES[one][2]}' for one in STATES if counted[one])}."
 
 
 class Curves(NamedTuple):
-    """A chart from 0 to `top`: SVG paths, 100 wide and 30 high, of one scale; a time that is not known is a gap."""
+    """A chart from 0 to `top`: SVG paths, 100 wide and 30 high, of one scale; an unknown value is a gap."""
 
     paths: list[str]
     top: str
@@ -189,20 +167,18 @@ class Tile(NamedTuple):
 
 
 def _tiles(facts: Mapping[str, Any], now: datetime) -> list[Tile]:
-    """The figures at the top, each with the chart of its history."""
     shards, history = facts["shards"], facts["history"]
-    known = {name: _total(shards, name) for name in (*COUNTED, "messages_per_s", "records_per_s")}
+    known = {name: _total(shards, name) for name in (*watch.COUNTED, "messages_per_s", "records_per_s")}
     later = "" if known["messages"] is not None else LATER
     last = next((one for one in reversed(history) if one["ncp"] is not None), {"ncp": None, "ncp_fresh": None})
     lost = loss_told(last["ncp"], last["ncp_fresh"], facts["drift"]).removeprefix(f"{_share(last['ncp'])} ")
     rows = f"in {_count(known['qi_groups'])} QI groups; {_pending(shards, now)}"
     messages = f"of {_count(known['messages'])} messages"
     curves = partial(_curves, history)
+    flow = curves(_rate, "messages_per_s", "records_per_s")
     return [
         Tile("lag", _count(known["lag"]), later or "messages wait", curves(_count, "lag")),
-        Tile(
-            "throughput", _rate(known["messages_per_s"]), _flow(known), curves(_rate, "messages_per_s", "records_per_s")
-        ),
+        Tile("throughput", _rate(known["messages_per_s"]), _flow(known), flow),
         Tile("rows", _count(known["rows"]), later or rows, curves(_count, "rows", "pending")),
         Tile("information loss", _share(last["ncp"]), lost, curves(_share, "ncp", "ncp_fresh")),
         Tile("dead letters", _count(known["dead_letters"]), later or messages, curves(_count, "dead_letters")),
@@ -210,10 +186,6 @@ def _tiles(facts: Mapping[str, Any], now: datetime) -> list[Tile]:
 
 
 def _flow(known: Mapping[str, Any]) -> str:
-    """
-    >>> _flow({"messages_per_s": 10.0, "records_per_s": 30.0})
-    'messages read a second; 30 records published a second, 3.0 a message'
-    """
     messages, records = known["messages_per_s"], known["records_per_s"]
     a_message = f", {records / messages:.1f} a message" if messages else ""
     return f"messages read a second; {_rate(records)} records published a second{a_message}"
@@ -225,7 +197,7 @@ def _pending(shards: Sequence[Mapping[str, Any]], now: datetime) -> str:
 
 
 def _curves(history: Sequence[Mapping[str, Any]], in_words: Callable[[Any], str], *names: str) -> Curves | None:
-    """Figures' histories over one scale that begins at 0, so that a small change looks small."""
+    """Draws figures' histories over one scale that begins at 0, so that a small change looks small."""
     lines = [[one.get(name) for one in history] for name in names]
     most = max((value for line in lines for value in line if value is not None), default=None)
     if most is None or len(history) < 2:
@@ -254,7 +226,7 @@ def _round_up(n: float) -> float:
 
 
 def _unknown(shards: Sequence[Mapping[str, Any]], drift: float | None) -> Iterator[str]:
-    """When the gaps in the table of shards will be filled."""
+    """Sentences that say when the gaps in the table of shards will be filled."""
     if any(one["messages"] is None for one in shards):
         yield f"Lag and counts that are {NO_VALUE} are known once the shard is taken over."
     if any(not one["here"] for one in shards):
@@ -266,7 +238,6 @@ def _unknown(shards: Sequence[Mapping[str, Any]], drift: float | None) -> Iterat
 
 
 def _charted(facts: Mapping[str, Any], now: datetime) -> str:
-    """What the charts are of."""
     history, others = facts["history"], any(not one["here"] for one in facts["shards"])
     if len(history) < 2:
         return "The charts begin in a moment."
@@ -276,7 +247,7 @@ def _charted(facts: Mapping[str, Any], now: datetime) -> str:
 
 
 def _account(shards: Sequence[Mapping[str, Any]]) -> str:
-    """Whether every message that was read is counted as applied, ignored or a dead letter."""
+    """A sentence that accounts for every message that was read: applied, ignored or a dead letter."""
     read, *parts = (_total(shards, name) for name in ("messages", "applied", "ignored", "dead_letters"))
     if read is None:
         return f"{LATER.capitalize()}."
@@ -297,7 +268,7 @@ def _rebuilds(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _total(shards: Sequence[Mapping[str, Any]], name: str) -> Any:
-    """The sum over the shards of which it is known; None if it is not known of any."""
+    """The sum over the shards whose value is known; None if there is none."""
     known = [shard[name] for shard in shards if shard[name] is not None]
     return sum(known) if known else None
 
@@ -316,7 +287,6 @@ def _share(n: float | None) -> str:
 
 
 def _lasting(at: str, now: datetime) -> str:
-    """How long ago a time was, by the worker's clock."""
     return ago((now - datetime.fromisoformat(at)).total_seconds())
 
 
@@ -334,27 +304,19 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 128
 CONNECTIONS_OF_ONE_ADDRESS_MAX = 64
-CONNECTIONS_FOR_PROBES = 16
-"""Places beyond these two bounds, for connections that may only ask PROBES."""
-
+CONNECTIONS_FOR_PROBES = 16  # places beyond these two bounds, for connections that may only ask PROBES
 PROBES = ("/health", "/ready")
 
-LIVES_SECONDS_MAX = 300.0
-"""A connection that is open for longer is closed when a new one comes."""
-
-SILENT_SECONDS_MAX = 15.0
-"""How long a connection may be open without a whole request."""
-
+LIVES_SECONDS_MAX = 300.0  # a connection that is open for longer is closed when a new one comes
+SILENT_SECONDS_MAX = 15.0  # of a connection without a whole request
 END_SECONDS_MAX = 1.0
-
-SERVER_LOG = "aiohttp.server"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answers:
-    """What the paths answer; all of it is cheap."""
+    """The answers at the paths; all of them are cheap."""
 
     metrics: Callable[[], bytes]
     problems: Callable[[], list[str]]
@@ -363,7 +325,6 @@ class Answers:
 
 
 def web_app(address: Address, answers: Answers) -> web.Application:
-    """The application at an address."""
     paths: dict[str, Callable[[], web.Response]] = {
         "/": lambda: web.Response(text=page(answers.facts()), content_type="text/html"),
         "/facts": lambda: _json(answers.facts()),
@@ -504,7 +465,7 @@ async def _for_probes(request: web.Request, handler: Handler) -> web.StreamRespo
 
 def runner_of(app: web.Application, silent_seconds_max: float = SILENT_SECONDS_MAX) -> web.AppRunner:
     """Runs the application on the connections that `listen` accepts."""
-    logger = logging.getLogger(SERVER_LOG)
+    logger = logging.getLogger("aiohttp.server")
     if not logger.filters:
         logger.addFilter(WithoutText())
         logger.addFilter(AtMost())
@@ -526,8 +487,7 @@ async def listen(runner: web.AppRunner, address: Address, connections_max: int =
 # -- the service ----------------------------------------------------------------------------------------------------
 
 SAMPLE_SECONDS = 1.0
-VIEWED_SECONDS = 12.0
-"""How long after its last request the page counts as viewed; it refreshes itself every five seconds."""
+VIEWED_SECONDS = 12.0  # after the page's last request it counts as viewed; it refreshes itself every five seconds
 
 
 class Web(faust.Service):
@@ -544,16 +504,15 @@ class Web(faust.Service):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.failure: StreamerError | None = None
-        """The error that ended the service, if one did."""
+        self.failure: StreamerError | None = None  # the error that ended the service, if one did
         self._table, self._address, self._metrics = settings.table, address, ingest.metrics
-        self._collector = FactCollector(settings, ingest)
-        self._probes = Probes(settings, ingest, self._collector)
-        self._look = TableLook(partial(look, settings.table, settings.kafka, settings.redis))
-        self._history, self._sample_seconds = History(), sample_seconds
+        self._collector = watch.FactCollector(settings, ingest)
+        self._probes = watch.Probes(settings, ingest, self._collector)
+        self._look = watch.TableLook(partial(look, settings.table, settings.kafka, settings.redis))
+        self._history, self._sample_seconds = watch.History(), sample_seconds
         self._viewed_at = -VIEWED_SECONDS
         answers = Answers(
-            metrics=partial(exposed, registry_of(self.facts, ingest.metrics)),
+            metrics=partial(generate_latest, watch.registry_of(self.facts, ingest.metrics)),
             problems=lambda: worker_problems(self.facts()),
             not_ready=lambda: not_ready(self.facts()),
             facts=self._page_facts,
@@ -584,7 +543,7 @@ class Web(faust.Service):
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is still running, which would keep the process from ending."""
+        """True if a thread is still running, which would keep the process from ending."""
         return self._probes.busy or self._look.busy
 
     def facts(self) -> WorkerFacts:
@@ -593,7 +552,7 @@ class Web(faust.Service):
 
     def _page_facts(self) -> dict[str, Any]:
         self._viewed_at = monotonic()
-        return page_facts(self._table, self.facts(), self._metrics, self._look.seen, self._history.points)
+        return watch.page_facts(self._table, self.facts(), self._metrics, self._look.seen, self._history.points)
 
     @Service.task
     async def _probe(self) -> None:
@@ -603,7 +562,7 @@ class Web(faust.Service):
     async def _sample(self) -> None:
         while not self.should_stop:
             try:
-                self._history.add(point(self.facts()))
+                self._history.add(watch.point(self.facts()))
             except Exception as error:
                 log.error("web: the state of the worker could not be read: %s", told(error))
             await self.sleep(self._sample_seconds)

@@ -24,7 +24,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -32,7 +32,7 @@ from agents.ingest import Ingest
 from agents.shard_agent import HeldShard
 from agents.shard_metrics import BOUNDS, Durations, ShardMetrics
 from streamer.errors import StreamerError
-from streamer.incremental.events.changes import NO_MESSAGES
+from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.shard import requests
 from streamer.incremental.shard.outlet import POSITION_FORMAT
 from streamer.incremental.shard.ready import Facts
@@ -63,32 +63,23 @@ from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
-RATE_SECONDS = 5.0
-"""The window of messages and records per second."""
+RATE_SECONDS = 5.0  # the window of messages and records per second
 
-PROBE_SECONDS, FIRST_PROBE_SECONDS = 2.0, 0.5
-"""Between two questions to a server; and before the first assignment."""
-
+PROBE_SECONDS, FIRST_PROBE_SECONDS = 2.0, 0.5  # between two questions to a server; and before the first assignment
 KAFKA_ANSWER_SECONDS_MAX, REDIS_ANSWER_SECONDS_MAX = 4.0, 2.0
 
-PAGE_LOOK_SECONDS = 5.0
-"""How old the facts of the whole table may be before they are collected again."""
-
-OLD_SECONDS = 60.0
-"""How old they may be before they are not shown any more."""
+PAGE_LOOK_SECONDS = 5.0  # after this time the facts of the whole table are collected again
+OLD_SECONDS = 60.0  # after this time they are not shown any more
 
 
 class FactCollector:
     """Facts of a worker's shards; it remembers when each shard last went on, and how fast it is."""
 
     def __init__(self, settings: WorkerSettings, ingest: Ingest) -> None:
-        self.ends: Mapping[int, int] = {}
-        """Of the input, by shard."""
-        self._settings = settings
-        self._ingest = ingest
-        self._known: dict[
-            int, Facts
-        ] = {}  # while a shard is loaded again after an error, it has as many rows as before
+        self.ends: Mapping[int, int] = {}  # of the input, by shard
+        self._settings, self._ingest = settings, ingest
+        # by shard the last facts: while it is loaded again after an error, it has as many rows as before
+        self._known: dict[int, Facts] = {}
         self._moved: dict[int, tuple[int, float]] = {}
         self._done: dict[int, deque[tuple[float, int, int]]] = {}
         self._unjoined_at: float | None = None
@@ -177,30 +168,26 @@ class Probes:
     """Asks the servers of one worker again and again. collector: gets the ends of the input."""
 
     def __init__(self, settings: WorkerSettings, ingest: Ingest, collector: FactCollector) -> None:
-        self._settings = settings
-        self._ingest = ingest
-        self._collector = collector
+        self._settings, self._ingest, self._collector = settings, ingest, collector
         self._topic = topic_name(settings.table.name, CHANGES)
         self._kafka_at = self._redis_at = monotonic()
         self._redis_full = False
+        # the shards that a worker refused, of those that this worker has or may get, and has not taken over
         self.refused: Mapping[int, Ownership] = {}
-        """The shards that a worker refused, of those that this worker has or may get, and has not taken over."""
         self._client: RedisClient | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="redis-probe")
         self._asked: Future[tuple[RedisNow, Mapping[int, Ownership]]] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a question to Redis is running."""
+        """True if a question to Redis is running."""
         return self._asked is not None and not self._asked.done()
 
     def facts(self) -> tuple[ServerFacts, ...]:
-        """How long ago each server answered."""
+        """The seconds since each server answered."""
         now = monotonic()
-        return (
-            ServerFacts("Kafka", now - self._kafka_at),
-            ServerFacts("Redis", now - self._redis_at, self._redis_full),
-        )
+        redis = ServerFacts("Redis", now - self._redis_at, self._redis_full)
+        return ServerFacts("Kafka", now - self._kafka_at), redis
 
     async def run(self) -> None:
         """Asks both again and again until it is cancelled."""
@@ -274,12 +261,12 @@ class TableLook:
 
     @property
     def seen(self) -> Seen:
-        """What was last seen, if that is not too long ago."""
+        """The last look, if it is not too old."""
         return self._seen if self._clock() - self._began <= OLD_SECONDS else Seen()
 
     @property
     def busy(self) -> bool:
-        """Whether a look is running."""
+        """True if a look is running."""
         return self._under_way is not None and not self._under_way.done()
 
     def close(self) -> None:
@@ -309,14 +296,13 @@ class TableLook:
 # * NCP is the mean over the published rows and the quasi-identifiers, 0 to 1 (`Space.mean_loss`). For a rebuild it is
 #   that of the regions done.
 
-POINTS_MAX = 360
-"""Points of the history. Beyond that every second point goes, and new ones come half as often."""
+POINTS_MAX = 360  # of the history: beyond that every second point goes, and new ones come half as often
 
 HELD, TAKING_OVER, STANDING_STILL = "held", "taking over", "standing still"
 REFUSED_SHARD, ELSEWHERE, NOBODY = "refused", "elsewhere", "nobody"
 
 COUNTED = ("lag", "rows", "pending", "qi_groups", "messages", "applied", "ignored", "dead_letters")
-"""What is known of a shard without its worker."""
+"""Figures of a shard that are known without its worker."""
 
 
 class History:
@@ -324,9 +310,7 @@ class History:
 
     def __init__(self, points_max: int = POINTS_MAX) -> None:
         self.points: list[dict[str, Any]] = []
-        self._points_max = points_max
-        self._every = 1
-        self._seen = 0
+        self._points_max, self._every, self._seen = points_max, 1, 0
 
     def add(self, point: dict[str, Any]) -> None:
         """Takes the next of points at equal distances, or leaves it out."""
@@ -341,7 +325,7 @@ class History:
 def page_facts(
     table: Table, facts: WorkerFacts, metrics: Mapping[int, ShardMetrics], seen: Seen, history: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The object. metrics: of all shards that the worker ever had, by number."""
+    """The object at /facts. metrics: of all shards that the worker ever had, by number."""
     shards, drift = _shards(facts, seen), table.rebuilding.drift
     told = seen.facts is None or seen.facts.workers.told
     silent = silent_servers(facts)
@@ -368,19 +352,21 @@ def page_facts(
 
 
 def point(facts: WorkerFacts) -> dict[str, Any]:
-    """A point of the history: the sum of the shards that the worker serves. What nobody knows just then is None."""
+    """A point of the history: sums over the shards that the worker serves; None if the value is unknown just then."""
     shards = [shard for shard in facts.shards if shard.taken_over]
-    is_known = bool(shards)
+    totals = {
+        "lag": sum(shard.lag for shard in shards) if not silent_servers(facts) else None,
+        "pending": sum(shard.pending for shard in shards),
+        "rows": sum(shard.rows for shard in shards),
+        "dead_letters": sum(shard.counts.dead_letters for shard in shards),
+    }
     return {
         "at": iso(facts.now),
-        "lag": sum(shard.lag for shard in shards) if is_known and not silent_servers(facts) else None,
         "messages_per_s": round(sum(shard.messages_per_s for shard in shards), 1),
         "records_per_s": round(sum(shard.records_per_s for shard in shards), 1),
         "ncp": mean_over_rows([(shard.ncp, shard.rows - shard.pending) for shard in shards]),
         "ncp_fresh": mean_over_rows([(shard.ncp_fresh, shard.rows - shard.pending) for shard in shards]),
-        "pending": sum(shard.pending for shard in shards) if is_known else None,
-        "rows": sum(shard.rows for shard in shards) if is_known else None,
-        "dead_letters": sum(shard.counts.dead_letters for shard in shards) if is_known else None,
+        **(totals if shards else dict.fromkeys(totals)),
     }
 
 
@@ -471,7 +457,6 @@ def _running(one: Progress) -> dict[str, Any]:
 
 
 def _ended(one: Progress, space: Space) -> dict[str, Any]:
-    """A rebuild that ended."""
     before, after = losses(one, space)
     return {
         "algorithm": one.rebuild.algorithm, "why": one.why, "at": iso(one.at), "ended": one.state,
@@ -506,15 +491,14 @@ SHARD = ["table", "shard"]
 
 STORED_BY = {
     "engine": f"{ENGINE_VERSION}.{REPAIR_VERSION}",
-    "redis_format": f"{FORMAT_VERSION}",
-    "positions_format": f"{POSITION_FORMAT}",
-    "control_format": f"{requests.FORMAT}",
+    "redis_format": str(FORMAT_VERSION),
+    "positions_format": str(POSITION_FORMAT),
+    "control_format": str(requests.FORMAT),
 }
 """Labels of the build: as `streamer --version` says them."""
 
 
 def of_sealed(held: HeldFacts, name: str) -> float | None:
-    """A figure of the sealed changelog; None if there is none."""
     return None if held.sealed is None else float(getattr(held.sealed, name))
 
 
@@ -550,7 +534,7 @@ GAUGES: dict[str, tuple[str, Callable[[HeldFacts, float], float | None]]] = {
     "shard_healthy": ("Whether nothing is wrong with the shard.", lambda one, _: float(not held_problems(one))),
     "rebuild_running": ("Whether a rebuild is under way.", lambda one, _: float(one.rebuild is not None)),
 }
-"""Of held shards, by name: help text, and the value, None if it is not known."""
+"""Gauges of held shards, by name: help text, and the value, None if it is unknown."""
 
 COUNTERS: dict[str, tuple[str, Callable[[ShardMetrics], float]]] = {
     "published_records": ("Records written to the changelog.", lambda one: one.done.published),
@@ -560,6 +544,23 @@ COUNTERS: dict[str, tuple[str, Callable[[ShardMetrics], float]]] = {
     "take_overs": ("How often the shard was taken over, again after errors included.", lambda one: one.take_overs),
     "fencings": ("How often another worker has shut this one out of the shard.", lambda one: one.fenced),
 }
+
+LABELLED: dict[str, tuple[str, str, Callable[[ShardMetrics], Mapping[str, float]]]] = {
+    "messages": ("Messages by what became of them.", "result", lambda one: _results(one.done.counts)),
+    "dead_letters": ("Dead letters by reason.", "reason", lambda one: one.done.reasons),
+    "unlisted_categories": (
+        "Applied messages with a category that table.yaml does not list and its `other` takes, by column.",
+        "column",
+        lambda one: one.done.counts.unlisted,
+    ),
+    "rebuilds": ("Rebuilds by how they ended.", "result", lambda one: one.rebuilds),
+}
+"""Counters with one more label, by name: help text, the label, and the count by its value."""
+
+
+def _results(counts: Counts) -> Mapping[str, float]:
+    return {"applied": counts.applied, "dead-letter": counts.dead_letters, "ignored": counts.ignored}
+
 
 DURATIONS: dict[str, tuple[str, Callable[[ShardMetrics], Durations]]] = {
     "commit_duration_seconds": ("Seconds that a step's commits to Redis took.", lambda one: one.commit_seconds),
@@ -586,11 +587,6 @@ def registry_of(facts: Callable[[], WorkerFacts], metrics: Mapping[int, ShardMet
     registry = CollectorRegistry()
     registry.register(WorkerCollector(facts, metrics))
     return registry
-
-
-def exposed(registry: CollectorRegistry) -> bytes:
-    """The metrics in Prometheus' text format."""
-    return generate_latest(registry)
 
 
 def _gauge(name: str, help_text: str, labels: Sequence[str], values: Iterable[tuple[list[str], float]]) -> Metric:
@@ -626,26 +622,12 @@ def _counters(table: str, metrics: Mapping[int, ShardMetrics]) -> Iterator[Metri
         for number, one in sorted(metrics.items()):
             metric.add_metric([table, str(number)], value_of(one))
         yield metric
-    messages = CounterMetricFamily("streamer_messages", "Messages by what became of them.", labels=[*SHARD, "result"])
-    letters = CounterMetricFamily("streamer_dead_letters", "Dead letters by reason.", labels=[*SHARD, "reason"])
-    unlisted = CounterMetricFamily(
-        "streamer_unlisted_categories",
-        "Applied messages with a category that table.yaml does not list and its `other` takes, by column.",
-        labels=[*SHARD, "column"],
-    )
-    rebuilds = CounterMetricFamily("streamer_rebuilds", "Rebuilds by how they ended.", labels=[*SHARD, "result"])
-    for number, one in sorted(metrics.items()):
-        of, counts = [table, str(number)], one.done.counts
-        messages.add_metric([*of, "applied"], counts.applied)
-        messages.add_metric([*of, "ignored"], counts.ignored)
-        messages.add_metric([*of, "dead-letter"], counts.dead_letters)
-        for reason, count in sorted(one.done.reasons.items()):
-            letters.add_metric([*of, reason], count)
-        for column, count in sorted(counts.unlisted.items()):
-            unlisted.add_metric([*of, column], count)
-        for state, count in sorted(one.rebuilds.items()):
-            rebuilds.add_metric([*of, state], count)
-    yield from (messages, letters, unlisted, rebuilds)
+    for name, (help_text, label, counts_of) in LABELLED.items():
+        metric = CounterMetricFamily(f"streamer_{name}", help_text, labels=[*SHARD, label])
+        for number, one in sorted(metrics.items()):
+            for value, count in sorted(counts_of(one).items()):
+                metric.add_metric([table, str(number), value], count)
+        yield metric
 
 
 def _histograms(table: str, metrics: Mapping[int, ShardMetrics]) -> Iterator[Metric]:

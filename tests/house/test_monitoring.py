@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.shard_metrics import ShardMetrics
-from agents.web.watch import exposed, registry_of
+from agents.web.watch import registry_of
 from servers.broker.servers import NoServers
 from servers.promtool import promtool
 from streamer.incremental.events.changes import Counts
@@ -50,7 +51,7 @@ def everything_told() -> bytes:
     diary.done.reasons["key-exists"] += 1
     diary.rebuilt(Progress(Rebuild("1", "ordered", 1, 1), 1, state=DONE))
     facts = worker(replace(WELL, pending_since=0.0))
-    return exposed(registry_of(lambda: facts, {0: diary}))
+    return generate_latest(registry_of(lambda: facts, {0: diary}))
 
 
 def told() -> dict[str, set[str]]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaTimeoutError
+from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,7 +28,6 @@ from agents.web.watch import (
     Probes,
     Seen,
     TableLook,
-    exposed,
     registry_of,
 )
 from streamer.errors import ServerUnreachable
@@ -433,7 +433,7 @@ def busy_shard() -> ShardMetrics:
 def read(facts: WorkerFacts, **shards: ShardMetrics) -> dict[str, Metric]:
     """The metrics of a worker; shards: as `_4`."""
     by_shard = {int(name.removeprefix("_")): one for name, one in shards.items()}
-    text = exposed(registry_of(lambda: facts, by_shard)).decode()
+    text = generate_latest(registry_of(lambda: facts, by_shard)).decode()
     return {metric.name: metric for metric in text_string_to_metric_families(text)}
 
 
