@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from streamer.cli.stream.subscribe import COPIES, Changed
+from streamer.copies import COPIES, Changed
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import recorded_frames
 from streamer.table.published.rows import RowKey, row_key

@@ -21,10 +21,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from streamer.cli.support.help_pages import page_asked_for
-from streamer.cli.support.next_call import AS_JSON
 from streamer.cli.support.options import may_be_misspelt
 from streamer.cli.support.signals import INTERRUPTED, stop_in, terminated_in_order
-from streamer.cli.support.tables import say
+from streamer.cli.support.tables import AS_JSON, say
 from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
 
 UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
@@ -153,7 +152,8 @@ class LazyGroup(click.Group):
             _print_json(ctx, error.format_message(), error, error.exit_code, f"`{path} --help` says what it takes")
             if not isinstance(error, click.UsageError) or isinstance(error, click.exceptions.NoArgsIsHelpError):
                 raise
-            _show_usage(error.ctx or ctx)
+            of = error.ctx or ctx  # click would not wrap the message after its usage
+            click.echo(f"{of.get_usage()}\nTry '{of.command_path} --help' for help.\n", err=True)
             say(f"Error: {error.format_message()}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
@@ -180,11 +180,6 @@ class LazyGroup(click.Group):
             if error.errno in DISK_FULL:
                 raise UsageError(f"not everything could be written: {error.strerror}; make room, then repeat") from None
             raise
-
-
-def _show_usage(ctx: click.Context) -> None:
-    """As click shows it; click would not wrap the message after it."""
-    click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.\n", err=True)
 
 
 def _print_json(ctx: click.Context, text: str, error: Exception, exit_code: int, hint: str) -> None:

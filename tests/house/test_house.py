@@ -48,7 +48,7 @@ INCREMENTAL = (
             "checks", "store", "shard", "message_files", "verification", "replay", "forecast",
         )
     ),
-    "streamer.kafka", "streamer.status", "streamer.reader",
+    "streamer.kafka", "streamer.status", "streamer.reader", "streamer.copies",
 )  # fmt: skip
 RECODING = (
     *(

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pandas as pd
 from hypothesis import strategies as st
 
-from streamer.cli.stream.subscribe import Changed, Copy
+from streamer.copies import Changed, Copy
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold, FoldedRelease
 from streamer.incremental.release.frames import recorded_frames

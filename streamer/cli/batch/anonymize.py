@@ -7,22 +7,14 @@ counts and measures are printed. Only --index writes source keys.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import click
-import msgspec
 
-from streamer.cli.batch.reports import (
-    anonymize_report,
-    curves_of,
-    findings_of,
-    require_report,
-    sources_of,
-    with_digests,
-)
+from streamer.cli.batch import reports
 from streamer.cli.support import options as shared
 from streamer.cli.support import skip_refused
 from streamer.cli.support.next_call import say_next
@@ -30,20 +22,17 @@ from streamer.cli.support.outputs import (
     CSV,
     OutputPath,
     force_option,
-    is_parquet,
     require_writable,
     words_beside,
-    write_parquet,
-    write_published,
 )
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
-from streamer.cli.support.tables import figure, plural, say, say_facts
-from streamer.engines.alike import ReportFigures
-from streamer.engines.local import FragmentJob, TableWritten, anonymize_files
+from streamer.cli.support.tables import Line, figure, plural, show
+from streamer.copies import is_parquet, write_parquet, write_published
+from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
-from streamer.privacy.models import Model, model_of, words
+from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.fragments.steps import Recipe
@@ -52,13 +41,7 @@ from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
 from streamer.recoding.report.findings import drawn_of
 from streamer.spark import session
-from streamer.table.data_warnings import (
-    look_alikes,
-    unknown_category_rows,
-    unknown_category_warnings,
-    warning_of_individuals,
-    without_refused,
-)
+from streamer.table import data_warnings
 from streamer.table.encode import Encoder
 from streamer.table.files import (
     ESCAPE,
@@ -81,44 +64,11 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 
 FRAGMENT_ROWS_MIN = 1_000
 
-fragment_rows_option = click.option(
-    "--fragment-rows",
-    metavar="N",
-    type=click.IntRange(min=FRAGMENT_ROWS_MIN),
-    help="Anonymize fragments of at most so many rows in processes of their own, each with about 1 KB a row of memory;"
-    " 150000 and more cost hardly any detail.",
-)
-workers_option = click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    show_default="as many as there are processors",
-    help="Processes that work at the same time, with --fragment-rows.",
-)
-engine_option = click.option(
-    "--engine",
-    type=click.Choice((LOCAL, SPARK)),
-    default=LOCAL,
-    show_default=True,
-    help="What does the work of --fragment-rows: processes of this machine, or Spark's executors, which must see all"
-    " files of this command under the same paths (call it by spark-submit).",
-)
-spill_option = click.option(
-    "--spill",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Private folder for rows between the steps, with --fragment-rows; it is removed at the end. If the command is"
-    " killed, the next call goes on from there.  [default: .OUT.spill beside OUT]",
-)
 
-
-@click.command(
-    name="anonymize",
-    epilog=shared.examples(
-        "streamer anonymize --table mine rows.csv -o anonymous.csv",
-        "streamer anonymize --table mine rows.csv -o anonymous.csv --algorithm mondrian --report report.html",
-    ),
+@shared.command_named(
+    "anonymize",
+    "streamer anonymize --table mine rows.csv -o anonymous.csv",
+    "streamer anonymize --table mine rows.csv -o anonymous.csv --algorithm mondrian --report report.html",
 )
 @shared.table_option
 @shared.rows_argument
@@ -157,13 +107,39 @@ spill_option = click.option(
 @shared.refine_option
 @shared.merge_option
 @shared.seed_option
-@fragment_rows_option
-@workers_option
-@engine_option
-@spill_option
+@click.option(
+    "--fragment-rows",
+    metavar="N",
+    type=click.IntRange(min=FRAGMENT_ROWS_MIN),
+    help="Anonymize fragments of at most N rows in processes of their own, each with about 1 KB a row of memory;"
+    " 150000 and more cost hardly any detail.",
+)
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default="as many as there are processors",
+    help="Processes that work at the same time, with --fragment-rows.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice((LOCAL, SPARK)),
+    default=LOCAL,
+    show_default=True,
+    help="What does the work of --fragment-rows: processes of this machine, or Spark's executors, which must see all"
+    " files of this command under the same paths (call it by spark-submit).",
+)
+@click.option(
+    "--spill",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Private folder for rows between the steps, with --fragment-rows; it is removed at the end. If the command is"
+    " killed, the next call goes on from there.  [default: .OUT.spill beside OUT]",
+)
 @shared.json_option
 @shared.reads_rows("data")
-def command(as_json: bool, **given: Any) -> None:
+def command(**given: Any) -> None:
     """Anonymizes rows and writes the published table, with the columns of the live changelog.
 
     The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
@@ -177,19 +153,15 @@ def command(as_json: bool, **given: Any) -> None:
     chosen = algorithm_named(asked.algorithm)
     options = checked_options(asked.suppression, asked.refine, asked.merge_equal_boxes, asked.seed)
     schema = with_k(load_table(asked.table, needs_key=False), asked.k)
-    with stages(as_json) as progress:
+    with stages() as progress:
         anonymize = _whole if asked.fragment_rows is None else _by_fragments
-        facts = anonymize(asked, schema, chosen, options, progress, as_json)
-    facts |= {"seconds": progress.seconds}
-    if as_json:
-        click.echo(msgspec.json.encode(facts))
-    else:
-        with words_beside(asked.out):
-            _print(facts)
-        say_next(["check", "--table", asked.table, "--data", *asked.data.words])
+        facts = anonymize(asked, schema, chosen, options, progress) | {"seconds": progress.seconds}
+    with words_beside(asked.out):
+        show(facts, _lines(facts))
+    say_next(["check", "--table", asked.table, "--data", *asked.data.words])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GivenOptions:
     """The options of the command."""
 
@@ -214,33 +186,30 @@ class GivenOptions:
     spill: Path | None
 
 
-def _whole(
-    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
-) -> dict[str, Any]:
+def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages) -> dict[str, Any]:
     """Anonymizes all rows in one run."""
     index, report, left_out, form, model = asked.index, asked.report, asked.left_out, asked.form, model_of(schema)
     if is_folder(asked.out):
         raise UsageError(f"--out {asked.out}: a folder is written with --fragment-rows; else name a file")
     paths = [*(outputs := output_paths(asked.out, form)), *filter(None, (index, report, left_out))]
-    require_writable(paths, asked.force, [*files_of(asked.table), *asked.data.files], as_json)
+    require_writable(paths, asked.force, [*files_of(asked.table), *asked.data.files])
     if report is not None:
-        require_report()
+        reports.require_report()
     with atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
         with progress.stage("read"):
             frame = asked.data.rows()
             schema = without_absent_key(schema, frame.columns)
-            sources = {} if report is None else sources_of(asked.table, asked.data, frame.columns)
+            sources = {} if report is None else reports.sources_of(asked.table, asked.data, frame.columns)
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
-            frame = without_refused(frame, refused)
+            frame = data_warnings.without_refused(frame, refused)
             encoded = Encoder(schema).columns(frame)
-            unlisted = unknown_category_rows(schema, frame)
+            unlisted = data_warnings.unknown_category_rows(schema, frame)
             microdata = microdata_of_columns(schema, encoded)
             individuals = () if encoded.individuals is None else encoded.individuals.different
-            warnings = warning_of_individuals(look_alikes(individuals), schema.individual)
-            warnings += unknown_category_warnings(schema, unlisted, len(encoded), "rows")
+            alike = data_warnings.look_alikes(individuals)
             source_keys = [] if index is None else encoded.source_keys.by_row()
             del frame, encoded, individuals  # half of the memory
         with progress.stage("anonymize") as on_progress:
@@ -249,33 +218,37 @@ def _whole(
             measures = interruptible(
                 lambda: (measure_joined if form == LOSSY_JOIN else measure)(microdata, recoding, model)
             )
-            facts = described(chosen, options, schema, model, form, measures)
-            levels = recoding.levels and dict(zip((a.name for a in schema.attributes), recoding.levels, strict=True))
-            facts |= {"levels": levels, "details": dict(recoding.details), "unlisted": unlisted, "warnings": warnings}
-            facts["left_out"] = left_out and skip_refused.facts_of(refused, len(microdata) + len(refused), left_out)
-        curves = () if report is None or form == LOSSY_JOIN else curves_of(microdata, chosen, options, progress)
+            facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
+            n = len(microdata)
+            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), alike, refused)
+        curves = () if report is None or form == LOSSY_JOIN else reports.curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
             facts |= {"published": _written(microdata, recoding, form, written, asked.formulas)}
-            facts["report"] = report and findings_of(microdata, recoding, form, sources, written)
+            facts["report"] = report and reports.findings_of(microdata, recoding, form, sources, written)
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
                 drawn = drawn_of(microdata, recoding)
-                files[report].write(anonymize_report(facts, schema, drawn, asked.table, asked.data.name, curves))
+                files[report].write(
+                    reports.anonymize_report(facts, schema, drawn, asked.table, asked.data.name, curves)
+                )
             if left_out is not None:
                 skip_refused.write_list(refused, files[left_out])
     return facts | {"files": [str(path) for path in paths]}
 
 
 def _by_fragments(
-    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages, as_json: bool
+    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, progress: Stages
 ) -> dict[str, Any]:
     """Anonymizes a table of any size, fragment by fragment."""
     out, left_out, report = asked.out, asked.left_out, asked.report
-    _require_fragments(asked)
+    if not is_folder(out):
+        raise UsageError(f"--out {out}: --fragment-rows writes a folder of Parquet files: name a folder")
+    if asked.form == LOSSY_JOIN:
+        raise UsageError("--fragment-rows: --form lossy-join is for a table in one run: leave it out")
     others = [*filter(None, (asked.index, report, left_out))]
-    require_writable([out, *others], asked.force, [*files_of(asked.table), *asked.data.files], as_json)
+    require_writable([out, *others], asked.force, [*files_of(asked.table), *asked.data.files])
     data, encoding = asked.data.file("--fragment-rows"), asked.data.encoding
     if str(data) != STDIN:
         schema = without_absent_key(schema, column_names(data, encoding))
@@ -287,79 +260,48 @@ def _by_fragments(
     identity = b"".join(path.read_bytes() for path in files_of(asked.table)) + repr((schema.k, same)).encode()
     spill = asked.spill or out.with_name(f".{out.name}.spill")
     if report is not None:
-        require_report()
+        reports.require_report()
     texts = [path for path in (left_out, report) if path is not None]
     with atomic_writers(texts, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(texts, opened, strict=True))
-        skips = left_out is not None
         spark = session() if asked.engine == SPARK else None
-        job = FragmentJob(
-            data,
-            out,
-            recipe,
-            asked.seed,
-            identity,
-            spill,
-            asked.workers,
-            asked.index,
-            skips,
-            asked.force,
-            spark,
-            encoding,
-            report is not None,
-        )
-        done = anonymize_files(job, progress.stage)
-        facts = _facts_of_fragments(asked, schema, chosen, options, done)
+        how = asked.workers, asked.index, left_out is not None, asked.force, spark, encoding, report is not None
+        done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
+        facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
+        facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.look_alikes, done.refused)
+        facts |= {"published": {out.name: done.columns}, "report": None}
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
         if report is not None and done.report is not None:
-            facts["report"] = _figures_of_fragments(asked, done.report)
-            curves = curves_of(done.report.sample, chosen, options, progress)
-            page = anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
+            sources = reports.sources_of(asked.table, asked.data, column_names(data, encoding))
+            found = done.report.findings(sources["columns"])
+            facts["report"] = reports.with_digests(found, sources, sha256_by_name(out))
+            curves = reports.curves_of(done.report.sample, chosen, options, progress)
+            page = reports.anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
             files[report].write(page)
     return facts | {"files": [str(path) for path in (out, *others)]}
 
 
-def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[str, Any]:
-    columns = column_names(asked.data.file("--fragment-rows"), asked.data.encoding)
-    sources = sources_of(asked.table, asked.data, columns)
-    return with_digests(figures.findings(sources["columns"]), sources, sha256_by_name(asked.out))
-
-
-def _facts_of_fragments(
-    asked: GivenOptions, schema: Table, chosen: Algorithm, options: Options, done: TableWritten
-) -> dict[str, Any]:
-    model, left_out = model_of(schema), asked.left_out
-    warnings = warning_of_individuals(done.look_alikes, schema.individual)
-    warnings += unknown_category_warnings(schema, done.unlisted, done.rows, "rows")
-    return described(chosen, options, schema, model, ROWS, done.measures) | {
-        "levels": done.levels and dict(zip((a.name for a in schema.attributes), done.levels, strict=True)),
-        "details": done.details,
-        "unlisted": done.unlisted,
-        "warnings": warnings,
-        "left_out": left_out and skip_refused.facts_of(done.refused, done.rows, left_out),
-        "published": {asked.out.name: done.columns},
-        "report": None,
-    }
-
-
-def _require_fragments(asked: GivenOptions) -> None:
-    """Raises UsageError for what only one run can do."""
-    if not is_folder(asked.out):
-        raise UsageError(f"--out {asked.out}: --fragment-rows writes a folder of Parquet files: name a folder")
-    if asked.form == LOSSY_JOIN:
-        raise UsageError("--fragment-rows: --form lossy-join is for a table in one run: leave it out")
+def _about_rows(
+    asked: GivenOptions, schema: Table, unlisted: Mapping[str, int], rows: int, of: int, alike: int,
+    refused: Sequence[data_warnings.RefusedRow],
+) -> dict[str, Any]:  # fmt: skip
+    """The facts about the rows of a run. rows: that may be unlisted; of: all of the file; alike: of `look_alikes`."""
+    warnings = data_warnings.warning_of_individuals(alike, schema.individual)
+    warnings += data_warnings.unknown_category_warnings(schema, unlisted, rows, "rows")
+    left_out = asked.left_out and skip_refused.facts_of(refused, of, asked.left_out)
+    return {"unlisted": unlisted, "warnings": warnings, "left_out": left_out}
 
 
 def is_folder(out: Path) -> bool:
-    """Whether OUT names a folder."""
+    """True if OUT names a folder."""
     return not is_stream(out) and (out.is_dir() or not out.suffix)
 
 
 def _written(
     microdata: Microdata, recoding: Recoding, form: str, files: Mapping[Path, Any], formulas: str
 ) -> dict[str, list[str]]:
-    """Writes the published tables; the columns of each file."""
+    """Writes the published tables; returns the columns of each file."""
     if form == ROWS and (path := next(iter(files))) and is_parquet(path):
         published = published_arrow(microdata, recoding)
         write_parquet(published, files[path])
@@ -378,15 +320,16 @@ def output_paths(out: Path, form: str) -> list[Path]:
 
 
 def described(
-    algorithm: Algorithm, options: Options, table: Table, model: Model, form: str, measures: Mapping[str, Any]
-) -> dict[str, Any]:
+    algorithm: Algorithm, options: Options, table: Table, form: str, measures: Mapping[str, Any],
+    levels: Sequence[int] | None, details: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
     """A run as plain values: algorithm, settings, measures. Readers of a report must not have the seed."""
     return {
         "table": table.name,
         "algorithm": algorithm.name,
         "what": algorithm.what,
         "source": algorithm.source,
-        "model": words(table, model),
+        "model": words(table, model_of(table)),
         "options": {
             "k": table.k,
             "suppression": options.suppression,
@@ -395,6 +338,8 @@ def described(
         },
         "form": form,
         "measures": measures,
+        "levels": levels and dict(zip((a.name for a in table.attributes), levels, strict=True)),
+        "details": dict(details),
     }
 
 
@@ -403,10 +348,7 @@ def _index_table(source_keys: list[str], recoding: Recoding) -> Iterator[tuple[s
     return ((source_key, names[group]) for source_key, group in zip(source_keys, recoding.qi_group, strict=True))
 
 
-# -- for people -----------------------------------------------------------------------------------------------------
-
-
-def _print(facts: Mapping[str, Any]) -> None:
+def _lines(facts: Mapping[str, Any]) -> Iterator[Line]:
     measures = facts["measures"]
     published = measures["rows"] - measures["suppressed"]
     lines = {
@@ -423,9 +365,8 @@ def _print(facts: Mapping[str, Any]) -> None:
         del lines["risk"]
     if facts["left_out"] is not None:
         lines["left out"] = skip_refused.sentence(facts["left_out"])
-    say_facts(lines)
-    for warning in facts["warnings"]:
-        say(f"warning: {warning}")
+    yield lines
+    yield from (f"warning: {warning}" for warning in facts["warnings"])
 
 
 def _loss(facts: Mapping[str, Any]) -> str:

@@ -17,7 +17,6 @@ from typing import Any
 
 import click
 import msgspec
-from rich.table import Table as Grid
 
 from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
@@ -25,12 +24,12 @@ from streamer.audit.sealed_log import NOT_JSON, SealedLaws, read_sealed, sealed_
 from streamer.audit.sealed_source import SealedAudit, read_members
 from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
-from streamer.cli.batch.verify import start_engine
+from streamer.cli.batch.verify import known_secret, start_engine
 from streamer.cli.stream.replay import Initially
-from streamer.cli.support.options import TOPIC, examples, json_option, kafka_option, optional_table_option
+from streamer.cli.support.options import TOPIC, command_named, json_option, kafka_option, optional_table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import figure, named, plural, print_table, say, say_facts
+from streamer.cli.support.tables import Line, bare_grid, figure, named, plural, show
 from streamer.errors import EXIT_LAW, ConfigError, UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental import replay
@@ -49,30 +48,46 @@ LIVE, SEALED = "live", "sealed"
 
 LAWFUL = "Every record of the sealed log holds every law that bytes alone can show."
 
-NAIVE_BATCH = 1_000
-"""Events that naive batching publishes at once."""
+NAIVE_BATCH = 1_000  # events that naive batching publishes at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What was asked for, beside the log and the table."""
+    """The options of the command, and what it audits."""
 
+    table: str | None
+    kafka: str
+    log: Path | None
     source: str | None
     initial: str | None
     secret: Path | None
     members: Path | None
+    kind: str | None
     persistent: bool
-    raw: bool
     bound: float | None
+    compare: bool
+    page: Path | None
+    force: bool
+    raw: bool
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        of_source = self.compare or self.initial or self.members or self.persistent or self.bound is not None
+        if self.source is None and of_source:
+            raise UsageError("--compare, --initial, --members, --persistent and --bound need --source")
+        if STDIN in map(str, (self.log, self.source, self.initial)):
+            raise UsageError(f"an audit reads its files more than once: name files instead of {STDIN}")
+        if (self.log is None) != self.compare:
+            raise UsageError("name one LOG.jsonl, or --compare ways to publish --source")
+        if self.compare and (self.page or self.members or self.kind or self.bound is not None):
+            raise UsageError("--compare goes with none of --html, --members, --kind and --bound")
 
 
-@click.command(
-    name="audit",
-    epilog=examples(
-        "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
-        "streamer audit --table mine replayed/sealed.jsonl --source events.jsonl --initial rows.csv",
-        "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
-    ),
+@command_named(
+    "audit",
+    "streamer audit --table mine replayed/live.jsonl --source events.jsonl --initial rows.csv --html audit.html",
+    "streamer audit --table mine replayed/sealed.jsonl --source events.jsonl --initial rows.csv",
+    "streamer audit --table mine --compare --source events.jsonl --initial rows.csv",
 )
 @optional_table_option
 @kafka_option
@@ -104,25 +119,7 @@ class AuditOptions:
 @force_option
 @click.option("--raw", is_flag=True, help="Show source keys and values in examples: for those who may see the rows.")
 @json_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    table: str | None,
-    kafka: str,
-    log: Path | None,
-    source: str | None,
-    initial: str | None,
-    secret: Path | None,
-    members: Path | None,
-    kind: str | None,
-    persistent: bool,
-    bound: float | None,
-    compare: bool,
-    page: Path | None,
-    force: bool,
-    raw: bool,
-    as_json: bool,
-) -> None:
+def command(**given: Any) -> None:
     """Audits the history that LOG.jsonl tells: what follows from all of its releases together.
 
     LOG.jsonl is a changelog of one shard as `replay` writes it, from its first record on. A sealed one is checked
@@ -135,53 +132,47 @@ def command(
     Ends with 1 if a law or the bound is broken: a value of a sealed log is known for certain, or a guess is right more
     often than --bound allows.
     """
-    asked = AuditOptions(source, initial, secret, members, persistent, raw, bound)
-    if source is None and (compare or initial or members or persistent or bound is not None):
-        raise UsageError("--compare, --initial, --members, --persistent and --bound need --source")
-    if STDIN in map(str, (log, source, initial)):
-        raise UsageError(f"an audit reads its files more than once: name files instead of {STDIN}")
-    if (log is None) != compare:
-        raise UsageError("name one LOG.jsonl, or --compare ways to publish --source")
-    if compare and (page or members or kind or bound is not None):
-        raise UsageError("--compare goes with none of --html, --members, --kind and --bound")
+    asked = AuditOptions(**given)
+    asked.check()
+    table, log = asked.table, asked.log
     schema = None if table is None else load_table(table)
     if log == Path(TOPIC):
-        _audit_topic(_required(schema), kafka, source, page, as_json)
+        _audit_topic(_required(schema), asked)
         return
-    if page is not None:
+    if asked.page is not None:
         require_report()
         if table is None:
             raise UsageError("--html needs --table")
-        require_writable([page], force, [*files_of(table), *(Path(name) for name in (log, source, initial) if name)])
+        read = (Path(name) for name in (log, asked.source, asked.initial) if name)
+        require_writable([asked.page], asked.force, [*files_of(table), *read])
     if log is None:
         schema = _required(schema)
-        with stages(as_json) as progress:
+        with stages() as progress:
             ways = list(_compared(schema, asked, progress))
-        _print_compared({"table": schema.name, "ways": ways}, as_json)
+        show({"table": schema.name, "ways": ways}, _compared_lines(schema.name, ways))
         return
-    with stages(as_json) as progress, atomic_writers([] if page is None else [page], text=True) as opened:
-        facts, found = _audited(log, kind or kind_of(log), schema, asked, progress)
+    with stages() as progress, atomic_writers([] if asked.page is None else [asked.page], text=True) as opened:
+        facts, found = _audited(log, asked.kind or kind_of(log), schema, asked, progress)
         for file in opened:
             file.write(audit_report(facts, found, str(table), log))
-    _print(facts, found, as_json)
+    show(facts, _lines(facts, found))
     if not facts["ok"]:
-        ctx.exit(EXIT_LAW)
+        click.get_current_context().exit(EXIT_LAW)
 
 
-def _audit_topic(schema: Table, kafka: str, source: str | None, page: Path | None, as_json: bool) -> None:
+def _audit_topic(schema: Table, asked: AuditOptions) -> None:
     """Checks the laws of the sealed changelog in Kafka. Raises LawViolated."""
-    if source is not None or page is not None:
+    if asked.source is not None or asked.page is not None:
         raise UsageError("an audit of the topic goes with neither --source nor --html: audit a replay of the events")
     laws, lines = SealedLaws(schema), list[bytes]()
-    with SealedSubscription(schema, kafka) as subscription, stages(as_json) as progress:
+    with SealedSubscription(schema, asked.kafka) as subscription, stages() as progress:
         with progress.stage("read") as on_progress:
-            while not subscription.caught_up:
-                lines += [line for epoch in subscription.poll() for line in epoch.lines]
-                on_progress(subscription.share_read)
+            for epochs in subscription.catching_up(on_progress):
+                lines += [line for epoch in epochs for line in epoch.lines]
         with progress.stage("laws") as on_progress:
             _watched((laws.records for _ in laws.follow(read_sealed(lines))), len(lines), on_progress)
     facts = {"table": schema.name, "kind": SEALED, "log": TOPIC, "sealed": sealed_facts(laws), "ok": True}
-    _print(facts | {"verdict": LAWFUL}, None, as_json)
+    show(facts | {"verdict": LAWFUL}, _lines(facts | {"verdict": LAWFUL}, None))
 
 
 def _required(schema: Table | None) -> Table:
@@ -191,7 +182,7 @@ def _required(schema: Table | None) -> Table:
 
 
 def kind_of(log: Path) -> str:
-    """What a log is, by its first line. Raises ConfigError."""
+    """The kind of a log, by its first line. Raises ConfigError."""
     with open_bytes(log) as file:
         first = next((line for line in file if line.strip()), b"")
     try:
@@ -211,7 +202,7 @@ def kind_of(log: Path) -> str:
 def _audited(
     log: Path, kind: str, schema: Table | None, asked: AuditOptions, progress: Stages
 ) -> tuple[dict[str, Any], Found | None]:
-    """Facts for people and programs, and what was found out, if there is a source."""
+    """Audits one log; returns facts for people and programs, and what was found out if there is a source."""
     facts: dict[str, Any] = {"table": schema.name if schema else "", "kind": kind, "log": log.name}
     if kind == SEALED and asked.source is None:
         laws = SealedLaws(schema)
@@ -246,23 +237,13 @@ def _verdict(facts: dict[str, Any], found: Found) -> str:
 
 
 def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[LiveAudit, Found]:
-    secret = _secret(asked.secret or log.with_name(replay.NAME))
+    secret = known_secret(asked.secret or log.with_name(replay.NAME), "--source")
     engine = start_engine(schema, asked.initial, secret, progress)
     audit = LiveAudit(schema, engine, read_messages(str(asked.source)), asked.persistent)
     with progress.stage("audit") as on_progress:
         _watched(audit.follow(read_files([log], schema)), count_lines(log), on_progress)
     with progress.stage("count"):
         return audit, audit.found(_token(secret), asked.raw)
-
-
-def _secret(path: Path) -> bytes:
-    secret = replay.read_secret(path)
-    if secret is None:
-        raise UsageError(
-            f"--source needs the shard's secret, which breaks its ties, and there is no {path}: name it by --secret "
-            "(`replay --out` writes it next to live.jsonl)"
-        )
-    return secret
 
 
 def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[SealedAudit, Found]:
@@ -274,7 +255,7 @@ def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> 
             first = Encoder(schema).frame(read_rows(asked.initial))
 
     path = asked.secret or log.with_name(replay.NAME)
-    secret = _secret(path) if asked.members is None or path.exists() else b""
+    secret = known_secret(path, "--source") if asked.members is None or path.exists() else b""
 
     def changes() -> Iterator[RowChange]:
         engine = Engine(schema, secret=secret, gathers=True)  # the secret orders the rows of a statement
@@ -301,7 +282,7 @@ def _watched(steps: Iterable[int], total: int, on_progress: OnProgress) -> None:
 
 
 def _token(secret: bytes) -> Callable[[str], str]:
-    """What a report calls a row: the same name for the same row, which is not its source key."""
+    """Names rows for a report: the same name for the same row, which is not its source key."""
     return lambda source_key: blake2b(source_key.encode(), key=secret, digest_size=6, person=b"audit").hexdigest()
 
 
@@ -309,13 +290,13 @@ def _token(secret: bytes) -> Callable[[str], str]:
 
 
 def _compared(schema: Table, asked: AuditOptions, progress: Stages) -> Iterator[dict[str, Any]]:
-    """The same events published at once, in batches and sealed, each replayed and audited.
+    """Replays and audits the same events published at once, in batches and sealed.
 
     Sealed as table.yaml says, by default in epochs of as many row changes as a batch has events.
     """
     require_sensitive(schema)
     schema = schema if schema.sealed else replace(schema, sealed=SealedRules(EpochLength(events=NAIVE_BATCH)))
-    secret = _secret(asked.secret) if asked.secret else token_bytes(SECRET_BYTES)
+    secret = known_secret(asked.secret, "--source") if asked.secret else token_bytes(SECRET_BYTES)
     asked = replace(asked, secret=None, members=None)
     with TemporaryDirectory() as folder:
         for name, batch in ((LIVE, 1), (f"batches of {NAIVE_BATCH:,}", NAIVE_BATCH)):
@@ -339,55 +320,35 @@ def _replayed(
 
 
 def _way(name: str, audit: LiveAudit | SealedAudit, found: Found) -> dict[str, Any]:
-    """One way to publish, as a line of the comparison."""
-    facts = found.as_dict()
-    kept = {
-        key: facts[key] for key in ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows", "kinds")
-    }
-    return {"way": name} | kept | {"delay": round(audit.delay, 1), "loss": audit.loss, "records": audit.records}
+    kept = ("episodes", "pinned", "worst", "mean", "linked_rows", "published_rows", "kinds")
+    costs = {"delay": round(audit.delay, 1), "loss": audit.loss, "records": audit.records}
+    return {"way": name, **{key: found.as_dict()[key] for key in kept}, **costs}
 
 
-def _print_compared(facts: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode(facts))
-        return
-    say(f"table {facts['table']}: the same events, published in different ways")
-    grid = Grid("way", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("values", "known", "share", "worst", "mean", "delay", "loss", "records"):
-        grid.add_column(heading, justify="right")
-    for way in facts["ways"]:
-        share = way["pinned"] / max(1, way["episodes"])
-        cells = (way["episodes"], way["pinned"], f"{share:.1%}", way["worst"], way["mean"], way["delay"], way["loss"])
-        shown = (cell if isinstance(cell, str) else figure(cell) for cell in (*cells, way["records"]))
-        grid.add_row(way["way"], *shown)
-    print_table(grid)
-    say(
+def _compared_lines(table_name: str, ways: Iterable[dict[str, Any]]) -> Iterator[Line]:
+    yield f"table {table_name}: the same events, published in different ways"
+    grid = bare_grid("way", "values", "known", "share", "worst", "mean", "delay", "loss", "records")
+    for way in ways:
+        known = figure(way["episodes"]), figure(way["pinned"]), f"{way['pinned'] / max(1, way['episodes']):.1%}"
+        grid.add_row(way["way"], *known, *(figure(way[name]) for name in ("worst", "mean", "delay", "loss", "records")))
+    yield grid
+    yield (
         "known: values for certain, a lower bound. worst, mean: chance of the best guess. delay: events until published"
     )
 
 
-# -- for people -------------------------------------------------------------------------------------------------------
-
-
-def _print(facts: dict[str, Any], found: Found | None, as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode(facts))
-        return
-    say_facts(named(facts.get("sealed", {})))
+def _lines(facts: dict[str, Any], found: Found | None) -> Iterator[Line]:
+    yield named(facts.get("sealed", {}))
     if found is not None:
         lines: dict[str, object] = {"published values": found.episodes, "known for certain": found.pinned}
         lines |= {f"known, {name}": f"{one.pinned:,} of {one.episodes:,}" for name, one in found.kinds.items()}
         lines |= {f"by {name}": number for name, number in found.attacks.items()}
         lines |= {f"{name} left": number for name, number in found.candidates.items()}
-        lines |= {
-            "worst guess": f"{found.worst:.3g}",
-            "mean guess": f"{found.mean:.3g}",
-            "counted exactly": found.exact,
-        }
-        lines |= {"linked rows": f"{found.linked_rows:,} of {found.published_rows:,}"}
-        say_facts(lines)
+        lines |= {"worst guess": f"{found.worst:.3g}", "mean guess": f"{found.mean:.3g}"}
+        lines |= {"counted exactly": found.exact}
+        yield lines | {"linked rows": f"{found.linked_rows:,} of {found.published_rows:,}"}
         for one in found.examples:
             value = "" if one.value is None else f", {one.value}"
             since = "after the last release" if one.release is None else f"from release {one.release} on"
-            say(f"row {one.row}{value}: known {since} by {one.attack}")
-    say(facts["verdict"])
+            yield f"row {one.row}{value}: known {since} by {one.attack}"
+    yield facts["verdict"]

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from streamer.cli.support.next_call import say_next
-from streamer.cli.support.options import ROWS_OR_URL, examples, json_option, reads_rows, table_option
+from streamer.cli.support.options import ROWS_OR_URL, command_named, json_option, reads_rows, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.skip_refused import refused_among, skip_refused_option, write_list
-from streamer.cli.support.tables import figure, grid_of, plural, print_table, say
+from streamer.cli.support.skip_refused import by_reason, refused_among, skip_refused_option, write_list
+from streamer.cli.support.tables import Line, figure, filled, grid_of, plural, show
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
@@ -40,8 +40,7 @@ from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, 
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
-ROWS_TRIED_MAX = 100_000
-"""Costs are computed from the first accepted rows, at most so many."""
+ROWS_TRIED_MAX = 100_000  # accepted rows from which costs are computed, the first ones
 
 # -- a data file ------------------------------------------------------------------------------------------------------
 
@@ -49,7 +48,7 @@ ROWS_TRIED_MAX = 100_000
 def try_data(
     table: Table, source: RowSource, left_out: Path | None, no_costs: bool, progress: Stages
 ) -> dict[str, Any]:
-    """What would happen to the rows of a source: counts, shares and column names.
+    """Tries the rows of a source; returns counts, shares and column names.
 
     left_out: where to list the refused rows. no_costs: do not try other k and grids.
     """
@@ -77,10 +76,7 @@ def try_data(
         "rows": len(frame),
         "accepted": n,
         "hidden_columns": hidden_columns(table, frame.columns),
-        "refused": [
-            {"reason": reason, "column": column or None, "rows": rows}
-            for reason, column, rows in data_warnings.counted(refused)
-        ],
+        "refused": by_reason(refused),
         "warnings": [
             *about_key,
             *_warnings(table, individuals, shortfall),
@@ -95,7 +91,7 @@ def try_data(
 
 
 def _values_of_one(microdata: Microdata) -> list[dict[str, Any]]:
-    """By kept column, the rows that could be found by a value that nobody else has; without columns of none."""
+    """The kept columns in which a row could be found by a value that nobody else has, with how many such rows."""
     n = len(microdata)
     counted_rows = ((column.name, rows_of_one(microdata, i)) for i, column in enumerate(microdata.table.kept))
     return [{"column": name, "rows": rows, "share": rows / n} for name, rows in counted_rows if rows]
@@ -122,7 +118,7 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
 
 
 def _alpha_warnings(table: Table, rows: EncodedColumns) -> list[str]:
-    """What a sealed changelog that began with these rows would say of its alpha."""
+    """The warnings about alpha of a sealed changelog that began with these rows."""
     try:
         return check_alpha(table, frequencies(table, rows.by_row().values)) if table.sealed is not None else []
     except ConfigError as refused:
@@ -153,28 +149,25 @@ VALUES_OF_ONE_HELP = (
 )
 
 
-def _print_data(data: dict[str, Any]) -> None:
-    say(f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted")
-    say(f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}")
+def _data_lines(data: dict[str, Any]) -> Iterator[Line]:
+    yield f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted"
+    yield f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}"
     if data["refused"]:
-        grid = grid_of("refused rows", "reason", "column")
-        for line in data["refused"]:
-            grid.add_row(f"{line['rows']:,}", line["reason"], line["column"] or "")
-        print_table(grid)
-    for warning in data["warnings"]:
-        say(f"warning: {warning}")
+        refused = ((f"{one['rows']:,}", one["reason"], one["column"] or "") for one in data["refused"])
+        yield filled(grid_of("refused rows", "reason", "column"), refused)
+    yield from (f"warning: {warning}" for warning in data["warnings"])
     for one in data["values_of_one"]:
         rows = f"{one['rows']:,} of {plural(data['accepted'], 'row')} ({100 * one['share']:.3g} %)"
-        say(f"warning: {one['column']} is published as it is, and in {rows} has a value that nobody else has")
+        yield f"warning: {one['column']} is published as it is, and in {rows} has a value that nobody else has"
     if data["values_of_one"]:
-        say(VALUES_OF_ONE_HELP)
+        yield VALUES_OF_ONE_HELP
     if data["costs"] is not None:
-        _print_costs(data["costs"], data["accepted"])
+        yield from _cost_lines(data["costs"], data["accepted"])
 
 
-def _print_costs(tried: dict[str, Any], accepted: int) -> None:
+def _cost_lines(tried: dict[str, Any], accepted: int) -> Iterator[Line]:
     used = f"all {accepted:,}" if tried["rows"] == accepted else f"the first {tried['rows']:,}"
-    say(f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)")
+    yield f"what k costs ({tried['algorithm']}, {used} accepted rows; NCP 0: exact values, 1: nothing left)"
     names = " or ".join(sorted({line["suppressing"]["algorithm"] for line in tried["k"] if "suppressing" in line}))
     leaving = (f"NCP of {names}", f"suppressed (up to {SUPPRESSION:.0%})") if names else ()
     grid = grid_of("k", "QI groups", "NCP", *leaving)
@@ -184,9 +177,9 @@ def _print_costs(tried: dict[str, Any], accepted: int) -> None:
             continue
         other = [line["suppressing"][name] for name in ("ncp", "suppressed")] if "suppressing" in line else []
         grid.add_row(*map(figure, (line["k"], line["groups"], line["ncp"], *other)))
-    print_table(grid)
+    yield grid
     if tried["none_suppressing"]:
-        say(f"not tried with {SUPPRESSION:.0%} suppressed: {tried['none_suppressing']}")
+        yield f"not tried with {SUPPRESSION:.0%} suppressed: {tried['none_suppressing']}"
     if not tried["attributes"]:
         return
     grid = grid_of("column", "its NCP", "with another grid: NCP of the table")
@@ -194,7 +187,7 @@ def _print_costs(tried: dict[str, Any], accepted: int) -> None:
         texts = ((at["grid"], figure(at["ncp"])) for at in line["grids"])
         others = "; ".join(f"{at if isinstance(at, str) else decimal_text(at)}: {ncp}" for at, ncp in texts)
         grid.add_row(line["name"], figure(line["ncp"]), others)
-    print_table(grid)
+    yield grid
 
 
 LOSSY_JOIN_REVEALS = (
@@ -205,23 +198,15 @@ LOSSY_JOIN_REVEALS = (
     " the cells and values that come or go together; let only those read the topics who may know that, and give others"
     " a copy of the table (`subscribe --csv`)",
 )
-"""What everyone who chooses the form lossy-join must know."""
+"""Warnings for everyone who chooses the form lossy-join."""
 
 _FORMATS_NEED = {
     CONNECT_JSON: ", with Kafka Connect's schema in every record",
     AVRO: ", by a schema registry (SCHEMA_REGISTRY_URL)",
 }
 
-_to_json = msgspec.json.Encoder(decimal_format="number").encode
 
-
-@click.command(
-    name="check",
-    epilog=examples(
-        "streamer check --table mine",
-        "streamer check --table mine --data mine/rows.csv",
-    ),
-)
+@command_named("check", "streamer check --table mine", "streamer check --table mine --data mine/rows.csv")
 @table_option
 @click.option(
     "--data",
@@ -233,14 +218,7 @@ _to_json = msgspec.json.Encoder(decimal_format="number").encode
 @force_option
 @json_option
 @reads_rows("data")
-def command(
-    table: str,
-    data: RowSource | None,
-    no_costs: bool,
-    left_out: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def command(table: str, data: RowSource | None, no_costs: bool, left_out: Path | None, force: bool) -> None:
     """Validates TABLE and says what it means: roles, cells, the privacy model and which algorithms can satisfy it, what
     a published row looks like, what is never published.
 
@@ -259,12 +237,9 @@ def command(
     schema = load_table(table, needs_key=False)
     report = describe(schema)
     if data is not None:
-        with stages(as_json) as progress:
+        with stages() as progress:
             report["data"] = try_data(schema, data, left_out, no_costs, progress)
-    if as_json:
-        click.echo(_to_json({"ok": True, **report}))
-    else:
-        _print(report)
+    show({"ok": True, **report}, _lines(report))
     if data is None:
         say_next(["check", "--table", table, "--data", "ROWS.csv"])
     else:
@@ -331,30 +306,16 @@ def _described(attribute: Attribute) -> dict[str, Any]:
     nulls = {"nulls": "refused" if attribute.null_code is None else "null_as", "nulls_published": null_text}
     if isinstance(attribute, CategoricalAttribute):
         tree = attribute.hierarchy
-        return {**shared, "type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels, **nulls}
-    if isinstance(attribute, TemporalAttribute):
-        return {**shared, **_described_calendar(attribute), **nulls}
-    return {
-        **shared,
-        "type": "integer" if attribute.integer else "decimal",
-        "domain": list(attribute.domain),
-        "step": attribute.step,
-        "grid": attribute.grid,
-        "cells": attribute.n_cells,
-        **nulls,
-    }
-
-
-def _described_calendar(attribute: TemporalAttribute) -> dict[str, Any]:
-    calendar = attribute.calendar
-    return {
-        "type": calendar.clock.name,
-        "domain": [moment_text(end, calendar.clock) for end in (calendar.first, calendar.last)],
-        "step": None,
-        "grid": calendar.grid.text,
-        "levels": attribute.levels.n_levels,
-        "cells": calendar.n_cells,
-    }
+        own: dict[str, Any] = {"type": "category", "leaves": tree.n_leaves, "levels": tree.n_levels}
+    elif isinstance(attribute, TemporalAttribute):
+        calendar = attribute.calendar
+        ends = [moment_text(end, calendar.clock) for end in (calendar.first, calendar.last)]
+        own = {"type": calendar.clock.name, "domain": ends, "step": None, "grid": calendar.grid.text}
+        own |= {"levels": attribute.levels.n_levels, "cells": calendar.n_cells}
+    else:
+        own = {"type": "integer" if attribute.integer else "decimal", "domain": list(attribute.domain)}
+        own |= {"step": attribute.step, "grid": attribute.grid, "cells": attribute.n_cells}
+    return {**shared, **own, **nulls}
 
 
 def _described_kept(column: KeptColumn) -> dict[str, Any]:
@@ -373,9 +334,9 @@ def _published_columns(table: Table) -> list[str] | dict[str, list[str]]:
 
 
 def _example(table: Table) -> dict[str, Any]:
-    """A published row: two cells wide in columns of intervals, the root in categories; of a lossy join single cells.
+    """A published row, two cells wide in columns of intervals, the root in categories; of a lossy join single cells.
 
-    A cohort, if a sealed changelog alone is published.
+    If a sealed changelog alone is published, a cohort.
     """
     kept: dict[str, Any] = {column.name: _example_value(column) for column in table.kept}
     row: dict[str, Any] = {QI_GROUP: "0-1"}
@@ -401,34 +362,30 @@ def _example_value(column: KeptColumn) -> object:
     return {"integer": 0, "decimal": Decimal("0.5"), "boolean": True}.get(column.type or "", "...")
 
 
-def _print(report: dict[str, Any]) -> None:
-    counted = report["individual"] or "rows"
-    key = ", ".join(report["key"]) or "none (a stream needs one)"
-    say(f"table {report['table']}, key {key}, k = {report['k']} ({counted})")
+def _lines(report: dict[str, Any]) -> Iterator[Line]:
+    key, whose = ", ".join(report["key"]) or "none (a stream needs one)", report["individual"] or "rows"
+    yield f"table {report['table']}, key {key}, k = {report['k']} ({whose})"
     grid = grid_of("column", "role", "type", "domain or hierarchy", "grid", "cells")
-    for column in report["columns"]:
-        cells = column.get("cells", column.get("leaves", ""))
-        grid.add_row(
-            column["name"], column["role"], column["type"], _extent(column), str(column.get("grid", "")), str(cells)
-        )
-    print_table(grid)
+    for one in report["columns"]:
+        cells, step = str(one.get("cells", one.get("leaves", ""))), str(one.get("grid", ""))
+        grid.add_row(one["name"], one["role"], one["type"], _extent(one), step, cells)
+    yield grid
     for column in report["columns"]:
         if column.get("nulls_published") is not None:
-            say(f"nulls of {column['name']} are published as {column['nulls_published']}")
-    say(f"privacy: every QI group has {report['model']}")
+            yield f"nulls of {column['name']} are published as {column['nulls_published']}"
+    yield f"privacy: every QI group has {report['model']}"
     for algorithm in report["algorithms"]:
         text = f"cannot satisfy it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
-        say(f"  {algorithm['name']}: {text}")
-    for warning in report["warnings"]:
-        say(f"warning: {warning}")
+        yield f"  {algorithm['name']}: {text}"
+    yield from (f"warning: {warning}" for warning in report["warnings"])
     what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
     what = "a published cohort" if report["publishes"] == [SEALED] else what
-    example = msgspec.json.format(_to_json(report["example"]), indent=0)  # with blanks, so that it can be wrapped
-    say(f"{what}: {example.decode()}")
+    example = msgspec.json.Encoder(decimal_format="number").encode(report["example"])
+    yield f"{what}: {msgspec.json.format(example, indent=0).decode()}"  # with blanks, so that it can be wrapped
     if report["format"] != JSON:
-        say(f"it is written as {report['format']}{_FORMATS_NEED[report['format']]}")
+        yield f"it is written as {report['format']}{_FORMATS_NEED[report['format']]}"
     if "data" in report:
-        _print_data(report["data"])
+        yield from _data_lines(report["data"])
 
 
 def _extent(column: dict[str, Any]) -> str:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
-from rich.table import Table as Grid
 
 from streamer.cli.batch.reports import compare_report, curves_of, require_report
 from streamer.cli.support import options as shared
@@ -21,7 +19,7 @@ from streamer.cli.support.next_call import say_next
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
-from streamer.cli.support.tables import figure, plural, print_table, say, say_facts
+from streamer.cli.support.tables import Line, bare_grid, figure, plural, show
 from streamer.privacy.models import Model, model_of, words
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, require_possible, run
 from streamer.recoding.algorithms.contract import Algorithm, Options
@@ -37,11 +35,8 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 """The measures of the table for people; JSON has all of them."""
 
 
-@click.command(
-    name="compare",
-    epilog=shared.examples(
-        "streamer compare --table mine rows.csv", "streamer compare --table mine rows.csv --report report.html"
-    ),
+@shared.command_named(
+    "compare", "streamer compare --table mine rows.csv", "streamer compare --table mine rows.csv --report report.html"
 )
 @shared.table_option
 @shared.rows_argument
@@ -62,7 +57,6 @@ def command(
     suppression: float,
     refine: int,
     seed: int | None,
-    as_json: bool,
 ) -> None:
     """Anonymizes rows by every algorithm and prints what each costs and risks; writes no table.
 
@@ -74,7 +68,7 @@ def command(
     if paths:
         require_report()
     require_writable(paths, force, [*files_of(table), *data.files])
-    with stages(as_json) as progress, atomic_writers(paths, text=True) as opened:
+    with stages() as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
             frame = data.rows()
             schema = without_absent_key(schema, frame.columns)
@@ -87,12 +81,9 @@ def command(
             default = ALGORITHMS[DEFAULT_ALGORITHM]
             curves = curves_of(microdata, default, options_for(default, options), progress)
             file.write(compare_report(facts, table, data.name, curves))
-    if as_json:
-        click.echo(msgspec.json.encode(facts))
-    else:
-        _print(facts)
-        best = min((one for one in found if "measures" in one), key=lambda one: one["measures"]["ncp"])["name"]
-        say_next(["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--algorithm", best])
+    show(facts, _lines(facts))
+    best = min((one for one in found if "measures" in one), key=lambda one: one["measures"]["ncp"])["name"]
+    say_next(["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--algorithm", best])
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:
@@ -122,28 +113,19 @@ def _compared(microdata: Microdata, model: Model, options: Options, progress: St
         }
 
 
-# -- for people -----------------------------------------------------------------------------------------------------
-
-
-def _print(report: dict[str, Any]) -> None:
-    rows = plural(report["rows"], "row")
-    say(f"table {report['table']}, {rows}; every QI group has {report['model']}")
-    tried = [found for found in report["algorithms"] if "measures" in found]
+def _lines(report: dict[str, Any]) -> Iterator[Line]:
+    rows, algorithms = plural(report["rows"], "row"), report["algorithms"]
+    yield f"table {report['table']}, {rows}; every QI group has {report['model']}"
+    tried = [found for found in algorithms if "measures" in found]
     shown = [name for name in SHOWN_MEASURES if name != "suppressed" or any(found["measures"][name] for found in tried)]
-    grid = Grid("algorithm", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("seconds", *map(_heading, shown)):
-        grid.add_column(heading, justify="right")
+    grid = bare_grid("algorithm", "seconds", *map(_heading, shown))
     for found in tried:
         cells = (figure(found["measures"][name]) for name in shown)
         grid.add_row(found["name"], figure(found["seconds"]), *cells)
-    print_table(grid)
-    for found in report["algorithms"]:
-        if "cannot" in found:
-            say(f"{found['name']} cannot do this: {found['cannot'][0]}")
-    for found in report["algorithms"]:
-        if found["default"]:
-            say(f"the default is {found['name']}")
-    say_facts({_heading(name): WHAT[name] for name in shown if name != "groups"})
+    yield grid
+    yield from (f"{one['name']} cannot do this: {one['cannot'][0]}" for one in algorithms if "cannot" in one)
+    yield from (f"the default is {one['name']}" for one in algorithms if one["default"])
+    yield {_heading(name): WHAT[name] for name in shown if name != "groups"}
 
 
 def _heading(name: str) -> str:

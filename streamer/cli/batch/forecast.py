@@ -13,14 +13,14 @@ from math import ceil
 from typing import Any
 
 import click
-import msgspec
 import numpy as np
 import pandas as pd
+from rich.table import Table as Grid
 
-from streamer.cli.support.options import examples, json_option, reads_rows, rows_argument, table_option
+from streamer.cli.support.options import command_named, json_option, reads_rows, rows_argument, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.skip_refused import refused_among, require_some_left
-from streamer.cli.support.tables import figure, grid_of, plural, print_table, say, say_facts
+from streamer.cli.support.skip_refused import by_reason, refused_among, require_some_left
+from streamer.cli.support.tables import Line, figure, grid_of, plural, show
 from streamer.errors import UsageError
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.events.key_form import default_form, shard_of
@@ -50,21 +50,13 @@ from streamer.table.schema import NO_REPAIR, REPAIR, Table
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
 
-SHARD_ROWS_MAX = 20_000
-"""A shard of more rows is foreseen from two samples, the larger one of so many."""
-
-LOSS_ROWS_MAX = 40_000
-"""The same, of the loss of a fresh table."""
-
-SMALLER = 4
-"""By how much the smaller sample has fewer rows."""
+SHARD_ROWS_MAX = 20_000  # a shard of more rows is foreseen from two samples; the larger one has this many
+LOSS_ROWS_MAX = 40_000  # the same, for the loss of a fresh table
+SMALLER = 4  # times fewer rows in the smaller sample
 
 SHARDS_MAX = 1024
-MORE = 10
-"""The loss of so many times as many shards is shown, too."""
-
-HEADROOM = 2
-"""A shard is given half of the changes that it can take, so that it catches up after a pause."""
+MORE = 10  # times as many shards, whose loss is shown, too
+HEADROOM = 2  # a shard is given half of the changes that it can take, so that it catches up after a pause
 
 CHANGES_SEED = 1
 MEGA = 1e6
@@ -82,16 +74,14 @@ WAYS: Mapping[str, Callable[[TriedShard], ChangeTally]] = {
     ALONE: lambda one: one.alone,
     IN_BATCHES: lambda one: one.together,
 }
-"""What is counted of the changes that were tried."""
+"""The counts of the changes that were tried, by name."""
 
 
-@click.command(
-    name="forecast",
-    epilog=examples(
-        "streamer forecast --table mine mine/rows.csv",
-        "streamer forecast --table mine mine/rows.csv --events-per-second 2000",
-        "streamer forecast --table mine mine/rows.csv --shards 8 --json",
-    ),
+@command_named(
+    "forecast",
+    "streamer forecast --table mine mine/rows.csv",
+    "streamer forecast --table mine mine/rows.csv --events-per-second 2000",
+    "streamer forecast --table mine mine/rows.csv --shards 8 --json",
 )
 @table_option
 @rows_argument
@@ -109,10 +99,10 @@ WAYS: Mapping[str, Callable[[TriedShard], ChangeTally]] = {
 )
 @json_option
 @reads_rows("data")
-def command(table: str, data: RowSource, pace: float | None, shards: int | None, as_json: bool) -> None:
+def command(table: str, data: RowSource, pace: float | None, shards: int | None) -> None:
     """Says what a live table of these rows costs, before there is one: records and bytes per change, with local repair
     and without; memory in Redis and in a worker; how long a take-over lasts; how many shards N events per second need,
-    and what so many shards lose.
+    and what these shards lose.
 
     It runs a shard in memory over changes that are made of the rows themselves: some of them wait and are inserted,
     some are deleted, some get another row's value in one column. If a shard has more than 20,000 rows, two samples
@@ -120,18 +110,15 @@ def command(table: str, data: RowSource, pace: float | None, shards: int | None,
     counted.
     """
     schema = load_table(table, needs_key=False)
-    with stages(as_json) as progress:
+    with stages() as progress:
         report = forecast(schema, data, pace, shards, progress)
-    if as_json:
-        click.echo(msgspec.json.encode(report))
-    else:
-        _print(report)
+    show(report, _lines(report))
 
 
 def forecast(
     table: Table, source: RowSource, pace: float | None, shards: int | None, progress: Stages
 ) -> dict[str, Any]:
-    """The report, as plain values."""
+    """Tries the rows; returns the report as plain values."""
     with progress.stage("read"):
         frame = _with_key(table, source.rows())
     refused = refused_among(table, frame, progress)
@@ -154,10 +141,7 @@ def forecast(
         "table": table.name,
         "rows": len(frame),
         "accepted": len(rows),
-        "refused": [
-            {"reason": reason, "column": column or None, "rows": count}
-            for reason, column, count in data_warnings.counted(refused)
-        ],
+        "refused": by_reason(refused),
         "shards": chosen,
         "rows_of_a_shard": size,
         "rows_tried": [one.rows for one in used.tried],
@@ -204,7 +188,7 @@ def _tried(table: Table, rows: pd.DataFrame, n: int, on_progress: OnProgress) ->
 
 
 def _losses(table: Table, rows: pd.DataFrame, shards: int, on_progress: OnProgress) -> list[dict[str, Any]]:
-    """The loss of a fresh table in one shard, in as many as are chosen, and in ten times as many."""
+    """The loss of a fresh table in one shard, in the chosen number of shards, and in ten times as many."""
     encoded = Encoder(table).columns(rows)
     whole, counts = microdata_of_columns(table, encoded), sorted({1, shards, MORE * shards})
     parts = [part_of(on_progress, done / len(counts), (done + 1) / len(counts)) for done in range(len(counts))]
@@ -222,7 +206,6 @@ def _shards_of(table: Table, rows: EncodedColumns, shards: int) -> Ints:
 
 
 def _costs(table: Table, repair: str, shard: Forecast) -> dict[str, Any]:
-    """What a change costs with one way of local repair, by what is counted."""
     return {
         "repair": repair,
         "chosen": repair == str(table.repair),
@@ -236,15 +219,13 @@ def _cost(table: Table, shard: Forecast, of: Callable[[TriedShard], ChangeTally]
     return {
         "records": shard.of_each(of, lambda one: sum(map(one.records_of_each, kinds))),
         "bytes": _by_topic(
-            (*kinds, POSITIONS),
-            lambda kind, added: shard.of_each(of, lambda one: one.bytes_of_each(kind, added)),
+            (*kinds, POSITIONS), lambda kind, added: shard.of_each(of, lambda one: one.bytes_of_each(kind, added))
         ),
         "microseconds": shard.of_each(of, lambda one: one.microseconds),
     }
 
 
 def _kept(table: Table, shard: Forecast, shards: int) -> dict[str, Any]:
-    """What is kept of the table, and of a shard."""
     redis = _range(lambda added: shard.kept(lambda one: one.redis_bytes(added)))
     worker = shard.tried[-1].empty_bytes + shard.kept(lambda one: one.worker_bytes - one.empty_bytes)
     return {
@@ -273,29 +254,29 @@ def _warnings(table: Table, shard: Forecast) -> Iterator[str]:
         yield "there is no machine code here: times are some hundred times those of a worker"
 
 
-def _print(report: dict[str, Any]) -> None:
+def _lines(report: dict[str, Any]) -> Iterator[Line]:
     shards, rows, size = report["shards"], plural(report["accepted"], "row"), plural(report["rows_of_a_shard"], "row")
-    say(f"table {report['table']}: {rows} in {plural(shards, 'shard')}" + (f" of about {size}" if shards > 1 else ""))
+    yield f"table {report['table']}: {rows} in {plural(shards, 'shard')}" + (f" of about {size}" if shards > 1 else "")
     for line in report["refused"]:
         of = f", {line['column']}" if line["column"] else ""
-        say(f"left out: {plural(line['rows'], 'refused row')} ({line['reason']}{of})")
-    for warning in report["warnings"]:
-        say(f"warning: {warning}")
+        yield f"left out: {plural(line['rows'], 'refused row')} ({line['reason']}{of})"
+    yield from (f"warning: {warning}" for warning in report["warnings"])
     if report["foreseen"]:
         samples = " and ".join(f"{n:,}" for n in report["rows_tried"])
-        say(f"foreseen for a shard of {size} from samples of {samples}")
+        yield f"foreseen for a shard of {size} from samples of {samples}"
     of_kinds = ", ".join(f"{share} {NAMES[kind]}" for kind, share in report["mix"].items())
     repair = next(way["repair"] for way in report["changes"] if way["chosen"])
-    say(f"records of a change in the mean, and MB per million changes (of a hundred: {of_kinds})")
-    say(f"local repair is {repair} in table.yaml")
-    _print_changes(report)
-    say_facts(_facts(report))
-    say(WHY_RANGES)
-    _print_losses(report["losses"])
-    say("choose shards by events per second, never by rows: a shard widens its boxes, as it has fewer people")
+    yield f"records of a change in the mean, and MB per million changes (of a hundred: {of_kinds})"
+    yield f"local repair is {repair} in table.yaml"
+    yield _changes(report)
+    yield _facts(report)
+    yield WHY_RANGES
+    yield "what shards lose (NCP of a fresh table; 0: exact values, 1: nothing left)"
+    yield _losses_grid(report["losses"])
+    yield "choose shards by events per second, never by rows: a shard widens its boxes, as it has fewer people"
 
 
-def _print_changes(report: dict[str, Any]) -> None:
+def _changes(report: dict[str, Any]) -> Grid:
     topics = list(report["changes"][0][ALONE]["bytes"])
     said = {**NAMES, ALONE: "one by one", IN_BATCHES: f"{report['together']} together"}
     grid = grid_of("repair", "changes", "records", *(f"MB on {topic}" for topic in topics))
@@ -303,11 +284,10 @@ def _print_changes(report: dict[str, Any]) -> None:
         for name, text in said.items():
             cost = way[name]
             grid.add_row(way["repair"], text, f"{cost['records']:.2f}", *map(_between, cost["bytes"].values()))
-    print_table(grid)
+    return grid
 
 
 def _facts(report: dict[str, Any]) -> dict[str, object]:
-    """What stands below the changes."""
     redis, worker, pace = report["redis"], report["worker"], report["events_per_second"]
     first = ", ".join(f"{_between(sizes, _megabytes)} on {kind}" for kind, sizes in report["first_bytes"].items())
     facts: dict[str, object] = {
@@ -336,8 +316,7 @@ def _megabytes(size: float) -> str:
     return f"{size / MEGA:,.0f} MB" if size >= 10 * MEGA else f"{size / MEGA:.2g} MB"
 
 
-def _print_losses(losses: list[dict[str, Any]]) -> None:
-    say("what shards lose (NCP of a fresh table; 0: exact values, 1: nothing left)")
+def _losses_grid(losses: list[dict[str, Any]]) -> Grid:
     grid, of_one = grid_of("shards", "rows of each", "NCP", "over one shard", "rows that wait"), losses[0]["ncp"]
     for line in losses:
         sizes, loss = line["rows"], line["ncp"]
@@ -345,4 +324,4 @@ def _print_losses(losses: list[dict[str, Any]]) -> None:
         over = f"{loss / of_one:.2f} x" if loss is not None and of_one else "-"
         each = f"{sizes['min']:,} to {sizes['max']:,}"
         grid.add_row(f"{line['shards']:,}", each, text, over, f"{line['waiting']['rows']:,}")
-    print_table(grid)
+    return grid

@@ -14,7 +14,7 @@ import click
 import pandas as pd
 
 from streamer.cli.support.next_call import say_next
-from streamer.cli.support.options import examples, reads_rows, rows_argument
+from streamer.cli.support.options import command_named, reads_rows, rows_argument
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
@@ -29,9 +29,7 @@ from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
 PAGE = "docs/explanation/what-is-a-quasi-identifier.md"
-EXAMPLES = 5
-EXAMPLE_MAX = 40
-"""Characters of a value that are shown."""
+EXAMPLES, EXAMPLE_MAX = 5, 40  # values of a column that are shown, and characters of each
 
 ROLES = {"q": "quasi-identifier", "s": "sensitive", "o": ""}
 _MEANINGS = (
@@ -42,12 +40,10 @@ _MEANINGS = (
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@click.command(
-    name="init",
-    epilog=examples(
-        "streamer init rows.csv -o mine",
-        "streamer init 'postgresql://reader@db.example/clinic?table=patients' -o mine",
-    ),
+@command_named(
+    "init",
+    "streamer init rows.csv -o mine",
+    "streamer init 'postgresql://reader@db.example/clinic?table=patients' -o mine",
 )
 @rows_argument
 @click.option(
@@ -68,11 +64,11 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
     It guesses types, scales and obvious hierarchies. The roles of the columns are yours to judge; the file says what to
     check. --ask goes through the columns one by one.
     """
-    if ask:
-        _require_terminal()
+    if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):  # values are never shown in a file, a pipe or a log
+        raise UsageError("--ask: shows values of people, so it needs a terminal on both sides; leave it out here")
     drafted_file = out if out == STDOUT else out / FILE_NAME
     require_writable([drafted_file], force, data.files)
-    with stages(as_json=False) as progress:
+    with stages() as progress:
         with progress.stage("read"):
             frame = data.rows()
         if is_no_header(list(frame.columns)):
@@ -106,7 +102,7 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
 
 
 def _texts_of(cells: pd.Series[Any]) -> list[str]:
-    """A column as the texts that a CSV file would have. Raises ConfigError for lists, bytes and the like."""
+    """A column's cells as the texts of a CSV file. Raises ConfigError for lists, bytes and the like."""
     values = source_cells(cells).tolist()
     if not all(map(is_scalar, values)):
         raise ConfigError(
@@ -150,15 +146,6 @@ def _print(out: Path, source_key: str | yaml_text.NearKey | None, columns: list[
     say(f"The roles are guesses: check every line ({PAGE}).")
     if out != STDOUT:
         say_next(["check", "--table", str(out), "--data", *data.words])
-
-
-# The role of each column, asked: five of its values are shown, so only on a terminal, never in a file, a pipe or a log.
-
-
-def _require_terminal() -> None:
-    """Raises UsageError if what is asked would not be asked on a terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("--ask: shows values of people, so it needs a terminal on both sides; leave it out here")
 
 
 def _asked(column: Drafted, texts: Sequence[str]) -> Drafted:

@@ -32,7 +32,7 @@ def require_report() -> None:
 
 
 def sources_of(table: str, data: RowSource, columns: Iterable[object]) -> dict[str, Any]:
-    """What the report of a run says of its input: SHA-256 of all files that it comes from, and the columns."""
+    """The input of a run, for its report: SHA-256 of all files that it comes from, and the columns."""
     files, folder = files_of(table), file_of(table).parent
     names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)
     settings = {name: one for name, path in zip(names, files, strict=True) for one in sha256_by_name(path).values()}

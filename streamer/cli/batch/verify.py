@@ -12,13 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-import msgspec
 
 from streamer.cli.stream.replay import Initially
 from streamer.cli.support.next_call import say_next
-from streamer.cli.support.options import chosen_shards, examples, json_option, shards_option, table_option
+from streamer.cli.support.options import chosen_shards, command_named, json_option, shards_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import named, say_facts
+from streamer.cli.support.tables import named, show
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental import replay
 from streamer.incremental.checks.as_published import QIGroupId
@@ -30,7 +29,7 @@ from streamer.incremental.message_files import read_files, read_messages
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message
-from streamer.incremental.verification import EngineBehind, Verified, follow, require_records
+from streamer.incremental.verification import EngineBehind, follow, require_records
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows
 from streamer.table.published.rows import parse_qi_group
@@ -38,15 +37,17 @@ from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
 INDEX_COLUMNS = ["key", "qi_group"]
+LIVE_SECRET = (
+    ". The secret of a live shard is not shown: check such a shard by --source and --index, or the changelog alone "
+    "without --events"
+)
 
 
-@click.command(
-    name="verify",
-    epilog=examples(
-        "streamer verify --table mine live.jsonl",
-        "streamer verify --table mine live.jsonl --source now.csv --index private.csv",
-        "streamer verify --table mine replayed/live.jsonl --initial rows.csv --events events.jsonl",
-    ),
+@command_named(
+    "verify",
+    "streamer verify --table mine live.jsonl",
+    "streamer verify --table mine live.jsonl --source now.csv --index private.csv",
+    "streamer verify --table mine replayed/live.jsonl --initial rows.csv --events events.jsonl",
 )
 @table_option
 @click.argument("live", metavar="LIVE.jsonl...", type=click.Path(path_type=Path), nargs=-1, required=True)
@@ -77,7 +78,6 @@ def command(
     initial: str | None,
     secret: Path | None,
     shards: str | None,
-    as_json: bool,
 ) -> None:
     """Checks the laws of the changelog LIVE.jsonl, release by release, from its first record on.
 
@@ -98,10 +98,11 @@ def command(
         raise UsageError("--shards: not with --source or --events, which are about the whole changelog")
     schema = load_table(table)
     laws = ChangelogLaws(schema)
-    with stages(as_json) as progress:
+    with stages() as progress:
         replayed = None
         if events is not None:
-            engine = start_engine(schema, initial, known_secret(secret or live[0].with_name(replay.NAME)), progress)
+            path = secret or live[0].with_name(replay.NAME)
+            engine = start_engine(schema, initial, known_secret(path, "--events", LIVE_SECRET), progress)
             replayed = EngineBeside(schema, laws, engine, read_messages(events))
         with progress.stage("verify"):
             verified = follow(laws, read_files(live, schema, chosen), replayed)
@@ -110,28 +111,27 @@ def command(
             with progress.stage("source"):
                 _check_last(schema, laws, source, index)
     verified.laws = len(laws_of(schema)) + (len(SOURCE_LAWS) if source or events else 0)
-    _print(verified, as_json)
+    said = named(asdict(verified)) | {"result": "every law holds at every release"}
+    show({"ok": True, **asdict(verified)}, [said])
     if events is not None:
         first = [] if initial is None else ["--initial", initial]
         say_next(["audit", "--table", table, *map(str, live), "--source", events, *first])
 
 
 def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
-    """The source laws at the last release."""
     encoded = Encoder(table).frame(read_rows(source))
     rows = dict(zip(encoded.source_keys, encoded.rows(), strict=True))
     source_laws = SourceLaws(table, laws, index_table(rows, read_index(index)))
     source_laws.check_all("the last release")
 
 
-def known_secret(path: Path) -> bytes:
-    """The shard's secret from a file. Raises UsageError if there is none."""
+def known_secret(path: Path, option: str, otherwise: str = "") -> bytes:
+    """The shard's secret from a file. Raises UsageError if there is none; otherwise: what can be done without it."""
     secret = replay.read_secret(path)
     if secret is None:
         raise UsageError(
-            f"--events needs the shard's secret, which breaks its ties, and there is no {path}: name it by --secret "
-            f"(`replay --out` writes it next to live.jsonl). The secret of a live shard is not shown: check such a "
-            f"shard by --source and --index, or the changelog alone without --events"
+            f"{option} needs the shard's secret, which breaks its ties, and there is no {path}: name it by --secret "
+            f"(`replay --out` writes it next to live.jsonl){otherwise}"
         )
     return secret
 
@@ -206,10 +206,3 @@ def read_index(path: str) -> list[tuple[str, QIGroupId | None]]:
     except LawViolated as error:
         raise ConfigError(f"{path}: {error}") from None
     return [(source_key, qi_groups[name]) for source_key, name in zip(frame["key"], frame["qi_group"], strict=True)]
-
-
-def _print(verified: Verified, as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode({"ok": True, **asdict(verified)}))
-        return
-    say_facts(named(asdict(verified)) | {"result": "every law holds at every release"})

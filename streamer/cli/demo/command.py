@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from importlib.resources import files
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -34,7 +35,7 @@ from rich.console import Console
 from streamer.cli.batch import audit, check, verify
 from streamer.cli.operate import dead_letters, index, status
 from streamer.cli.stream import produce, subscribe, topics
-from streamer.cli.support.options import examples, kafka_option, redis_option
+from streamer.cli.support.options import command_named, kafka_option, redis_option
 from streamer.cli.support.outputs import OutputPath
 from streamer.errors import ServerUnreachable, StreamerError, UsageError
 from streamer.incremental.release.fold import FoldedRelease
@@ -57,8 +58,7 @@ OCCUPATION = {
     "student": 2, "unskilled or farming": 14, "white-collar": 43, "skilled or teaching": 28, "managerial": 11,
     "professional": 2,
 }  # fmt: skip
-MARRIAGE = {"very good": 42, "good": 35, "fair": 16, "poor": 5, "very poor": 2}
-"""Percentages."""
+MARRIAGE = {"very good": 42, "good": 35, "fair": 16, "poor": 5, "very poor": 2}  # percentages, as above
 
 AGES = (17.5, 22.0, 27.0, 32.0, 37.0, 42.0)
 YEARS_MARRIED = (0.5, 2.5, 6.0, 9.0, 13.0, 16.5, 23.0)
@@ -156,7 +156,7 @@ LOG_LINES_SHOWN = 5
 _METRIC = re.compile(r'^streamer_(\w+)\{.*\bshard="\d+".*\} (\S+)$', re.M)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Worker:
     """A `streamer worker` process and its log file."""
 
@@ -256,7 +256,7 @@ WHERE_NEXT = """\
   streamer/ARCHITECTURE.md   how it works, and why"""
 
 
-@click.command(name="demo", epilog=examples("streamer demo", "streamer demo --real"))
+@command_named("demo", "streamer demo", "streamer demo --real")
 @click.option("--real", is_flag=True, help="Use the Kafka and Redis named below, with two workers.")
 @kafka_option
 @redis_option
@@ -320,26 +320,28 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     """The script. Raises the errors of the commands."""
     began = monotonic()
     is_real = stage.table.name != "survey"
-    parts = Parts(8 if is_real else 7)
+    numbers, total = count(1), 8 if is_real else 7
+
+    def begin(part: str) -> None:
+        headline(f"{next(numbers)}/{total}, {monotonic() - began:.0f} s: {part}")
+
     kafka, redis = ("--kafka", stage.kafka), ("--redis", stage.redis)
-    parts.begin("A table of people, and what is published of it")
+    begin("A table of people, and what is published of it")
     stage.run(check.command, "check")
     if is_real:
-        parts.begin("Topics on your Kafka")
+        begin("Topics on your Kafka")
         stage.run(topics.create, "topics create", *kafka, "--shards", str(SHARDS))
     for number in range(WORKERS_REAL if is_real else 1):
         stage.workers.append(stack.enter_context(running(number + 1, stage.path, stage.kafka, stage.redis)))
     reader = stack.enter_context(Subscription(stage.table, stage.kafka))
 
-    parts.begin(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
+    begin(f"The initial load, as insertions: {SHARDS} shards, {len(stage.workers)} worker(s)")
     click.echo(WHAT_COUNTS)
     send(stage, reader, "load", stage.register.initial())
-    parts.begin(
-        "Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied"
-    )
+    begin("Then the table changes: insertions, deletions, modifications; and three messages that cannot be applied")
     send(stage, reader, "changes", stage.register.mixed(), WRONG_MESSAGES)
 
-    parts.begin("One person's records: what a reader of the changelog sees")
+    begin("One person's records: what a reader of the changelog sees")
     arrival = stage.register.insert()
     person = arrival["row"]
     rating = "poor" if person["marriage"] != "poor" else "fair"
@@ -348,7 +350,7 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     follow(stage, reader, "she-leaves", stage.register.delete(person["id"]))
     click.echo(LEAK)
 
-    parts.begin("The sealed changelog: the same people, in cohorts that no change alters")
+    begin("The sealed changelog: the same people, in cohorts that no change alters")
     stage.run(subscribe.command, "subscribe", "--sealed", *kafka, "--csv", stage.file("cohorts.csv"), silent=True)
     stage.run(audit.command, "audit", "topic", *kafka)
     source = Path(stage.file("events.jsonl"))
@@ -356,10 +358,10 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     stage.run(audit.command, "audit", "--compare", "--source", str(source))
     click.echo(KNOWN_FOR_CERTAIN)
 
-    parts.begin("The state of every shard")
+    begin("The state of every shard")
     stage.run(status.command, "status", *kafka, *redis)
     stage.run(dead_letters.command, "dead-letters", *kafka)
-    parts.begin("Is it true? Another reader takes the whole changelog, and `verify` checks the laws")
+    begin("Is it true? Another reader takes the whole changelog, and `verify` checks the laws")
     pd.DataFrame(list(stage.register.rows.values())).to_csv(rows := stage.file("rows.csv"), index=False)
     stage.run(index.command, "index", *redis, "--out", stage.file("index.csv"))
     files = ("--live", live := stage.file("live.jsonl"), "--csv", stage.file("table.csv"))
@@ -373,18 +375,6 @@ def play(stage: DemoStage, stack: ExitStack) -> None:
     click.echo(f"The demo took {monotonic() - began:.0f} s.")
     headline("Where to go next")
     click.echo(WHERE_NEXT)
-
-
-class Parts:
-    """Numbers the parts of the demo, and says how long it has taken so far."""
-
-    def __init__(self, total: int) -> None:
-        self._number, self._total, self._began = 0, total, monotonic()
-
-    def begin(self, text: str) -> None:
-        """Prints the headline of the next part."""
-        self._number += 1
-        headline(f"{self._number}/{self._total}, {monotonic() - self._began:.0f} s: {text}")
 
 
 def headline(text: str) -> None:
@@ -422,7 +412,7 @@ def send(
     return releases
 
 
-def counted(found: dict[str, int]) -> str:
+def counted(found: Mapping[str, int]) -> str:
     names = {"rows": "rows", "pending": "pending_rows", "QI groups": "qi_groups", "splits": "splits_total"}
     names |= {"merges": "merges_total", "records": "published_records_total"}
     return "  ".join(f"{shown} {found[name]:,}" for shown, name in names.items())

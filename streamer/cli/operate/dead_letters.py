@@ -18,13 +18,20 @@ from time import time
 import click
 import msgspec
 from click.core import ParameterSource
-from rich.table import Table as RichTable
+from rich.table import Table as Grid
 
 from streamer.cli.operate.send_requests import ask_shards, require_shard
 from streamer.cli.support.next_call import KAFKA, say_next
-from streamer.cli.support.options import examples, json_option, kafka_option, optional_table_option, table_option
+from streamer.cli.support.options import (
+    command_named,
+    examples,
+    json_option,
+    kafka_option,
+    optional_table_option,
+    table_option,
+)
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
-from streamer.cli.support.tables import plural, print_table, say, shards_named
+from streamer.cli.support.tables import Line, as_json, filled, plural, shards_named, show
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
 from streamer.incremental.shard.answers import Retrial
@@ -50,17 +57,14 @@ from streamer.table.yaml.loading import load_table
 # * Only messages are chosen whose last letter is a refusal.
 # * An offset without such a letter, and more messages than a shard may retry, are refused before anything is written.
 
-Chosen = Mapping[int, Sequence[Letter]]
-"""The letters whose messages are to be retried, by shard, sorted by offset."""
+Chosen = Mapping[int, Sequence[Letter]]  # letters whose messages are to be retried, by shard, sorted by offset
 
 
-@click.command(
-    name="retry",
+@command_named(
+    "retry",
+    "streamer dead-letters retry --table mine --dry-run",
+    "streamer dead-letters retry --table mine --reason internal-error",
     short_help="Tries refused messages again.",
-    epilog=examples(
-        "streamer dead-letters retry --table mine --dry-run",
-        "streamer dead-letters retry --table mine --reason internal-error",
-    ),
 )
 @table_option
 @kafka_option
@@ -72,13 +76,7 @@ Chosen = Mapping[int, Sequence[Letter]]
 )
 @json_option
 def retry_command(
-    table: str,
-    kafka: str,
-    reason: str | None,
-    shard: int | None,
-    offsets: tuple[int, ...],
-    dry_run: bool,
-    as_json: bool,
+    table: str, kafka: str, reason: str | None, shard: int | None, offsets: tuple[int, ...], dry_run: bool
 ) -> None:
     """Tries refused messages again; each is applied at most once, and never over a later message of its row.
 
@@ -93,12 +91,22 @@ def retry_command(
         require_shard(shard, len(partitions), schema.name)
         chosen = _chosen(consumer, [one for one in partitions if shard in (None, one.partition)], reason, offsets)
         if dry_run:
-            _print_answers(_forecast(consumer, schema, chosen), as_json)
+            _show_answers(_forecast(consumer, schema, chosen))
             if chosen:
                 say_next(["dead-letters", "retry", "--table", table, KAFKA])
             return
     _send(kafka, schema.name, chosen)
-    _print_sent(schema.name, chosen, as_json)
+    n, by_shard = sum(map(len, chosen.values())), {str(shard): _offsets(letters) for shard, letters in chosen.items()}
+    said = (
+        f"{plural(n, 'message')} will be retried by the workers that hold {shards_named(chosen)}: "
+        "`streamer dead-letters` shows the results"
+    )
+    said = said if n else "there is no refused message to retry"
+    show({"table": schema.name, "asked": n, "offsets": by_shard}, [said])
+
+
+def _offsets(letters: Iterable[Letter]) -> tuple[int, ...]:
+    return tuple(letter.offset for letter in letters)
 
 
 def _chosen(consumer: Consumer, partitions: Sequence[Place], reason: str | None, offsets: Sequence[int]) -> Chosen:
@@ -108,7 +116,7 @@ def _chosen(consumer: Consumer, partitions: Sequence[Place], reason: str | None,
         shard = partition.partition
         letters = map(letter_of, reading.records(consumer, partition, *watermarks(consumer, partition)))
         standing = chosen_of(letters, reason, offsets)
-        if missing := sorted(set(offsets) - {letter.offset for letter in standing}):
+        if missing := sorted({*offsets} - {*_offsets(standing)}):
             raise UsageError(
                 f"--offset {missing[0]}: shard {shard} has no refused message at this offset"
                 f"{f' with reason {reason}' if reason else ''}; `streamer dead-letters` lists refused messages"
@@ -136,15 +144,13 @@ def chosen_of(letters: Iterable[Letter], reason: str | None, offsets: Sequence[i
 def _send(kafka: str, table_name: str, chosen: Chosen) -> None:
     with open_admin(kafka) as admin:
         input_id = topic_id(admin, table_name, CHANGES)
-    requests = [
-        Retry(shard, token_hex(8), int(time()), tuple(letter.offset for letter in letters), input_id)
-        for shard, letters in chosen.items()
-    ]
+    now = int(time())
+    requests = (Retry(shard, token_hex(8), now, _offsets(letters), input_id) for shard, letters in chosen.items())
     ask_shards(kafka, table_name, "retry", requests)
 
 
 def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
-    """What a worker would answer, judged by the messages alone, without the worker's rows."""
+    """The answers that a worker would give, judged by the messages alone, without the worker's rows."""
     inputs = shards_in(consumer, topic_name(table.name, CHANGES))
     forecast, schemas = [], registry_from()
     for shard, letters in chosen.items():
@@ -152,7 +158,7 @@ def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
         if position is None:
             raise UsageError(f"shard {shard} has published nothing since its topic of positions was recreated")
         meta = Meta(next=position.next, shards=len(inputs), skipped=position.skipped, retried=position.retried)
-        retrial = Retrial(table, [letter.offset for letter in letters], meta, schemas.known)
+        retrial = Retrial(table, _offsets(letters), meta, schemas.known)
         begin = max(retrial.next, watermarks(consumer, inputs[shard])[0])
         found = reading.records(consumer, inputs[shard], begin, position.next)
         messages = [Message(one.offset() or 0, one.key(), one.value()) for one in found]
@@ -167,41 +173,21 @@ def _forecast(consumer: Consumer, table: Table, chosen: Chosen) -> list[Letter]:
     return forecast
 
 
-def _print_sent(table_name: str, chosen: Chosen, as_json: bool) -> None:
-    n = sum(map(len, chosen.values()))
-    if as_json:
-        shards = {str(shard): [letter.offset for letter in letters] for shard, letters in chosen.items()}
-        click.echo(msgspec.json.encode({"table": table_name, "asked": n, "offsets": shards}))
-    elif not n:
-        say("there is no refused message to retry")
-    else:
-        say(
-            f"{plural(n, 'message')} will be retried by the workers that hold {shards_named(chosen)}: "
-            "`streamer dead-letters` shows the results"
-        )
-
-
-def _print_answers(answers: Sequence[Letter], as_json: bool) -> None:
+def _show_answers(answers: Sequence[Letter]) -> None:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for letter in answers:
         counts[letter.kind][letter.reason] += 1
-    if as_json:
-        totals = {kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)}
-        click.echo(msgspec.json.encode({**totals, "messages": answers}))
-        return
-    say(", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to retry")
+    lines: list[Line] = [", ".join(f"{kind}: {of.total():,}" for kind, of in counts.items()) or "nothing to retry"]
     if answers:
-        lines = RichTable("shard", "offset", "answer", "reason", "detail")
-        for letter in answers:
-            lines.add_row(str(letter.partition), str(letter.offset), letter.kind, letter.reason, letter.detail)
-        print_table(lines)
+        cells = ((str(one.partition), str(one.offset), one.kind, one.reason, one.detail) for one in answers)
+        lines.append(filled(Grid("shard", "offset", "answer", "reason", "detail"), cells))
+    show({kind: counts[kind].total() for kind in (RETRIED, SUPERSEDED, REFUSED_AGAIN)} | {"messages": answers}, lines)
 
 
 # -- list -------------------------------------------------------------------------------------------------------------
 
 FOLLOWING_MS = 500
-EXPORTED = ("at", *Letter.__struct_fields__)
-"""The columns of an exported file."""
+EXPORTED = ("at", *Letter.__struct_fields__)  # the columns of an exported file
 
 
 @click.group(
@@ -224,14 +210,7 @@ EXPORTED = ("at", *Letter.__struct_fields__)
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    table: str | None,
-    kafka: str,
-    follow: bool,
-    limit: int,
-    file: Path | None,
-    force: bool,
-    as_json: bool,
+    ctx: click.Context, table: str | None, kafka: str, follow: bool, limit: int, file: Path | None, force: bool
 ) -> None:
     """Counts the dead letters of a table by kind, reason and column, and prints the latest ones.
 
@@ -250,15 +229,16 @@ def command(
         tallies = Tallies()
         passing = _counted(chain.from_iterable(reading.batches_in(consumer, found)), tallies, export)
         latest = [letter_of(record) for record in reversed(nlargest(limit, passing, key=_age))]
-        _print(topic, tallies, latest, as_json)
+        reasons = tallies.most_common()
+        values = {"topic": topic, "total": tallies.total, "reasons": reasons, "latest": latest}
+        show(values, _lines(topic, tallies.total, reasons, latest))
         if follow:
-            _follow(consumer, {one: end for one, (_, end) in found.items()}, export, as_json)
+            _follow(consumer, {one: end for one, (_, end) in found.items()}, export)
 
 
 command.add_command(retry_command)
 
-Export = Callable[[Letter, int], None]
-"""Takes a letter, and the milliseconds since 1970 when it was written."""
+Export = Callable[[Letter, int], None]  # takes a letter, and the milliseconds since 1970 when it was written
 
 
 @contextmanager
@@ -289,7 +269,7 @@ def _counted(records: Iterator[Record], tallies: Tallies, export: Export) -> Ite
 
 
 def _age(record: Record) -> tuple[int, int, int]:
-    """Sorts records of all shards: by Kafka's time, then by partition and offset."""
+    """The order of records of all shards: by Kafka's time, then by partition and offset."""
     return _at(record), record.partition(), record.offset()
 
 
@@ -298,30 +278,23 @@ def _at(record: Record) -> int:
     return int(record.timestamp()[1])
 
 
-def _follow(consumer: Consumer, ends: Mapping[Place, int], export: Export, as_json: bool) -> None:
+def _follow(consumer: Consumer, ends: Mapping[Place, int], export: Export) -> None:
     for record in chain.from_iterable(reading.coming(consumer, ends)):
         letter = letter_of(record)
         export(letter, _at(record))
-        click.echo(msgspec.json.encode(letter) if as_json else " ".join(_cells(letter)))
+        click.echo(msgspec.json.encode(letter) if as_json() else " ".join(_cells(letter)))
 
 
-def _print(topic: str, tallies: Tallies, latest: list[Letter], as_json: bool) -> None:
-    counts = tallies.most_common()
-    if as_json:
-        click.echo(msgspec.json.encode({"topic": topic, "total": tallies.total, "reasons": counts, "latest": latest}))
-        return
-    say(f"{plural(tallies.total, 'dead letter')} in {topic}")
-    for one in counts:
-        say(f"  {_sentence(one)}")
+def _lines(topic: str, total: int, reasons: list[LetterCount], latest: list[Letter]) -> Iterator[Line]:
+    yield f"{plural(total, 'dead letter')} in {topic}"
+    yield from (f"  {_sentence(one)}" for one in reasons)
     if latest:
-        letters = RichTable("shard", "offset", "kind", "reason", "column", "detail", title=f"the latest {len(latest)}")
-        for letter in latest:
-            letters.add_row(*_cells(letter))
-        print_table(letters)
+        headings = ("shard", "offset", "kind", "reason", "column", "detail")
+        yield filled(Grid(*headings, title=f"the latest {len(latest)}"), map(_cells, latest))
 
 
 def _sentence(one: LetterCount) -> str:
-    """A count in a sentence: in a table, its two times alone would fill a line of a terminal."""
+    """A count as a sentence: in a table, its two times alone would fill a line of a terminal."""
     column = f", column {one.column}" if one.column else ""
     when = one.first if one.first == one.last else f"{one.first} to {one.last}"
     example = f"offset {one.example['offset']} of shard {one.example['partition']}"

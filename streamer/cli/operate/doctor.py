@@ -12,12 +12,11 @@ from time import time
 from typing import Any, NamedTuple, cast
 
 import click
-import msgspec
 
 from streamer.cli.stream.topics import checked
 from streamer.cli.support.next_call import KAFKA, REDIS, say_next
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
-from streamer.cli.support.tables import plural, say
+from streamer.cli.support.options import command_named, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.tables import as_json, plural, say, show
 from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, StreamerError, UsageError
 from streamer.incremental.store.redis_server import address_of, answers, connect_now, kind_of, masters, require_durable
 from streamer.incremental.topics import (
@@ -40,7 +39,7 @@ CLOCKS_APART_SECONDS_MAX = 5.0
 """Leases last 30 s: by more than this, two machines could count them too differently to tell who is late."""
 
 Try = Callable[[], str]
-"""Tries one part: what was found. Raises StreamerError, whose text has the remedy."""
+"""Tries one part, and returns what it found. Raises StreamerError, whose text has the remedy."""
 
 
 class NotShown(Exception):
@@ -56,13 +55,13 @@ class Tried(NamedTuple):
     remedy: str = ""
 
 
-@click.command(name="doctor", epilog=examples("streamer doctor --table mine", "streamer doctor --table mine --json"))
+@command_named("doctor", "streamer doctor --table mine", "streamer doctor --table mine --json")
 @table_option
 @kafka_option
 @redis_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: bool) -> None:
+def command(ctx: click.Context, table: str, kafka: str, redis: str) -> None:
     """Tries Kafka, its topics and rights, Redis, the clocks and the schema registry: OK, or what to do.
 
     Call it before the first worker is started, with the worker's own settings, on the worker's own machine. It changes
@@ -72,14 +71,12 @@ def command(ctx: click.Context, table: str, kafka: str, redis: str, as_json: boo
     tried = []
     for one in _all(schema, kafka, redis):
         tried.append(one)
-        if not as_json:
+        if not as_json():  # at once: the next part may wait for a server
             _say(one)
     is_well = all(one.ok is not False for one in tried)
-    if as_json:
-        parts = [one._asdict() for one in tried]
-        click.echo(msgspec.json.encode({"ok": is_well, "table": schema.name, "parts": parts}))
-    elif is_well:
-        say("All is there.")
+    parts = [one._asdict() for one in tried]
+    show({"ok": is_well, "table": schema.name, "parts": parts}, ["All is there."] * is_well)
+    if is_well:
         say_next(["load", "ROWS.csv", "--table", table, KAFKA, REDIS], ["worker", "--table", table, KAFKA, REDIS])
     ctx.exit(EXIT_OK if is_well else EXIT_LAW)
 
@@ -114,7 +111,7 @@ def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:
 
 
 def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
-    """The parts up to the first one that fails; the others are not tried."""
+    """Tries the parts up to the first one that fails."""
     failed = ""
     for part, try_ in parts:
         if failed:
@@ -140,7 +137,7 @@ def _kafka(kafka: str) -> str:
 def _topics(table: Table, kafka: str) -> str:
     """Raises UsageError if a topic is missing."""
     found = _allowed(table, kafka)
-    if missing := [name for name in _names(table) if name not in found]:
+    if missing := [topic.name for topic in topics_of(table.name, published_kinds(table)) if topic.name not in found]:
         raise UsageError(f"missing: {', '.join(missing)} (`streamer topics create` creates what is missing)")
     shards = next(iter(found.values())).partitions
     return f"{len(found)} are there, in {plural(shards, 'shard')}"
@@ -149,9 +146,11 @@ def _topics(table: Table, kafka: str) -> str:
 def _rights(table: Table, kafka: str) -> str:
     """Raises ConfigError if this user may not do what a worker does."""
     lacking: dict[str, list[str]] = {}
+    outputs = published_kinds(table)
+    needed = {"read": (CHANGES, CONTROL, POSITIONS, *outputs), "write": (POSITIONS, CONTROL, DEAD_LETTERS, *outputs)}
     for name, found in sorted(_allowed(table, kafka).items()):
         kind = name.removeprefix(f"{table.name}.")
-        for operation, kinds in _needed(table).items():
+        for operation, kinds in needed.items():
             if kind in kinds and operation.upper() not in found.operations:
                 lacking.setdefault(operation, []).append(name)
     if lacking:
@@ -160,19 +159,9 @@ def _rights(table: Table, kafka: str) -> str:
     return "this user may read and write what a worker does"
 
 
-def _needed(table: Table) -> dict[str, tuple[str, ...]]:
-    """Kinds of topics by what a worker does with them."""
-    outputs = published_kinds(table)
-    return {"read": (CHANGES, CONTROL, POSITIONS, *outputs), "write": (POSITIONS, CONTROL, DEAD_LETTERS, *outputs)}
-
-
-def _names(table: Table) -> list[str]:
-    return [topic.name for topic in topics_of(table.name, published_kinds(table))]
-
-
 def _allowed(table: Table, kafka: str) -> dict[str, Allowed]:
     with open_admin(kafka) as admin:
-        return allowed_on(admin, _names(table))
+        return allowed_on(admin, [topic.name for topic in topics_of(table.name, published_kinds(table))])
 
 
 def _input(table: Table, kafka: str) -> str:

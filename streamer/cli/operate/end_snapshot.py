@@ -6,11 +6,10 @@ A request names the snapshot by its input and the offset at which it began.
 from __future__ import annotations
 
 import click
-import msgspec
 
 from streamer.cli.operate.send_requests import ask_shards, shards_asked
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
-from streamer.cli.support.tables import say, shards_named
+from streamer.cli.support.options import command_named, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.tables import shards_named, show
 from streamer.errors import UsageError
 from streamer.incremental.shard.requests import EndSnapshot
 from streamer.incremental.shard.snapshot import holds_back
@@ -20,16 +19,13 @@ from streamer.incremental.topics import CHANGES
 from streamer.table.yaml.loading import load_table
 
 
-@click.command(
-    name="end-snapshot",
-    epilog=examples("streamer end-snapshot --table mine", "streamer end-snapshot --table mine --shard 2"),
-)
+@command_named("end-snapshot", "streamer end-snapshot --table mine", "streamer end-snapshot --table mine --shard 2")
 @table_option
 @kafka_option
 @redis_option
 @click.option("--shard", type=click.IntRange(min=0), help="Only this shard [default: all that hold rows back].")
 @json_option
-def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool) -> None:
+def command(table: str, kafka: str, redis: str, shard: int | None) -> None:
     """Publishes the rows that shards hold back of an unfinished snapshot, as they are; the shards read on.
 
     For a snapshot whose last row never arrives: it was filtered out on the way, or the connector was removed in the
@@ -43,13 +39,11 @@ def command(table: str, kafka: str, redis: str, shard: int | None, as_json: bool
         raise UsageError(f"{none} back rows of a snapshot; `streamer status` shows the state of every shard")
     ask_shards(kafka, table_name, "end-snapshot", asked)
     numbers = [request.shard for request in asked]
-    if as_json:
-        click.echo(msgspec.json.encode({"ok": True, "table": table_name, "shards": numbers}))
-    else:
-        say(
-            f"{shards_named(numbers)} of {table_name} will publish what is held back of the snapshot, within seconds; "
-            "`streamer status` shows it"
-        )
+    said = (
+        f"{shards_named(numbers)} of {table_name} will publish what is held back of the snapshot, within seconds; "
+        "`streamer status` shows it"
+    )
+    show({"ok": True, "table": table_name, "shards": numbers}, [said])
 
 
 def _requests(redis: str, table_name: str, numbers: list[int]) -> list[EndSnapshot]:

@@ -15,23 +15,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer import erasure
+from streamer.cli.support.options import command_named, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import plural, say
-from streamer.erasure import (
-    IN_COHORT,
-    IN_GROUP,
-    NEVER_SEALED,
-    PENDING_ROW,
-    ROW_GONE,
-    ROW_WAITING,
-    Erased,
-    ErasedRow,
-    Erasure,
-    Settings,
-    erase,
-)
+from streamer.cli.support.tables import plural, show
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.incremental.topics import CHANGES, SEALED, live_kinds, topic_name
 from streamer.table.files import STDIN, atomic_writer
@@ -43,7 +31,10 @@ REFERENCE_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of a row in one place, and who can do what about it; times in UTC, None: no setting says when."""
+    """A place that still has something of a row, and who can do what about it.
+
+    Times are in UTC, None if no setting says when.
+    """
 
     where: str
     what: str
@@ -55,25 +46,23 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was done, and what is left."""
+    """The receipt: what was done, and what is left."""
 
     ok: bool
     table: str
     reference: str
     began: str
     ended: str
-    rows: Sequence[ErasedRow]
+    rows: Sequence[erasure.ErasedRow]
     messages: int | None  # of these rows that are left in the input; None: not counted
     left: Sequence[Left]
 
 
-@click.command(
-    name="erase",
-    epilog=examples(
-        "streamer erase --table mine 71 --reference 'case 17' -o case-17.txt",
-        "streamer erase --table mine --individual 4711 --count --json",
-        "streamer erase --table mine 71 --no-send",
-    ),
+@command_named(
+    "erase",
+    "streamer erase --table mine 71 --reference 'case 17' -o case-17.txt",
+    "streamer erase --table mine --individual 4711 --count --json",
+    "streamer erase --table mine 71 --no-send",
 )
 @table_option
 @kafka_option
@@ -120,7 +109,6 @@ def command(
     reference: str,
     out: Path | None,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Deletes the rows with the source keys KEY from a live table; says what is left of them, and who has to act.
 
@@ -135,12 +123,13 @@ def command(
     _check_asked(keys, individual, reference)
     require_writable([] if out is None else [out], force, files_of(table))
     schema = load_table(table)
-    with stages(as_json) as progress:
-        erased = erase(kafka, redis, schema, Erasure(keys, individual, not no_send, timeout, count), progress.stage)
+    with stages() as progress:
+        how = erasure.Erasure(keys, individual, not no_send, timeout, count)
+        erased = erasure.erase(kafka, redis, schema, how, progress.stage)
     left = [*_left_in_kafka(schema, erased), *LEFT_ELSEWHERE]
     times = _text_of(began), _text_of(_now())
     receipt = Receipt(erased.ok, schema.name, reference, *times, erased.rows, erased.messages, left)
-    _hand_out(receipt, out if erased.ok else None, as_json)
+    _hand_out(receipt, out if erased.ok else None)
     if not erased.ok:
         ctx.exit(EXIT_LAW)
 
@@ -160,15 +149,18 @@ def _check_asked(keys: Sequence[str], individual: str | None, reference: str) ->
 # -- what is left -----------------------------------------------------------------------------------------------------
 
 
-def _left_in_kafka(table: Table, erased: Erased) -> Iterator[Left]:
-    """What topics hold until Kafka or the operator removes it. If no row was found, it may have been published."""
+def _left_in_kafka(table: Table, erased: erasure.Erased) -> Iterator[Left]:
+    """The topics that hold something until Kafka or the operator removes it.
+
+    If no row was found, it may have been published.
+    """
     if erased.messages != 0:
         yield _left_in_input(topic_name(table.name, CHANGES), erased.settings, erased.messages)
-    if not erased.rows or any(one.was == IN_GROUP for one in erased.rows):
+    if not erased.rows or any(one.was == erasure.IN_GROUP for one in erased.rows):
         for kind in live_kinds(table):
             topic = topic_name(table.name, kind)
             yield _compacted(topic, "the former record: intervals and published values, no key", erased.settings[topic])
-    if table.sealed is not None and (not erased.rows or any(one.sealed == IN_COHORT for one in erased.rows)):
+    if table.sealed is not None and (not erased.rows or any(one.sealed == erasure.IN_COHORT for one in erased.rows)):
         yield Left(
             topic_name(table.name, SEALED),
             "if she was in a cohort, one of its rows, which says of nobody in particular that she was in it",
@@ -177,7 +169,7 @@ def _left_in_kafka(table: Table, erased: Erased) -> Iterator[Left]:
         )
 
 
-def _left_in_input(topic: str, settings: Settings, messages: int | None) -> Left:
+def _left_in_input(topic: str, settings: erasure.Settings, messages: int | None) -> Left:
     what = "messages" if messages is None else f"{plural(messages, 'message')}, the deletion included,"
     what, own = f"{what} with the key and raw values", settings[topic]
     if "compact" in own["cleanup.policy"]:
@@ -202,16 +194,12 @@ def _span(milliseconds: str) -> str:
     >>> _span("604800000"), _span("100")
     ('7 days', '0.1 s')
     """
-    number = int(milliseconds)
-    return (
-        plural(number // DAY_MILLISECONDS, "day")
-        if number and number % DAY_MILLISECONDS == 0
-        else f"{number / 1000:,g} s"
-    )
+    days, rest = divmod(int(milliseconds), DAY_MILLISECONDS)
+    return plural(days, "day") if days and not rest else f"{int(milliseconds) / 1000:,g} s"
 
 
 def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
-    """What Kafka removes by itself, and when, by the topic's settings."""
+    """A record that Kafka removes by itself, and when, by the topic's settings."""
     now = int(_now().timestamp() * 1000)
     least, most = int(settings["min.compaction.lag.ms"]), int(settings["max.compaction.lag.ms"])
     bound = f"at most {_span(settings['max.compaction.lag.ms'])} after it was written (max.compaction.lag.ms)"
@@ -247,7 +235,7 @@ LEFT_ELSEWHERE = (
     Left("the source", "the row in its backups and its log, and in other topics of its connector", "its operator", ""),
     Left("dead letters, positions, logs, metrics", "no key and no value", "nobody", ""),
 )
-"""What no command here can see."""
+"""Places that no command here can see."""
 
 
 # -- the receipt ------------------------------------------------------------------------------------------------------
@@ -261,20 +249,14 @@ def _text_of(time: datetime) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _hand_out(receipt: Receipt, out: Path | None, as_json: bool) -> None:
-    """Prints the receipt, and writes it into a file."""
-    encoded = msgspec.json.format(msgspec.json.encode(asdict(receipt)))
-    lines = list(_lines(receipt))
+def _hand_out(receipt: Receipt, out: Path | None) -> None:
+    values, lines = asdict(receipt), list(_lines(receipt))
     if out is not None:
+        encoded = msgspec.json.format(msgspec.json.encode(values)).decode()
         with atomic_writer(out, text=True) as file:
-            file.write(encoded.decode() + "\n" if out.suffix.lower() == ".json" else "\n".join(lines) + "\n")
-    if as_json:
-        click.echo(msgspec.json.encode(asdict(receipt)))
-        return
-    for line in lines:
-        say(line)
-    if out is not None:
-        say(f"the receipt is in {out}, which is private")
+            file.write(encoded + "\n" if out.suffix.lower() == ".json" else "\n".join(lines) + "\n")
+        lines.append(f"the receipt is in {out}, which is private")
+    show(values, lines)
 
 
 def _lines(receipt: Receipt) -> Iterator[str]:
@@ -295,20 +277,21 @@ def _outcome(receipt: Receipt) -> str:
             "no shard held such a row when the command began: it had gone before, or its key is written in another way "
             "(`streamer index` shows how; --count counts its messages)"
         )
-    gone = sum(row.state == ROW_GONE for row in receipt.rows)
+    gone = sum(row.state == erasure.ROW_GONE for row in receipt.rows)
     return f"{plural(gone, 'row')} erased" if receipt.ok else f"{gone} of {plural(len(receipt.rows), 'row')} erased"
 
 
-def _row_line(row: ErasedRow) -> str:
+def _row_line(row: erasure.ErasedRow) -> str:
     written = "" if row.offset is None else f"deletion at offset {row.offset} of the input; "
-    if row.state != ROW_GONE:
-        repeat = "; call this again with --no-send for the receipt" if row.state == ROW_WAITING else ""
+    if row.state != erasure.ROW_GONE:
+        repeat = "; call this again with --no-send for the receipt" if row.state == erasure.ROW_WAITING else ""
         return f"shard {row.shard}: {written}{row.state}: {row.why}{repeat}"
-    if row.was == PENDING_ROW:
+    if row.was == erasure.PENDING_ROW:
         became = "it was pending, and never published"
     elif row.group_is_left:
         became = "its QI group was published again without it"
     else:
         became = "its QI group is dissolved: the other rows are in other groups"
-    sealed = "" if row.sealed == NEVER_SEALED else f"; sealed: it was {row.sealed}, and nothing names it there any more"
+    was_sealed = row.sealed != erasure.NEVER_SEALED
+    sealed = f"; sealed: it was {row.sealed}, and nothing names it there any more" if was_sealed else ""
     return f"shard {row.shard}: {written}gone by commit {row.commit} and release {row.release}: {became}{sealed}"

@@ -6,17 +6,17 @@ KEY is private: a row's similarities say where it lies among other boxes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import click
 import msgspec
 import numpy as np
-from rich.table import Table as RichTable
+from rich.table import Table as Grid
 
 from streamer.cli.operate.index import as_of_one_commit
-from streamer.cli.support.options import examples, json_option, parsed_group, qi_groups, redis_option, table_option
-from streamer.cli.support.tables import figure, plural, print_table, published_box, say, shown_range
+from streamer.cli.support.options import command_named, json_option, parsed_group, qi_groups, redis_option, table_option
+from streamer.cli.support.tables import Line, figure, plural, published_box, show, shown_range
 from streamer.errors import UsageError
 from streamer.incremental.engine.explained import Similar, nearest_to, similar_to_row, slack
 from streamer.incremental.engine.stored_state import PENDING, How, Origin, QIGroupState, Record, SimilarityList
@@ -53,16 +53,14 @@ class Read(NamedTuple):
     origin: Origin | None
 
 
-@click.command(
-    name="explain", epilog=examples("streamer explain --table mine 71", "streamer explain --table mine --group 0-17")
-)
+@command_named("explain", "streamer explain --table mine 71", "streamer explain --table mine --group 0-17")
 @table_option
 @redis_option
 @click.argument("key", metavar="[KEY]", required=False)
 @click.option("--group", metavar="GROUP", shell_complete=qi_groups, help="A QI group (like 0-17) instead of a row.")
 @click.option("--raw", is_flag=True, help="Also print source keys, cells and values.")
 @json_option
-def command(table: str, redis: str, key: str | None, group: str | None, raw: bool, as_json: bool) -> None:
+def command(table: str, redis: str, key: str | None, group: str | None, raw: bool) -> None:
     """Explains why the row with the source key KEY is in its QI group; with --group, explains a QI group.
 
     It shows the row's similarity to its own QI group and to the next three, attribute by attribute (T-QGSSD); how many
@@ -88,14 +86,11 @@ def command(table: str, redis: str, key: str | None, group: str | None, raw: boo
     if read is None:
         raise UsageError(f"shard {store.shard} has no {wanted} (any more)")
     report = explain(schema, store.shard, read, raw)
-    if as_json:
-        click.echo(msgspec.json.encode({"table": schema.name, **report}))
-        return
-    _print(schema, report)
+    show({"table": schema.name, **report}, _lines(schema, report))
 
 
 def _read(store: RedisLookups, key: str | None, number: int) -> Read | None:
-    """The shard with the row of a key, or a QI group of it; None if it is not there."""
+    """Reads a shard with the row of a key, or with a QI group; None if it is not there."""
     record = None if key is None else store.read_records([key]).get(key)
     if key is not None and record is None:
         return None
@@ -128,7 +123,6 @@ def explain(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
 
 
 def _raw_row(table: Table, record: Record) -> dict[str, Any]:
-    """A row's cells as published, and its kept values."""
     cells = table.space.cells(np.array(record.row.codes, dtype=np.int64)).tolist()
     values = zip((column.name for column in table.kept), map(msgspec.Raw, record.row.values), strict=True)
     return {"cells": published_box(table, cells, cells), "values": dict(values)}
@@ -159,13 +153,13 @@ def _group(table: Table, shard: int, read: Read, raw: bool) -> dict[str, Any]:
 
 
 def _adopted(read: Read) -> Adopted | None:
-    """How the QI group came from the older version of the engine that formed it; None if it did not."""
+    """The adoption of a QI group that an older version of the engine formed; None if this version formed it."""
     formed = read.origin.commit if read.origin is not None else read.meta.commit
     return next((one for one in read.meta.adopted if formed < one.commit), None)
 
 
 def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
-    """What the loss of one row would do, by the present boxes."""
+    """The effect of the loss of one row, by the present boxes."""
     found = nearest_to(table, read.number, read.qi_groups, NEAREST_SHOWN)
     spare = min(margin.spare for margin in slack(table, [record.row for record in read.members.values()]))
     listed = None if read.similar is None else [qi_group_name(shard, other) for other, _ in read.similar.neighbours]
@@ -177,57 +171,52 @@ def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
     }
 
 
-def _print(table: Table, report: dict[str, Any]) -> None:
+def _lines(table: Table, report: dict[str, Any]) -> Iterator[Line]:
     names = [attribute.name for attribute in table.attributes]
     if "row" in report:
-        _print_row(report, names)
+        row = report["row"]
+        if "cells" in row:
+            yield f"the row: {msgspec.json.encode(row['cells'] | row['values']).decode()}"
+        yield f"similarity of the row (T-QGSSD), as of commit {report['commit']}, its own QI group first"
+        yield from _similar_lines(report["similarity"], names, "T-QGSSD")
     if "qi_group" not in report:
-        say("the row is pending: no QI group of its shard can take it")
+        yield "the row is pending: no QI group of its shard can take it"
         return
     group, loss = report["qi_group"], report["next_loss"]
     box = ", ".join(f"{name} {shown_range(group['box'], name)}" for name in names)
-    say(f"QI group {group['name']}: {plural(group['size'], 'row')}; {box}")
+    yield f"QI group {group['name']}: {plural(group['size'], 'row')}; {box}"
     for margin in group["slack"]:
-        say(
-            f"  {margin['what']}: {figure(margin['has'])}, the model wants {figure(margin['needs'])}; "
-            f"rows to spare: {margin['spare']}"
-        )
+        has, needs = figure(margin["has"]), figure(margin["needs"])
+        yield f"  {margin['what']}: {has}, the model wants {needs}; rows to spare: {margin['spare']}"
     origin: Origin | None = group["origin"]
     formed = NOT_KNOWN if origin is None else f"{HOW_FORMED[origin.how]}, in commit {origin.commit}"
-    say(f"  how it was formed: {formed} (numbers given so far: {group['numbers_given']})")
+    yield f"  how it was formed: {formed} (numbers given so far: {group['numbers_given']})"
     if group["adopted"] is not None:
         adopted = Adopted(**group["adopted"])
-        say(f"  engine version {adopted.version} formed it; a newer one adopted it, in commit {adopted.commit}")
+        yield f"  engine version {adopted.version} formed it; a newer one adopted it, in commit {adopted.commit}"
     if "members" in group:
-        say(f"  source keys: {', '.join(group['members'])}")
+        yield f"  source keys: {', '.join(group['members'])}"
     if not loss["nearest"]:
-        say("a loss that violates the model would leave its rows pending: there is no other QI group")
+        yield "a loss that violates the model would leave its rows pending: there is no other QI group"
         return
     when = "the next loss may merge it" if loss["may_break_the_model"] else "a loss that violates the model merges it"
     where = "no similarity list in Redis" if loss["similarity_list"] is None else "it has a similarity list in Redis"
-    say(f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})")
+    yield f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})"
     if loss["local_repair"]:
-        say(
+        yield (
             f"local repair (engine: repair {loss['local_repair']}) comes first: a group that lacks one row gets one "
             "that a near group can spare, and any event may move rows of the groups that it touches"
         )
-    _print_similar(loss["nearest"], names, "qgssd", "QGSSD")
+    yield from _similar_lines(loss["nearest"], names, "QGSSD")
 
 
-def _print_row(report: dict[str, Any], names: Sequence[str]) -> None:
-    row = report["row"]
-    if "cells" in row:
-        say(f"the row: {msgspec.json.encode(row['cells'] | row['values']).decode()}")
-    say(f"similarity of the row (T-QGSSD), as of commit {report['commit']}, its own QI group first")
-    _print_similar(report["similarity"], names, "t_qgssd", "T-QGSSD")
-
-
-def _print_similar(found: Sequence[dict[str, Any]], names: Sequence[str], measure: str, title: str) -> None:
-    lines = RichTable("place", "QI group", title, *names)
+def _similar_lines(found: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Iterator[Line]:
+    grid = Grid("place", "QI group", title, *names)
     for one in found:
         inside = " *" if one.get("contains") else ""
         terms = [f"{one['terms'][name]:.6f}" for name in names]
-        lines.add_row(str(one["place"]), f"{one['qi_group']}{inside}", f"{one[measure]:.6f}", *terms)
-    print_table(lines)
+        total = one[title.lower().replace("-", "_")]
+        grid.add_row(str(one["place"]), f"{one['qi_group']}{inside}", f"{total:.6f}", *terms)
+    yield grid
     if any(one.get("contains") for one in found):
-        say("* its box contains the row")
+        yield "* its box contains the row"

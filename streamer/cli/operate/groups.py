@@ -6,17 +6,18 @@ list in Redis, which a QI group has if its next loss would merge it; else they a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 import msgspec
 import numpy as np
-from rich.table import Table as RichTable
+from rich.table import Table as Grid
 
-from streamer.cli.support.options import examples, json_option, parsed_group, redis_option, table_option
+from streamer.cli.support.options import command_named, json_option, parsed_group, redis_option, table_option
 from streamer.cli.support.options import qi_groups as offered_qi_groups
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import plural, print_table, published_box, say, shown_range
+from streamer.cli.support.tables import Line, plural, published_box, show, shown_range
 from streamer.errors import UsageError
 from streamer.incremental.engine.explained import nearest_qi_groups
 from streamer.incremental.engine.stored_state import QIGroupState
@@ -28,9 +29,8 @@ from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
 
-@click.command(
-    name="groups",
-    epilog=examples("streamer groups --table mine --shard 0 --limit 5", "streamer groups --table mine --nearest 0-17"),
+@command_named(
+    "groups", "streamer groups --table mine --shard 0 --limit 5", "streamer groups --table mine --nearest 0-17"
 )
 @table_option
 @redis_option
@@ -44,31 +44,25 @@ from streamer.table.yaml.loading import load_table
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to print.")
 @click.option("--raw", is_flag=True, help="Also print the sensitive and kept values.")
 @json_option
-def command(
-    table: str, redis: str, shard: int | None, nearest: str | None, limit: int, raw: bool, as_json: bool
-) -> None:
+def command(table: str, redis: str, shard: int | None, nearest: str | None, limit: int, raw: bool) -> None:
     """Shows the QI groups of a table with their boxes, sizes and losses (NCP: 0 exact values, 1 nothing left)."""
     schema = load_table(table)
     client = connect_now(redis)
     if nearest is not None:
         number, qi_group = parsed_group("--nearest", nearest)
-        _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit, as_json)
+        _nearest(schema, RedisLookups(client, schema.name, number), qi_group, limit)
         return
     numbers = shards_of(client, schema.name) if shard is None else [shard]
     shown: list[dict[str, Any]] = []
     total = 0
-    with stages(as_json) as progress:
+    with stages() as progress:
         for number in numbers:
             with progress.stage(f"shard {number}"):
                 qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
             total += len(qi_groups)
             wanted = sorted(qi_groups)[: limit - len(shown)]
             shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
-    if as_json:
-        click.echo(msgspec.json.encode({"table": schema.name, "qi_groups": total, "shown": shown}))
-        return
-    _print_groups(schema, shown, raw)
-    say(f"{len(shown):,} of {plural(total, 'QI group')}")
+    show({"table": schema.name, "qi_groups": total, "shown": shown}, _lines(schema, shown, total, raw))
 
 
 def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
@@ -80,7 +74,7 @@ def _qi_groups(table: Table, store: RedisLookups) -> dict[int, QIGroupState]:
     return dict(state.kept.qi_groups)
 
 
-def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_json: bool) -> None:
+def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int) -> None:
     name = qi_group_name(store.shard, qi_group)
     if store.read_group(qi_group) is None:
         raise UsageError(f"{table.name} has no QI group {name} (any more)")
@@ -90,15 +84,13 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_js
     listed, further = similar.neighbours[:limit], similar.neighbours[limit:]
     floor = further[0][1] if further else similar.floor
     neighbours = [{"qi_group": qi_group_name(store.shard, neighbour), "qgssd": degree} for neighbour, degree in listed]
-    if as_json:
-        report = {"qi_group": name, "source": source, "nearest": neighbours, "floor": floor}
-        click.echo(msgspec.json.encode(report))
-        return
     where = "its similarity list in Redis" if source == "Redis" else "computed: it has no similarity list in Redis"
-    say(f"nearest to {name} ({where})")
-    for neighbour in neighbours:
-        say(f"{neighbour['qi_group']:>12}  QGSSD {neighbour['qgssd']:.6f}")
-    say(f"every other QI group: QGSSD at most {floor:.6f}")
+    lines = [
+        f"nearest to {name} ({where})",
+        *(f"{one['qi_group']:>12}  QGSSD {one['qgssd']:.6f}" for one in neighbours),
+        f"every other QI group: QGSSD at most {floor:.6f}",
+    ]
+    show({"qi_group": name, "source": source, "nearest": neighbours, "floor": floor}, lines)
 
 
 def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
@@ -115,13 +107,14 @@ def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw
     return described
 
 
-def _print_groups(table: Table, shown: list[dict[str, Any]], raw: bool) -> None:
+def _lines(table: Table, shown: list[dict[str, Any]], total: int, raw: bool) -> Iterator[Line]:
     attributes = [attribute.name for attribute in table.attributes]
-    lines = RichTable("QI group", "size", "NCP", *attributes)
+    grid = Grid("QI group", "size", "NCP", *attributes)
     if raw:
-        lines.add_column("values", overflow="fold")
+        grid.add_column("values", overflow="fold")
     for described in shown:
         ranges = [shown_range(described["box"], name) for name in attributes]
         values = [msgspec.json.encode(described["values"]).decode()] if raw else []
-        lines.add_row(described["qi_group"], str(described["size"]), f"{described['ncp']:.4f}", *ranges, *values)
-    print_table(lines)
+        grid.add_row(described["qi_group"], str(described["size"]), f"{described['ncp']:.4f}", *ranges, *values)
+    yield grid
+    yield f"{len(shown):,} of {plural(total, 'QI group')}"

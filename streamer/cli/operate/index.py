@@ -9,12 +9,11 @@ from time import sleep
 from typing import TypeVar
 
 import click
-import msgspec
 
-from streamer.cli.support.options import examples, json_option, redis_option, table_option
+from streamer.cli.support.options import command_named, json_option, redis_option, table_option
 from streamer.cli.support.outputs import CSV, OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
-from streamer.cli.support.tables import plural, say
+from streamer.cli.support.tables import plural, show
 from streamer.errors import Conflict, UsageError
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
@@ -28,7 +27,7 @@ READINGS_MAX, AGAIN_SECONDS = 10, 0.2
 T = TypeVar("T")
 
 
-@click.command(name="index", epilog=examples("streamer index --table mine --out private.csv"))
+@command_named("index", "streamer index --table mine --out private.csv")
 @table_option
 @redis_option
 @click.option(
@@ -40,13 +39,13 @@ T = TypeVar("T")
 )
 @force_option
 @json_option
-def command(table: str, redis: str, out: Path, force: bool, as_json: bool) -> None:
+def command(table: str, redis: str, out: Path, force: bool) -> None:
     """Writes the QI group of every source row of a live table (columns key, qi_group; empty while pending).
 
     The file is private: it joins published rows to people. Each shard is read as of one commit. For `verify`, write
     this file, the changelog and the source table while no changes come.
     """
-    require_writable([out], force, files_of(table), as_json)
+    require_writable([out], force, files_of(table))
     schema = load_table(table)
     client = connect_now(redis)
     numbers = shards_of(client, schema.name)
@@ -54,7 +53,7 @@ def command(table: str, redis: str, out: Path, force: bool, as_json: bool) -> No
         raise UsageError(f"Redis holds no shard of {schema.name}: is --redis right, has a worker run?")
     pairs: list[tuple[str, str]] = []
     shards = []
-    with stages(as_json) as progress:
+    with stages() as progress:
         for number in numbers:
             store = RedisLookups(client, schema.name, number)
             with progress.stage(f"shard {number}"):
@@ -64,18 +63,15 @@ def command(table: str, redis: str, out: Path, force: bool, as_json: bool) -> No
         with progress.stage("write"), atomic_writer(out, text=True) as file:
             write_index(pairs, file)
     pending = sum(not name for _, name in pairs)
-    if as_json:
-        report = {"table": schema.name, "out": str(out), "rows": len(pairs), "pending": pending, "shards": shards}
-        click.echo(msgspec.json.encode(report))
-        return
+    lines = ["  ".join(f"{name} {value:,}" for name, value in shard.items()) for shard in shards]
+    lines.append(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}, which is private")
+    report = {"table": schema.name, "out": str(out), "rows": len(pairs), "pending": pending, "shards": shards}
     with words_beside(out):
-        for shard in shards:
-            say("  ".join(f"{name} {value:,}" for name, value in shard.items()))
-        say(f"{plural(len(pairs), 'row')}, {pending:,} of them pending, in {out}, which is private")
+        show(report, lines)
 
 
 def as_of_one_commit(store: RedisLookups, read: Callable[[], T]) -> T:
-    """What `read` returns; it is called again if a worker has committed in between. Raises UsageError."""
+    """Returns what `read` returns; calls it again if a worker has committed in between. Raises UsageError."""
     for _ in range(READINGS_MAX):
         before = store.meta()
         with suppress(Conflict):

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import starmap
 from secrets import token_hex
 from time import monotonic, perf_counter, sleep, time
 from typing import Any
 
 import click
-import msgspec
 
 from streamer.cli.operate.send_requests import ask_shards, shards_asked
 from streamer.cli.support.next_call import KAFKA, REDIS, say_next
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.options import command_named, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.progress import Stages, stages
-from streamer.cli.support.tables import plural, say
+from streamer.cli.support.tables import plural, show
 from streamer.errors import EXIT_LAW, UsageError
 from streamer.grouping import regrouped_region
 from streamer.incremental.engine.engine import Engine
@@ -35,7 +35,9 @@ from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
 from streamer.incremental.store.base import ANSWERED, DONE, Meta, Progress, State
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import connect_now
+from streamer.privacy.models import model_of
 from streamer.progress import OnProgress
+from streamer.recoding.algorithms.catalog import algorithm_named, objections
 from streamer.table.schema import Table
 from streamer.table.space import Space
 from streamer.table.yaml.loading import load_table
@@ -44,7 +46,7 @@ from streamer.table.yaml.shape import REBUILD_ALGORITHMS
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a rebuild of one shard would do."""
+    """The effect that a rebuild of one shard would have."""
 
     shard: int
     rows: int
@@ -83,19 +85,16 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, on_prog
 
 
 PROGRESS_SECONDS = 0.5
-TAKEN_UP_SECONDS_MAX = 60.0
-"""How long --wait waits for a worker to begin."""
+TAKEN_UP_SECONDS_MAX = 60.0  # how long --wait waits for a worker to begin
 
 NO_WORKER_REBUILDS = "no worker has begun it; is one running? A worker that is started within the hour will"
 
 
-@click.command(
-    name="rebuild",
-    epilog=examples(
-        "streamer rebuild --table mine --dry-run",
-        "streamer rebuild --table mine --wait",
-        "streamer rebuild --table mine --shard 2 --algorithm mondrian",
-    ),
+@command_named(
+    "rebuild",
+    "streamer rebuild --table mine --dry-run",
+    "streamer rebuild --table mine --wait",
+    "streamer rebuild --table mine --shard 2 --algorithm mondrian",
 )
 @table_option
 @kafka_option
@@ -110,17 +109,9 @@ NO_WORKER_REBUILDS = "no worker has begun it; is one running? A worker that is s
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    table: str,
-    kafka: str,
-    redis: str,
-    shard: int | None,
-    algorithm: str | None,
-    wait: bool,
-    dry_run: bool,
-    cancel: bool,
-    as_json: bool,
-) -> None:
+    ctx: click.Context, table: str, kafka: str, redis: str, shard: int | None, algorithm: str | None, wait: bool,
+    dry_run: bool, cancel: bool,
+) -> None:  # fmt: skip
     """Anonymizes the whole table again while changes are applied.
 
     The worker that holds a shard replaces its QI groups region by region, between changes, each region in one release.
@@ -133,34 +124,32 @@ def command(
     if sum((wait, dry_run)) > 1 or (cancel and (dry_run or algorithm)):
         raise UsageError("--dry-run goes with neither --wait nor --cancel, and --cancel with no --algorithm")
     schema = load_table(table)
-    _check_algorithm(schema, algorithm or schema.rebuilding.algorithm)
+    used = algorithm or schema.rebuilding.algorithm
+    if found := objections(algorithm_named(used), schema, model_of(schema)):
+        raise UsageError(f"{used} cannot do this: {found[0]}")
     numbers = shards_asked(kafka, schema.name, shard)
     client = connect_now(redis)
     stores = {number: RedisLookups(client, schema.name, number) for number in numbers}
     if dry_run:
-        _print_trials(_trials(schema, stores, algorithm or schema.rebuilding.algorithm, as_json), as_json)
+        trials = _trials(schema, stores, used)
+        show({"ok": True, "dry_run": True, "shards": [asdict(trial) for trial in trials]}, map(_trial_line, trials))
         chosen = [] if algorithm is None else ["--algorithm", algorithm]
         say_next(["rebuild", "--table", table, KAFKA, REDIS, *chosen, "--wait"])
         return
     before = {number: store.meta() for number, store in stores.items()}  # fails now if Redis cannot be reached
     id_ = ask(kafka, schema.name, numbers, algorithm, cancel)
     if not wait:
-        _print_sent(schema.name, numbers, id_, cancel, any(before.values()), as_json)
+        sent = {"ok": True, "table": schema.name, "id": id_, "shards": numbers}
+        show(sent, _sent_lines(schema.name, numbers, id_, cancel, any(before.values())))
         say_next(["status", "--table", table, KAFKA, REDIS])
         return
-    with stages(as_json) as progress:
-        ended = _ended(stores, id_, progress)
-    if not _print_ended(schema, ended, id_, as_json):
+    with stages() as progress:
+        ended = dict(sorted(_ended(stores, id_, progress).items()))
+    ok = all(one is not None and one.state in (DONE, ANSWERED) for one in ended.values())
+    shards = [{"shard": number, **_described(one, schema.space)} for number, one in ended.items()]
+    show({"ok": ok, "table": schema.name, "id": id_, "shards": shards}, starmap(_ended_line, ended.items()))
+    if not ok:
         ctx.exit(EXIT_LAW)
-
-
-def _check_algorithm(table: Table, algorithm: str) -> None:
-    """Raises UsageError if the algorithm cannot do the table."""
-    from streamer.privacy.models import model_of
-    from streamer.recoding.algorithms.catalog import algorithm_named, objections
-
-    if found := objections(algorithm_named(algorithm), table, model_of(table)):
-        raise UsageError(f"{algorithm} cannot do this: {found[0]}")
 
 
 def ask(kafka: str, table_name: str, numbers: Sequence[int], algorithm: str | None, cancel: bool) -> str:
@@ -175,7 +164,7 @@ def ask(kafka: str, table_name: str, numbers: Sequence[int], algorithm: str | No
 
 
 def _ended(stores: Mapping[int, RedisLookups], id_: str, progress: Stages) -> dict[int, Progress | None]:
-    """Waits; how the request ended in every shard. None: no worker has begun it in time."""
+    """Waits; returns how the request ended in every shard, None if no worker has begun it in time."""
     ended: dict[int, Progress | None] = {}
     until = monotonic() + TAKEN_UP_SECONDS_MAX
     with progress.stage("rebuild") as on_progress:
@@ -196,15 +185,14 @@ def _running(meta: Meta, id_: str) -> Progress | None:
 
 
 def _share(meta: Meta, id_: str) -> float:
-    """The fraction of a shard's rebuild that is done."""
     if rebuild.how_it_ended(meta, id_) is not None:
         return 1.0
     running = _running(meta, id_)
     return 0.0 if running is None else running.done / max(1, running.total)
 
 
-def _trials(table: Table, stores: Mapping[int, RedisLookups], algorithm: str, as_json: bool) -> list[DryRun]:
-    with stages(as_json) as progress:
+def _trials(table: Table, stores: Mapping[int, RedisLookups], algorithm: str) -> list[DryRun]:
+    with stages() as progress:
         trials = []
         for number, store in stores.items():
             with progress.stage(f"shard {number}") as on_progress:
@@ -212,53 +200,29 @@ def _trials(table: Table, stores: Mapping[int, RedisLookups], algorithm: str, as
     return trials
 
 
-def _print_sent(
-    table_name: str, numbers: Sequence[int], id_: str, cancel: bool, has_begun: bool, as_json: bool
-) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode({"ok": True, "table": table_name, "id": id_, "shards": numbers}))
-        return
+def _sent_lines(table_name: str, numbers: Sequence[int], id_: str, cancel: bool, has_begun: bool) -> Iterator[str]:
     what = "asked to stop the rebuild" if cancel else "asked for a rebuild"
     of = f"shard {numbers[0]}" if len(numbers) == 1 else f"all {len(numbers)} shards"
-    say(f"{of} of {table_name}: {what} (request {id_}); `streamer status` shows the progress")
+    yield f"{of} of {table_name}: {what} (request {id_}); `streamer status` shows the progress"
     if not has_begun:
-        say("no shard has a row yet: the request waits an hour for the first one")
+        yield "no shard has a row yet: the request waits an hour for the first one"
 
 
-def _print_ended(table: Table, ended: Mapping[int, Progress | None], id_: str, as_json: bool) -> bool:
-    """Prints how it ended; returns whether all shards succeeded."""
-    ok = all(one is not None and one.state in (DONE, ANSWERED) for one in ended.values())
-    if as_json:
-        shards = [{"shard": number, **_described(one, table.space)} for number, one in sorted(ended.items())]
-        click.echo(msgspec.json.encode({"ok": ok, "table": table.name, "id": id_, "shards": shards}))
-        return ok
-    for number, one in sorted(ended.items()):
-        say(f"shard {number}: {NO_WORKER_REBUILDS if one is None else rebuild.told(one)}")
-    return ok
+def _ended_line(number: int, one: Progress | None) -> str:
+    return f"shard {number}: {NO_WORKER_REBUILDS if one is None else rebuild.told(one)}"
 
 
 def _described(one: Progress | None, space: Space) -> dict[str, Any]:
     return {"state": "waiting", "said": NO_WORKER_REBUILDS} if one is None else rebuild.described(one, space)
 
 
-def _print_trials(trials: Sequence[DryRun], as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode({"ok": True, "dry_run": True, "shards": [asdict(trial) for trial in trials]}))
-        return
-    for line in _trial_lines(trials):
-        say(line)
-
-
-def _trial_lines(trials: Sequence[DryRun]) -> Iterator[str]:
-    for trial in trials:
-        if not trial.rows:
-            yield f"shard {trial.shard}: has no row"
-            continue
-        before, now = trial.ncp_before or 0.0, trial.ncp_now or 0.0
-        change = now / before - 1 if before else 0.0
-        yield (
-            f"shard {trial.shard}: loss {before:.4f}, after a rebuild "
-            f"{now:.4f} ({change:+.1%}); {trial.rows_published_again:,} of "
-            f"{plural(trial.rows, 'row')} would be published again, in at most "
-            f"{plural(trial.regions, 'release')}; about {trial.seconds:.0f} s"
-        )
+def _trial_line(trial: DryRun) -> str:
+    if not trial.rows:
+        return f"shard {trial.shard}: has no row"
+    before, now = trial.ncp_before or 0.0, trial.ncp_now or 0.0
+    change = now / before - 1 if before else 0.0
+    return (
+        f"shard {trial.shard}: loss {before:.4f}, after a rebuild {now:.4f} ({change:+.1%}); "
+        f"{trial.rows_published_again:,} of {plural(trial.rows, 'row')} would be published again, in at most "
+        f"{plural(trial.regions, 'release')}; about {trial.seconds:.0f} s"
+    )

@@ -9,18 +9,16 @@ from __future__ import annotations
 import click
 
 from streamer.cli.stream.load import Loading, carry_out, loading_options
-from streamer.cli.support.options import ROWS_OR_URL, TOPIC, examples, reads_rows
+from streamer.cli.support.options import ROWS_OR_URL, TOPIC, command_named, reads_rows
 from streamer.errors import UsageError
 from streamer.loading.shards import found_shards
 from streamer.table.sources import RowSource
 
 
-@click.command(
-    name="reload",
-    epilog=examples(
-        "streamer reload --table mine --from-source now.csv --from-offset earliest",
-        "streamer reload --table mine --from-source topic",
-    ),
+@command_named(
+    "reload",
+    "streamer reload --table mine --from-source now.csv --from-offset earliest",
+    "streamer reload --table mine --from-source topic",
 )
 @loading_options
 @click.option(

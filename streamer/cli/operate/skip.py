@@ -6,11 +6,10 @@ Refused: a shard that does not exist, and an offset that is not written yet, has
 from __future__ import annotations
 
 import click
-import msgspec
 
 from streamer.cli.operate.send_requests import ask_shards, require_shard
-from streamer.cli.support.options import examples, json_option, kafka_option, table_option
-from streamer.cli.support.tables import say
+from streamer.cli.support.options import command_named, json_option, kafka_option, table_option
+from streamer.cli.support.tables import show
 from streamer.errors import UsageError
 from streamer.incremental.shard.requests import Skip
 from streamer.incremental.topics import CHANGES, topic_name
@@ -20,13 +19,13 @@ from streamer.kafka.topics import topic_id
 from streamer.table.yaml.loading import load_table
 
 
-@click.command(name="skip", epilog=examples("streamer skip --table mine --shard 0 --offset 1234"))
+@command_named("skip", "streamer skip --table mine --shard 0 --offset 1234")
 @table_option
 @kafka_option
 @click.option("--shard", type=click.IntRange(min=0), required=True, help="The shard: the message's partition.")
 @click.option("--offset", type=click.IntRange(min=0), required=True, help="The message's offset in the input topic.")
 @json_option
-def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> None:
+def command(table: str, kafka: str, shard: int, offset: int) -> None:
     """Skips one message of the input: it becomes a dead letter `skipped` and is not applied.
 
     For a message that ends its worker each time it is read, because it takes too much memory or time. Other errors
@@ -39,13 +38,11 @@ def command(table: str, kafka: str, shard: int, offset: int, as_json: bool) -> N
     with open_consumer(kafka) as consumer:
         _check(consumer, table_name, request)
     ask_shards(kafka, table_name, "skip", [request])
-    if as_json:
-        click.echo(msgspec.json.encode({"table": table_name, "shard": shard, "offset": offset}))
-    else:
-        say(
-            f"offset {offset} of shard {shard} will be skipped at the next take-over of the shard: start its worker "
-            "again, unless a supervisor does"
-        )
+    said = (
+        f"offset {offset} of shard {shard} will be skipped at the next take-over of the shard: start its worker again, "
+        "unless a supervisor does"
+    )
+    show({"table": table_name, "shard": shard, "offset": offset}, [said])
 
 
 def _check(consumer: Consumer, table_name: str, request: Skip) -> None:

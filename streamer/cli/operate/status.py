@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import click
 import msgspec
-from rich.table import Table as RichTable
+from rich.table import Table as Grid
 
-from streamer.cli.support.options import examples, json_option, kafka_option, redis_option, table_option
-from streamer.cli.support.tables import plural, print_table, say
+from streamer.cli.support.options import command_named, json_option, kafka_option, redis_option, table_option
+from streamer.cli.support.tables import Line, plural, show
 from streamer.errors import EXIT_LAW
 from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.rebuild import described as rebuild_described
@@ -41,11 +42,10 @@ COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "a
 SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
 """The counts in the table for people, and the headings of their columns."""
 
-OLD_SECONDS = 60.0
-"""A worker measures every few seconds: what is older is not of now."""
+OLD_SECONDS = 60.0  # a worker measures every few seconds: an older measure is not of now
 
 
-@click.command(name="status", epilog=examples("streamer status --table mine", "streamer status --table mine --json"))
+@command_named("status", "streamer status --table mine", "streamer status --table mine --json")
 @table_option
 @kafka_option
 @redis_option
@@ -57,9 +57,7 @@ OLD_SECONDS = 60.0
 )
 @json_option
 @click.pass_context
-def command(
-    ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float | None, as_json: bool
-) -> None:
+def command(ctx: click.Context, table: str, kafka: str, redis: str, dead_letters_max: float | None) -> None:
     """Shows the state of every shard of a table, which worker holds it since when, and what is wrong.
 
     Ends with 1 if an operator has to act: a worker refused a shard, messages wait and no worker applies them, too many
@@ -74,19 +72,21 @@ def command(
     total: dict[str, Any] = {name: sum(shard[name] for shard in shards) for name in (*COUNTED_FACTS, "offsets_read")}
     total["measured"] = _measured(of_table(facts.shards))
     not_used = kafka_settings().not_used
-    if as_json:
-        report = {"ok": not verdict.problems, "table": schema.name, "shards": shards, "total": total}
-        report["workers"] = shards_by(shard.worker for shard in facts.shards)
-        report["redis_masters"] = shards_by(shard.redis.master for shard in facts.shards)
-        report["if_redis_is_lost"] = if_redis_is_lost(schema, facts)._asdict()
-        report["redis"] = {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()}
-        report["client_properties_not_used"] = not_used
-        click.echo(msgspec.json.encode(report | asdict(verdict)))
-    else:
-        _print(schema, facts, shards, total)
-        if not_used:
-            say(f"not used of the file in KAFKA_CONFIG: {', '.join(not_used)}")
-        _print_verdict(verdict)
+    report = {
+        "ok": not verdict.problems,
+        "table": schema.name,
+        "shards": shards,
+        "total": total,
+        "workers": shards_by(shard.worker for shard in facts.shards),
+        "redis_masters": shards_by(shard.redis.master for shard in facts.shards),
+        "if_redis_is_lost": if_redis_is_lost(schema, facts)._asdict(),
+        "redis": {**asdict(facts.durability), "kind": facts.durability.kind.name.lower()},
+        "client_properties_not_used": not_used,
+        **asdict(verdict),
+    }
+    lines = _lines(schema, facts, shards, total)
+    unused = [f"not used of the file in KAFKA_CONFIG: {', '.join(not_used)}"] if not_used else []
+    show(report, chain(lines, unused, _verdict_lines(verdict)))
     if verdict.problems:
         ctx.exit(EXIT_LAW)
 
@@ -124,7 +124,7 @@ def _described(shard: ShardFacts, verdict: Verdict, space: Space) -> dict[str, A
 
 
 def _measured(one: Measured) -> dict[str, Any]:
-    """What a worker measured; null: not yet."""
+    """The measures of a worker; null: not measured yet."""
     return {
         "at": _time(one.at or None),
         "ncp": one.ncp,
@@ -137,7 +137,7 @@ def _measured(one: Measured) -> dict[str, Any]:
 
 
 def _epoch_time(meta: Meta) -> str | None:
-    """When the last epoch was over; None before the first one."""
+    """The time of the last epoch's end; None before the first one."""
     return _time(meta.sealed.seconds) if meta.sealed is not None and meta.sealed.epoch else None
 
 
@@ -145,8 +145,8 @@ def _time(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, Any]) -> None:
-    grid = RichTable(title=schema.name, box=None, padding=(0, 1, 0, 0))
+def _lines(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total: dict[str, Any]) -> Iterator[Line]:
+    grid = Grid(title=schema.name, box=None, padding=(0, 1, 0, 0))
     grid.add_column("shard", justify="right")
     grid.add_column("held by", overflow="fold")  # the only column that shrinks on a narrow terminal
     for heading in ("since", *SHOWN_FACTS.values(), "over\nfresh", "records\n/event"):
@@ -154,20 +154,17 @@ def _print(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     for shard, described in zip(facts.shards, shards, strict=True):
         grid.add_row(str(shard.number), *_holder(shard, facts), *_counted(described, shard.redis.custody.measured))
     grid.add_row("all", "", "", *_counted(total, of_table(facts.shards)))
-    print_table(grid)
-    say(_account(total))
-    say(measured_line(of_table(facts.shards), facts.redis_now.time, schema.rebuilding.drift))
-    lines = [
-        *_spread_lines(facts),
-        *unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards]),
-        *redis_lines(facts.durability),
-        if_redis_is_lost(schema, facts).told(),
-        *(line for shard in facts.shards for line in _rebuild_lines(shard, facts.redis_now.time)),
-        *(line for shard in facts.shards for line in _adoption_lines(shard)),
-        *(line for shard in facts.shards for line in _sealed_lines(shard, facts.redis_now.time)),
-    ]
-    for line in lines:
-        say(line)
+    now = facts.redis_now.time
+    yield grid
+    yield _account(total)
+    yield measured_line(of_table(facts.shards), now, schema.rebuilding.drift)
+    yield from _spread_lines(facts)
+    yield from unlisted_lines(schema, [shard.redis.meta or Meta() for shard in facts.shards])
+    yield from redis_lines(facts.durability)
+    yield if_redis_is_lost(schema, facts).told()
+    for lines_of in (_rebuild_lines, _adoption_lines, _sealed_lines):
+        for shard in facts.shards:
+            yield from lines_of(shard, now)
 
 
 def _counted(described: dict[str, Any], measured: Measured) -> Iterator[str]:
@@ -178,7 +175,7 @@ def _counted(described: dict[str, Any], measured: Measured) -> Iterator[str]:
 
 
 def measured_line(of: Measured, now: float, drift: object) -> str:
-    """What workers measured of the whole table; also when, if a worker reports no more.
+    """The workers' measures of the whole table in a sentence; with their age, if a worker reports no more.
 
     now: by Redis' clock; drift: of table.yaml.
     """
@@ -211,7 +208,7 @@ def _sealed_lines(shard: ShardFacts, now: float) -> Iterator[str]:
         yield f"sealed changelog of shard {shard.number}: no epoch is over yet"
 
 
-def _adoption_lines(shard: ShardFacts) -> Iterator[str]:
+def _adoption_lines(shard: ShardFacts, _now: float) -> Iterator[str]:
     """The last time that a new version of the engine adopted the QI groups of an older one."""
     for one in (shard.redis.meta or Meta()).adopted[-1:]:
         groups = plural(one.qi_groups, "QI group")
@@ -219,7 +216,7 @@ def _adoption_lines(shard: ShardFacts) -> Iterator[str]:
 
 
 def _holder(shard: ShardFacts, facts: TableFacts) -> tuple[str, str]:
-    """Who holds a shard, and since when if the same worker has written that to Redis."""
+    """The worker that holds a shard, and for how long if the same worker has written that to Redis."""
     custody = shard.redis.custody
     worker = shard.worker if facts.workers.told else custody.owner
     if not worker:
@@ -239,7 +236,6 @@ def shards_by(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _spread_lines(facts: TableFacts) -> Iterator[str]:
-    """How many shards each worker and each master has; nothing if there is one."""
     names = {
         "worker": (one.worker for one in facts.shards),
         "master of Redis": (one.redis.master for one in facts.shards),
@@ -250,7 +246,6 @@ def _spread_lines(facts: TableFacts) -> Iterator[str]:
 
 
 def _account(total: dict[str, Any]) -> str:
-    """The line that accounts for every offset that was read."""
     without = total["offsets_read"] - total["messages"]
     verdict = "ok" if without >= 0 else "DOES NOT ADD UP"
     others = "; {:,} more offsets hold no message that was read (transaction markers, or replaced by a loaded file)"
@@ -276,10 +271,8 @@ def redis_lines(found: Durability) -> Iterator[str]:
         yield f"what a failover loses is noticed and read again{wanted}"
 
 
-def _print_verdict(verdict: Verdict) -> None:
-    for problem in verdict.problems:
-        say(f"PROBLEM  {problem}", indent=9)
-    for warning in verdict.warnings:
-        say(f"warning  {warning}", indent=9)
+def _verdict_lines(verdict: Verdict) -> Iterator[Line]:
+    yield from ((f"PROBLEM  {problem}", 9) for problem in verdict.problems)
+    yield from ((f"warning  {warning}", 9) for warning in verdict.warnings)
     if not verdict.problems:
-        say("everything else fits together" if verdict.warnings else "everything fits together")
+        yield "everything else fits together" if verdict.warnings else "everything fits together"

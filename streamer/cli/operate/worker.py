@@ -11,13 +11,11 @@ from streamer.cli.support import options
 from streamer.errors import needs_extra
 
 
-@click.command(
-    name="worker",
-    epilog=options.examples(
-        "streamer worker --table mine",
-        "streamer worker --table mine --log-format json",
-        "streamer worker --table mine --web 8080",
-    ),
+@options.command_named(
+    "worker",
+    "streamer worker --table mine",
+    "streamer worker --table mine --log-format json",
+    "streamer worker --table mine --web 8080",
 )
 @options.table_option
 @options.kafka_option

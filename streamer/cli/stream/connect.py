@@ -36,7 +36,7 @@ REGISTRY_ACCESS = {
         " the registry's own interface (.../apis/registry/v2), while workers need Confluent's (.../apis/ccompat/v7)"
     ),
 }
-"""How the sink's converter reaches the schema registry."""
+"""Remarks on the way of the sink's converter to the schema registry."""
 
 SCHEMA_CONTENT = (
     "needs Connect 4.2 or newer: older converters know no schema.content (publish `format: connect-json` for them)"

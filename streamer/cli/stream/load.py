@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import wraps
@@ -12,24 +12,13 @@ from secrets import token_bytes
 from typing import Any, NamedTuple
 
 import click
-import msgspec
 
+from streamer.cli.support import options
 from streamer.cli.support.next_call import KAFKA, REDIS, say_next
-from streamer.cli.support.options import (
-    ROWS_OR_URL,
-    TOPIC,
-    chosen_shards,
-    examples,
-    json_option,
-    kafka_option,
-    reads_rows,
-    redis_option,
-    shards_option,
-    table_option,
-)
+from streamer.cli.support.options import ROWS_OR_URL, TOPIC
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
-from streamer.cli.support.tables import plural, say
+from streamer.cli.support.tables import as_json, plural, show
 from streamer.engines.pool import LOCAL, SPARK, SparkPool, private_folder
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
@@ -44,7 +33,7 @@ from streamer.worker.settings import WorkerSettings
 
 
 class Loading(NamedTuple):
-    """How shards are loaded."""
+    """The options that `load` and `reload` share."""
 
     table: str
     kafka: str
@@ -54,17 +43,17 @@ class Loading(NamedTuple):
     prepare: bool
     engine: str
     spill: Path | None
-    as_json: bool
 
 
 def loading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of `load` and `reload`, which the command gets as one `Loading`."""
+    """Adds the options of `load` and `reload`, which the command gets as one `Loading`."""
 
     @wraps(command)
     def with_loading(**given: Any) -> None:
         command(how=Loading(**{name: given.pop(name) for name in Loading._fields}), **given)
 
-    for option in (json_option, *_OPTIONS, redis_option, kafka_option, table_option):
+    shared = options.redis_option, options.kafka_option, options.table_option
+    for option in (options.json_option, *_OPTIONS, *shared):
         with_loading = option(with_loading)
     return with_loading
 
@@ -90,7 +79,7 @@ _OPTIONS = (
         is_flag=True,
         help="Read and check all rows and make the QI groups, but write nothing and claim no shard.",
     ),
-    shards_option(
+    options.shards_option(
         "Load only these shards, such as 0-15 or 0,2,5-7, so that several hosts share the work: each reads all rows and"
         " keeps its own. Hosts do not wait for each other, so try all rows with --prepare first."
     ),
@@ -106,13 +95,12 @@ _OPTIONS = (
 )
 
 
-@click.command(
-    name="load",
-    epilog=examples("streamer load rows.csv --table mine", "streamer load people.parquet --table mine --shards 0-15"),
+@options.command_named(
+    "load", "streamer load rows.csv --table mine", "streamer load people.parquet --table mine --shards 0-15"
 )
 @click.argument("rows", metavar=ROWS_OR_URL)
 @loading_options
-@reads_rows("rows")
+@options.reads_rows("rows")
 def command(how: Loading, rows: RowSource) -> None:
     """Loads all rows of a file or a database into an empty table; the whole-table algorithm makes the QI groups.
 
@@ -126,7 +114,7 @@ def command(how: Loading, rows: RowSource) -> None:
 
 
 class Done(NamedTuple):
-    """What a command has done."""
+    """The work that a command has done."""
 
     shards: list[Begun]
     warnings: list[str]  # about the source
@@ -144,9 +132,9 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
     settings = WorkerSettings(load_table(how.table), how.kafka, how.redis, schemas=registry_from())
     if how.from_offset not in (END, EARLIEST) and not re.fullmatch("[0-9]{1,18}", how.from_offset):
         raise UsageError("--from-offset: end, earliest or the number of an offset")
-    chosen = None if how.shards is None else chosen_shards(how.shards)
+    chosen = None if how.shards is None else options.chosen_shards(how.shards)
     done = Done([], [], not how.prepare)
-    with stages(how.as_json) as progress, ExitStack() as closing:
+    with stages() as progress, ExitStack() as closing:
         executors = _executors(how, closing)
         claims = {} if how.prepare else closing.enter_context(claimed(settings, name, chosen))
 
@@ -160,16 +148,16 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
         try:
             interruptible(load)
         except BaseException:
-            if not how.as_json:
-                show(done, how.as_json)
+            if not as_json():  # it would be followed by the error's object
+                _show(done)
             raise
-    show(done, how.as_json)
+    _show(done)
     if not how.prepare:
         say_next(["worker", "--table", how.table, KAFKA, REDIS])
 
 
 def _executors(how: Loading, closing: ExitStack) -> Workplace | None:
-    """Those of Spark, if they are asked for."""
+    """The place of Spark's executors, if they are asked for."""
     if (how.engine == SPARK) != (how.spill is not None):
         raise UsageError("--engine spark and --spill belong together: executors share rows by way of that folder")
     if how.spill is None:
@@ -180,29 +168,27 @@ def _executors(how: Loading, closing: ExitStack) -> Workplace | None:
     return at_executors(closing.enter_context(SparkPool(how.spill, session())), how.spill)
 
 
-def show(done: Done, as_json: bool) -> None:
-    """Prints what was done."""
-    if as_json:
-        shards = [asdict(begun) for begun in done.shards]
-        click.echo(msgspec.json.encode({"shards": shards, "warnings": done.warnings, "written": done.written}))
-        return
+def _show(done: Done) -> None:
+    shards = [asdict(begun) for begun in done.shards]
+    show({"shards": shards, "warnings": done.warnings, "written": done.written}, _lines(done))
+
+
+def _lines(done: Done) -> Iterator[str]:
     for begun in done.shards:
+        groups = f"{plural(begun.rows, 'row')} in {plural(begun.qi_groups, 'QI group')}, {begun.pending:,} pending"
         if not done.written:
-            rows, groups = plural(begun.rows, "row"), plural(begun.qi_groups, "QI group")
-            say(f"shard {begun.shard}: {rows} in {groups}, {begun.pending:,} pending; nothing was written")
+            yield f"shard {begun.shard}: {groups}; nothing was written"
             continue
-        say(
-            f"shard {begun.shard}: {plural(begun.rows, 'row')} in {plural(begun.qi_groups, 'QI group')},"
-            f" {begun.pending:,} pending; {begun.removed:,} old records removed; releases: {begun.releases};"
+        yield (
+            f"shard {begun.shard}: {groups}; {begun.removed:,} old records removed; releases: {begun.releases};"
             f" the input is read on from {begun.next}"
         )
         if begun.cohorts:
-            say(f"shard {begun.shard}: {plural(begun.cohorts, 'sealed cohort')} published")
+            yield f"shard {begun.shard}: {plural(begun.cohorts, 'sealed cohort')} published"
         if begun.cohorts_lost:
-            say(
+            yield (
                 f"warning: shard {begun.shard}: Redis did not know what was published in {begun.cohorts_lost:,} sealed"
                 " cohorts: they are retired, and whoever is in the table now is published in a new one only after a"
                 " sensitive value of theirs has changed"
             )
-    for warning in done.warnings:
-        say(f"warning: {warning}")
+    yield from (f"warning: {warning}" for warning in done.warnings)

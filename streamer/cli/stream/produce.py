@@ -21,11 +21,11 @@ import pandas as pd
 
 from streamer.cli.support import skip_refused
 from streamer.cli.support.next_call import KAFKA, say_next
-from streamer.cli.support.options import examples, json_option, kafka_option, table_option
+from streamer.cli.support.options import command_named, json_option, kafka_option, table_option
 from streamer.cli.support.outputs import force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
 from streamer.cli.support.signals import INTERRUPTED, StopSign
-from streamer.cli.support.tables import plural, say
+from streamer.cli.support.tables import plural, show
 from streamer.errors import EventRefused, ServerUnreachable, UsageError
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders
@@ -86,7 +86,7 @@ TRUNCATE = Statement({"op": "truncate"})
 
 
 class Router:
-    """Finds the message keys of rows and messages of one table; key_form None: the input shows none yet."""
+    """Finds the message keys of rows and messages of one table. key_form: None: the input shows none yet."""
 
     def __init__(self, table: Table, key_form: AnyKeyForm | None = None, schemas: Known | None = None) -> None:
         self._encoder = Encoder(table)
@@ -98,16 +98,16 @@ class Router:
 
         Raises ConfigError at once if a column is missing.
         """
-        return self._rows(frame, op, self._encoder.named_columns(frame))
+        columns = self._encoder.named_columns(frame)
+        cells = zip(*(source_cells(frame[name]).tolist() for name in columns), strict=True)
+        return (self._row(dict(zip(columns, row, strict=True)), op) for row in cells)
 
-    def _rows(self, frame: pd.DataFrame, op: str, columns: list[str]) -> Iterator[RowMessage]:
-        for cells in zip(*(source_cells(frame[name]).tolist() for name in columns), strict=True):
-            row = self._encoder.fields(dict(zip(columns, cells, strict=True)))
-            key = self._key_of(row, self._messages.schemaless.own)
-            yield RowMessage(key, _encoder.encode({"op": op, "row": row}))
+    def _row(self, cells: dict[str, object], op: str) -> RowMessage:
+        row = self._encoder.fields(cells)
+        return RowMessage(self._key_of(row, self._messages.schemaless.own), _encoder.encode({"op": op, "row": row}))
 
     def route(self, message_key: bytes | None, value: bytes | None) -> Iterator[RowMessage | Statement]:
-        """What to send for one message, in order: usually the message itself, under its row's message key."""
+        """The messages to send for one message, in order: usually itself, under its row's message key."""
         if value is None:
             key = self._key_in(message_key)
             yield RowMessage(key, None if key else b"null")  # a removal without a key: the worker refuses it
@@ -175,7 +175,7 @@ UNFLUSHED_MESSAGES_MAX = 10_000
 
 @dataclass
 class Sent:
-    """What was sent."""
+    """The counts of a call, and what it says of them."""
 
     topic: str
     shards: int
@@ -203,18 +203,11 @@ class Sender:
     """
 
     def __init__(
-        self,
-        bootstrap: str,
-        sent: Sent,
-        rows: TopicWriter,
-        statements: Callable[[], TopicWriter],
+        self, bootstrap: str, sent: Sent, rows: TopicWriter, statements: Callable[[], TopicWriter],
         statement_id: str | None = None,
-    ) -> None:
-        self.sent = sent
-        self._bootstrap = bootstrap
-        self._rows = rows
-        self._open_statements = cache(statements)
-        self._statement_id = statement_id
+    ) -> None:  # fmt: skip
+        self.sent, self._bootstrap, self._rows = sent, bootstrap, rows
+        self._open_statements, self._statement_id = cache(statements), statement_id
         self._unflushed = 0
 
     def send(self, message: RowMessage | Statement) -> None:
@@ -222,11 +215,8 @@ class Sender:
         if isinstance(message, Statement):
             self.flush()
             self._send_statement(message)
-        else:
-            self._send_row(message.message_key, message.value)
-
-    def _send_row(self, message_key: bytes | None, value: bytes | None) -> None:
-        sent = self.sent
+            return
+        sent, message_key, value = self.sent, message.message_key, message.value
         if len(message_key or b"") + len(value or b"") > MESSAGE_BYTES_MAX:
             raise UsageError(
                 f"a message is larger than {MESSAGE_BYTES_MAX:,} bytes; the {sent.messages:,} before it were sent"
@@ -253,25 +243,20 @@ class Sender:
         self._unflushed = 0
 
     def _send_statement(self, statement: Statement) -> None:
-        """Sends to every shard or to none."""
-        statement_id = self._id_of(statement)
+        sent, given = self.sent, self._statement_id
+        if statement.statement_id is None and given in sent.statement_ids:
+            raise UsageError("--statement-id is for one statement, and this is the second one without an id in it")
+        statement_id = statement.statement_id or given or str(uuid.uuid4())
         try:
-            self._open_statements().send_to_all(statement.value(statement_id), range(self.sent.shards))
+            self._open_statements().send_to_all(statement.value(statement_id), range(sent.shards))
         except Unconfirmed as error:
             raise ServerUnreachable(
                 f"Kafka at {self._bootstrap}: it is not known whether statement {statement_id} was sent "
                 f"({error.name}); repeat it with --statement-id {statement_id}, it will be applied once only"
             ) from None
-        self.sent.statements += 1
-        self.sent.statement_ids.append(statement_id)
-        self.sent.messages += self.sent.shards
-
-    def _id_of(self, statement: Statement) -> str:
-        """The id in the statement, else that of --statement-id, else a new one."""
-        given = self._statement_id
-        if statement.statement_id is None and given in self.sent.statement_ids:
-            raise UsageError("--statement-id is for one statement, and this is the second one without an id in it")
-        return statement.statement_id or given or str(uuid.uuid4())
+        sent.statements += 1
+        sent.statement_ids.append(statement_id)
+        sent.messages += sent.shards
 
 
 def transactional_id(topic: str) -> str:
@@ -323,13 +308,11 @@ def _send_all(sender: Sender, lines: Lines, rate: float | None, sent: Callable[[
     sender.sent.interrupted = stop.is_up
 
 
-@click.command(
-    name="produce",
-    epilog=examples(
-        "streamer produce rows.csv --table mine",
-        "streamer produce events.jsonl --table mine --rate 100",
-        'echo \'{"op": "delete", "key": 71}\' | streamer produce - --table mine',
-    ),
+@command_named(
+    "produce",
+    "streamer produce rows.csv --table mine",
+    "streamer produce events.jsonl --table mine --rate 100",
+    'echo \'{"op": "delete", "key": 71}\' | streamer produce - --table mine',
 )
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @table_option
@@ -359,7 +342,6 @@ def command(
     force: bool,
     statement_id: str | None,
     truncate: bool,
-    as_json: bool,
 ) -> None:
     """Sends FILE to the input topic of a table.
 
@@ -381,10 +363,15 @@ def command(
     if file is not None and left_out is not None:
         require_writable([left_out], force, [*files_of(table), Path(file)])
     facts, warnings, stop, total = None, [], StopSign(), None
-    with stages(as_json) as progress:
+    with stages() as progress:
         with progress.stage("read"):
-            content = None if file is None else _read(file, is_rows, first, limit)
-            if file not in (None, STDIN) and not is_hidden(as_json):
+            content: pd.DataFrame | Iterator[Message] | None = None
+            if file is not None and is_rows:
+                content = read_rows(file)
+            elif file is not None:
+                end = None if limit is None else first - 1 + limit
+                content = islice(read_messages_of_objects(file), first - 1, end)
+            if file not in (None, STDIN) and not is_hidden():
                 total = None if is_rows else count_lines(file) - first + 1
         if isinstance(content, pd.DataFrame):
             warnings = _warnings(schema, content)
@@ -406,7 +393,7 @@ def command(
             sender.sent.seconds = round(monotonic() - started, 3)
     if sender.sent.interrupted:
         sender.sent.to_go_on = _to_go_on(sender.sent, limit)
-    _print(sender.sent, as_json)
+    show(asdict(sender.sent), _lines(sender.sent))
     if sender.sent.interrupted:
         ctx.exit(INTERRUPTED)
     say_next(["status", "--table", table, KAFKA], ["subscribe", "--table", table, KAFKA])
@@ -418,15 +405,7 @@ def _share_of(total: int | None, limit: int | None, on_progress: OnProgress) -> 
     return lambda done: on_progress(min(1.0, done / wanted)) if wanted else None
 
 
-def _read(file: str, is_rows: bool, first: int, limit: int | None) -> pd.DataFrame | Iterator[Message]:
-    """All rows of FILE, numbered from 0, or `limit` of its lines from `first` on."""
-    if is_rows:
-        return read_rows(file)
-    return islice(read_messages_of_objects(file), first - 1, None if limit is None else first - 1 + limit)
-
-
 def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
-    """Warnings about the rows' keys, individuals and categories."""
     found = []
     if len(table.source_key) == 1 and table.source_key[0] in rows.columns:
         found += data_warnings.warning_of(map(cell_text, rows[table.source_key[0]]), table.source_key[0])
@@ -463,7 +442,7 @@ def _format_of(file: str, format_: str | None) -> str:
 def _routed(
     content: pd.DataFrame | Iterator[Message], table: Table, consumer: Consumer, sent: Sent, first: int, upsert: bool
 ) -> Lines:
-    """What to send, under message keys of the input's form."""
+    """The messages to send, under message keys of the input's form."""
     schemas = registry_from()
     key_form = key_form_seen(consumer, sent.topic, table, schemas)
     sent.key_form = (key_form or default_form(table.source_key)).name
@@ -488,28 +467,23 @@ def _statements_only(messages: Messages) -> Messages:
 
 
 def _to_go_on(sent: Sent, limit: int | None) -> str:
-    """The options that send the rest after Ctrl-C, in addition to the former ones without --truncate."""
+    """The options that send the rest after Ctrl-C, beside the former ones without --truncate."""
     rest = f" --limit {limit - sent.lines}" if limit is not None else ""
     return f"--from {sent.last + 1}{rest}{' --force' if sent.left_out else ''}"  # the list is written again
 
 
-def _print(sent: Sent, as_json: bool) -> None:
-    if as_json:
-        click.echo(msgspec.json.encode(asdict(sent)))
-        return
+def _lines(sent: Sent) -> Iterator[str]:
     per_second = sent.messages / sent.seconds if sent.seconds else 0.0
-    say(f"{plural(sent.messages, 'message')} to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)")
-    say(f"  about rows: {sent.rows:,}; statements, to {plural(sent.shards, 'shard')} each: {sent.statements:,}")
+    yield f"{plural(sent.messages, 'message')} to {sent.topic} in {sent.seconds:.1f} s ({per_second:,.0f} a second)"
+    yield f"  about rows: {sent.rows:,}; statements, to {plural(sent.shards, 'shard')} each: {sent.statements:,}"
     if sent.key_form:
         why = "" if sent.key_form_seen else ", as no message of the topic shows another form"
-        say(f"  message keys: {sent.key_form}{why}")
+        yield f"  message keys: {sent.key_form}{why}"
     if sent.unrouted:
-        say(f"  without a row's key, or with one that has no such form (they become dead letters): {sent.unrouted:,}")
+        yield f"  without a row's key, or with one that has no such form (they become dead letters): {sent.unrouted:,}"
     if sent.left_out is not None:
-        say(f"  left out: {skip_refused.sentence(sent.left_out)}")
-    for warning in sent.warnings:
-        say(f"  warning: {warning}")
+        yield f"  left out: {skip_refused.sentence(sent.left_out)}"
+    yield from (f"  warning: {warning}" for warning in sent.warnings)
     if sent.interrupted:
-        say(f"  interrupted after row or line {sent.last:,}: to go on, repeat the command with {sent.to_go_on}")
-    for statement_id in sent.statement_ids:
-        say(f"  statement id: {statement_id}")
+        yield f"  interrupted after row or line {sent.last:,}: to go on, repeat the command with {sent.to_go_on}"
+    yield from (f"  statement id: {statement_id}" for statement_id in sent.statement_ids)

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-import msgspec
 import pandas as pd
 
 from streamer.cli.support.next_call import say_next
-from streamer.cli.support.options import examples, json_option, table_option
+from streamer.cli.support.options import command_named, json_option, table_option
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable
 from streamer.cli.support.progress import Stages, is_hidden, stages
-from streamer.cli.support.tables import named, say, say_facts
+from streamer.cli.support.tables import as_json, named, say, show
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.message_files import count_lines, read_messages
 from streamer.incremental.replay import LIVE_FILE, NAME, ReplayReport, replay_files, replayed_files, secret_of_seed
@@ -24,9 +23,7 @@ from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
 
-@click.command(
-    name="replay", epilog=examples("streamer replay --table mine events.jsonl --initial rows.csv --out replayed")
-)
+@command_named("replay", "streamer replay --table mine events.jsonl --initial rows.csv --out replayed")
 @table_option
 @click.argument("events", metavar="EVENTS.jsonl")
 @click.option(
@@ -43,14 +40,7 @@ from streamer.table.yaml.loading import load_table
 @force_option
 @json_option
 def command(
-    table: str,
-    events: str,
-    initial: str | None,
-    batch: int | None,
-    seed: int | None,
-    out: Path | None,
-    force: bool,
-    as_json: bool,
+    table: str, events: str, initial: str | None, batch: int | None, seed: int | None, out: Path | None, force: bool
 ) -> None:
     """Replays EVENTS.jsonl ("-": stdin) through the engine and writes what would have been published.
 
@@ -66,24 +56,21 @@ def command(
     if out is not None:
         written = [path for path in replayed_files(schema, out) if path.name != NAME]  # a secret is used again
         require_writable(written, force, map(Path, filter(None, (events, initial))))
-    with stages(as_json) as progress:
+    with stages() as progress:
         initially = None if initial is None else Initially(initial, progress)
-        total = None if is_hidden(as_json) or not Path(events).is_file() else count_lines(events)
+        total = None if is_hidden() or not Path(events).is_file() else count_lines(events)
         with progress.stage("replay"):
             rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
             form, secret = cohort_formation(schema), None if seed is None else secret_of_seed(seed)
             given = schema, read_messages(events), rows, groups, batch, out
             steps = replay_files(*given, progress.next, form=form, secret=secret)
             report = _followed(steps, total, progress)
-    if as_json:
-        click.echo(msgspec.json.encode(report.as_dict()))
-        return
-    for warning in report.warnings:
+    for warning in () if as_json() else report.warnings:
         say(warning, err=True)
     unlisted = ", ".join(f"{column} {count:,}" for column, count in report.unlisted.items()) or 0
     counts = {name: fact for name, fact in report.as_dict().items() if name != "warnings"}
     facts = named(counts | {"unlisted": unlisted})
-    say_facts(facts | ({} if out is None else {"written to": out}))
+    show(report.as_dict(), [facts | ({} if out is None else {"written to": out})])
     if out is not None and events != STDIN and (out / LIVE_FILE).exists():
         first = [] if initial is None else ["--initial", initial]
         say_next(["verify", "--table", table, str(out / LIVE_FILE), "--events", events, *first])

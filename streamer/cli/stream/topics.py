@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from time import monotonic, sleep
 
 import click
-import msgspec
 
 from streamer.cli.support.next_call import KAFKA, say_next
 from streamer.cli.support.options import examples, json_option, kafka_option, table_option
-from streamer.cli.support.tables import plural, say
+from streamer.cli.support.tables import Line, plural, say, show
 from streamer.errors import ServerUnreachable, UsageError
 from streamer.incremental import remedies
 from streamer.incremental.topics import (
@@ -36,10 +35,7 @@ from streamer.kafka.topics import Admin, FoundTopic, configure, found_topics, ma
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 
-CREATED_SECONDS_MAX = 20.0
-CREATED_AGAIN_SECONDS = 0.2
-SET_SECONDS_MAX = 5.0
-
+CREATED_SECONDS_MAX, SET_SECONDS_MAX, LOOKED_AGAIN_SECONDS = 20.0, 5.0, 0.2
 COPIES_ASKED = 3
 FEW_COPIES = (
     "streamer: the new topics have {replicas} of each record, so a broker that loses its disk or power can lose "
@@ -97,9 +93,7 @@ def command() -> None:
     help="Let Kafka keep only the last message of each row of the input, and none of a deleted row.",
 )
 @json_option
-def create(
-    table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, compact: bool, as_json: bool
-) -> None:
+def create(table: str, kafka: str, shards: int | None, replicas: int, adopt: bool, compact: bool) -> None:
     """Creates missing topics; refuses if an existing one has wrong settings.
 
     --adopt corrects the settings of topics that Kafka Connect or the broker created first. The number of partitions is
@@ -124,7 +118,7 @@ def create(
         _refuse(list(_faults(topics, found, kafka)), adopt)
     if topic_name(name, CHANGES) in adopted:
         _warn_of_dropped_messages(kafka, topic_name(name, CHANGES))
-    _print(topics, found, {topic.name for topic in missing}, adopted, as_json)
+    _show(topics, found, {topic.name for topic in missing}, adopted)
     say_next(["doctor", "--table", table, KAFKA])
 
 
@@ -137,9 +131,9 @@ def create(
 @kafka_option
 @click.option("--shards", type=click.IntRange(min=1), help="Partitions wanted [default: as many as the input has].")
 @json_option
-def check(table: str, kafka: str, shards: int | None, as_json: bool) -> None:
+def check(table: str, kafka: str, shards: int | None) -> None:
     """Checks that all topics exist, with the right settings and the same number of partitions; changes nothing."""
-    _print(*checked(load_table(table), kafka, shards), set(), {}, as_json)
+    _show(*checked(load_table(table), kafka, shards), set(), {})
     say_next(["doctor", "--table", table, KAFKA])
 
 
@@ -217,7 +211,7 @@ def _wait_until_set(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTop
     """All topics, once every broker knows the new settings, or after SET_SECONDS_MAX."""
     until = monotonic() + SET_SECONDS_MAX
     while list(_faults(topics, found := found_topics(admin, topics), "")) and monotonic() < until:
-        sleep(CREATED_AGAIN_SECONDS)
+        sleep(LOOKED_AGAIN_SECONDS)
     return found
 
 
@@ -241,27 +235,22 @@ def _wait_until_seen(admin: Admin, topics: Sequence[Topic]) -> dict[str, FoundTo
             raise ServerUnreachable(
                 f"the topics were created, but Kafka does not show them after {CREATED_SECONDS_MAX:.0f} s"
             )
-        sleep(CREATED_AGAIN_SECONDS)
+        sleep(LOOKED_AGAIN_SECONDS)
     return found
 
 
-def _print(
-    topics: Sequence[Topic],
-    found: dict[str, FoundTopic],
-    made: set[str],
-    adopted: dict[str, dict[str, str]],
-    as_json: bool,
+def _show(
+    topics: Sequence[Topic], found: dict[str, FoundTopic], made: set[str], adopted: dict[str, dict[str, str]]
 ) -> None:
-    """adopted: the former values of corrected settings, by topic."""
-    if as_json:
-        listed = [
-            {"topic": t.name, "created": t.name in made, "adopted_from": adopted.get(t.name), **asdict(found[t.name])}
-            for t in topics
-        ]
-        click.echo(msgspec.json.encode({"shards": found[topics[0].name].partitions, "topics": listed}))
-        return
+    """Reports the topics. adopted: the former values of corrected settings, by topic."""
+    listed = [
+        {"topic": t.name, "created": t.name in made, "adopted_from": adopted.get(t.name), **asdict(found[t.name])}
+        for t in topics
+    ]
+    lines: list[Line] = []
     for topic in topics:
         there = found[topic.name]
         state = "created" if topic.name in made else "adopted" if topic.name in adopted else "ok"
         settings = ", ".join(f"{name}={value}" for name, value in there.config.items())
-        say(f"{state:<8} {topic.name}  {plural(there.partitions, 'partition')}  {settings}", indent=9)
+        lines.append((f"{state:<8} {topic.name}  {plural(there.partitions, 'partition')}  {settings}", 9))
+    show({"shards": found[topics[0].name].partitions, "topics": listed}, lines)

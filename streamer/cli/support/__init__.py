@@ -1,1 +1,1 @@
-"""What commands share."""
+"""The common parts of commands."""

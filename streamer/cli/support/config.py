@@ -13,13 +13,12 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
-import msgspec
 from click.core import ParameterSource
 from pydantic import BaseModel
 from rich.table import Table as RichTable
 
 from streamer.cli.support import options
-from streamer.cli.support.tables import print_table, say
+from streamer.cli.support.tables import filled, say, show
 from streamer.incremental.store.redis_server import Kind, address_of, connect, read_url
 from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.kafka.access import kafka_settings, read_properties
@@ -32,9 +31,7 @@ from streamer.table.yaml import FILE_NAME, VARIABLE_PREFIX, loading
 from streamer.table.yaml.shape import NEVER, UNIT_SECONDS, TableSettings
 from streamer.worker.options import read_address
 
-SET = "(set)"
-"""Shown instead of a secret."""
-
+SET = "(set)"  # shown instead of a secret
 DEFAULT_ORIGIN = "default"
 
 SHOWN_PROPERTIES = {
@@ -54,7 +51,7 @@ class Setting(NamedTuple):
     source: str
 
 
-@click.command(name="config", epilog=options.examples("streamer config --table mine"))
+@options.command_named("config", "streamer config --table mine")
 @options.table_option
 @options.kafka_option
 @options.redis_option
@@ -64,14 +61,7 @@ class Setting(NamedTuple):
 @options.json_option
 @click.pass_context
 def command(
-    ctx: click.Context,
-    table: str,
-    kafka: str,
-    redis: str,
-    log_level: str,
-    log_format: str,
-    web: str | None,
-    as_json: bool,
+    ctx: click.Context, table: str, kafka: str, redis: str, log_level: str, log_format: str, web: str | None
 ) -> None:
     """Shows every setting in effect, and where it comes from: an option, a variable, a file, or the default.
 
@@ -88,23 +78,21 @@ def command(
         Setting("kafka", kafka, _source(ctx, "kafka")),
         *_of_kafka(os.environ),
         *_of_redis(redis, _source(ctx, "redis"), os.environ),
-        *_of_registry(os.environ),
-        *_of_secret_key(os.environ),
+        *_of_variables(os.environ),
         Setting("log-level", log_level, _source(ctx, "log_level")),
         Setting("log-format", log_format, _source(ctx, "log_format")),
         Setting("web", web or "-", _source(ctx, "web")),
         *(Setting("native", os.environ[name], name) for name in (options.NATIVE,) if os.environ.get(name)),
         *(Setting(variable, "-", "not a setting of streamer") for variable in unknown_variables(os.environ)),
     ]
-    if as_json:
-        listed = [{"name": name, "value": value, "from": source} for name, value, source in settings]
-        click.echo(msgspec.json.encode({"ok": True, "settings": listed}))
-    else:
-        _print(settings)
+    listed = [{"name": name, "value": value, "from": source} for name, value, source in settings]
+    grid = RichTable(box=None, padding=(0, 2, 0, 0))
+    for heading in ("setting", "value", "from"):
+        grid.add_column(heading, overflow="fold")
+    show({"ok": True, "settings": listed}, [filled(grid, settings)])
 
 
 def _source(ctx: click.Context, option: str) -> str:
-    """Where the value of an option comes from."""
     source = ctx.get_parameter_source(option)
     if source is ParameterSource.COMMANDLINE:
         return f"--{option.replace('_', '-')}"
@@ -125,7 +113,7 @@ def _of_file(table: str, repair: Repair, environment: Mapping[str, str]) -> Iter
 
 
 def _flat(settings: BaseModel, above: str) -> Iterator[tuple[str, str, bool]]:
-    """Dotted path, value, and whether the file states it, of every setting but the columns."""
+    """Every setting but the columns: dotted path, value, and True if the file states it."""
     for name in type(settings).model_fields:
         value, stated, path = getattr(settings, name), name in settings.model_fields_set, f"{above}{name}"
         if isinstance(value, BaseModel):
@@ -149,7 +137,6 @@ def _text(path: str, value: object) -> str:
 
 
 def _of_kafka(environment: Mapping[str, str]) -> Iterator[Setting]:
-    """The properties of Kafka's clients, from the file and from variables."""
     file = environment.get(CONFIG, "")
     properties = read_properties(file) if file else {}
     by_variable = {name: variable for variable, name in KAFKA_VARIABLES.items() if environment.get(variable)}
@@ -169,34 +156,15 @@ def _of_redis(url: str, source: str, environment: Mapping[str, str]) -> Iterator
     yield Setting("redis", where, source)
     yield Setting("redis database", str(named.options.get("db", 0)), source)
     yield Setting("redis tls", str(named.tls).lower(), source)
-    for variable in REDIS_VARIABLES:
-        if environment.get(variable):
-            shown = environment[variable] if variable.endswith("_FILE") else SET
-            yield Setting(f"redis {variable.partition('_')[2].lower().replace('_', ' ')}", shown, variable)
 
 
-def _of_registry(environment: Mapping[str, str]) -> Iterator[Setting]:
+def _of_variables(environment: Mapping[str, str]) -> Iterator[Setting]:
     registry_from(environment)  # refuses an address with a password in it
-    for variable in (URL, CA, BASIC_AUTH, BASIC_AUTH_FILE):
-        if environment.get(variable):
-            shown = SET if variable == BASIC_AUTH else environment[variable]
-            yield Setting(variable.removeprefix("SCHEMA_").lower().replace("_", " "), shown, variable)
-
-
-def _of_secret_key(environment: Mapping[str, str]) -> Iterator[Setting]:
     secret_keys(environment)  # refuses what is no key
-    for variable, shown in ((SECRET_KEY, SET), (SECRET_KEY_FILE, environment.get(SECRET_KEY_FILE, ""))):
-        if environment.get(variable):
-            yield Setting(variable.removeprefix(VARIABLE_PREFIX).lower().replace("_", " "), shown, variable)
-
-
-def _print(settings: list[Setting]) -> None:
-    lines = RichTable(box=None, padding=(0, 2, 0, 0))
-    for heading in ("setting", "value", "from"):
-        lines.add_column(heading, overflow="fold")
-    for setting in settings:
-        lines.add_row(*setting)
-    print_table(lines)
+    for variable in (*REDIS_VARIABLES, URL, CA, BASIC_AUTH, BASIC_AUTH_FILE, SECRET_KEY, SECRET_KEY_FILE):
+        if value := environment.get(variable):
+            name = variable.removeprefix("SCHEMA_").removeprefix(VARIABLE_PREFIX).lower().replace("_", " ")
+            yield Setting(name, value if variable in (URL, CA) or variable.endswith("_FILE") else SET, variable)
 
 
 # -- variables with our prefix that set nothing -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What `--help` shows of every command, kept in a file: importing a command's libraries takes a second or two.
+"""The help pages of all commands, kept in a file: importing a command's libraries takes a second or two.
 
 `make reference` writes help.json from the commands, and a test holds it to them. A call that says more than --help
 imports its command as ever.
@@ -44,7 +44,7 @@ def page_asked_for(words: list[str]) -> HelpPage | None:
 
 
 def page_of(command: click.Command, context: click.Context) -> dict[str, Any]:
-    """What is kept of a command."""
+    """The page that is kept of a command."""
     below = command.commands if isinstance(command, click.Group) else {}
     records = (parameter.get_help_record(context) for parameter in command.get_params(context))
     return {

@@ -15,23 +15,19 @@ from textwrap import wrap
 import click
 from click.core import ParameterSource
 
-from streamer.cli.support.tables import columns_of
-
-AS_JSON = "streamer.as_json"
-"""The key in click's context that says whether --json was given."""
+from streamer.cli.support.tables import as_json, columns_of
 
 WAYS = ("next: ", "  or: ")
 KAFKA, REDIS = "--kafka", "--redis"
 """In the words of a call: the same server again, if this call named one; a URL with a password is not repeated."""
 
-CONTINUED = " \\"
-"""How a shell continues a call in the next line."""
+CONTINUED = " \\"  # how a shell continues a call in the next line
 
 
 def say_next(*calls: list[str]) -> None:
     """Prints one call or two, each as its words after `streamer`."""
     context = click.get_current_context(silent=True)
-    if context is None or context.parent is None or context.meta.get(AS_JSON):
+    if context is None or context.parent is None or as_json():
         return
     if sys.stdout.isatty() and sys.stderr.isatty():
         for way, call in zip(WAYS, calls, strict=False):

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from streamer.cli.support.tables import AS_JSON
 from streamer.errors import LawViolated, UsageError
 from streamer.kafka import SECRET_KEY, SECRET_KEY_FILE
 from streamer.table.yaml import FILE_NAME, K_MAX, K_MIN, VARIABLE_PREFIX
@@ -22,16 +23,11 @@ from streamer.worker.options import INSTANCE, JSON, TEXT, WEB
 # Shell completion (docs/tutorial.md). If something is wrong, nothing is offered and nothing is printed: the shell would
 # show stderr in the line that is being typed.
 
-DEPTH = 2
-"""How many folder levels below the typed path are searched for a table.yaml."""
-
-COMPLETION_SECONDS_MAX = 0.5
-"""How long completion waits for Redis, which alone knows the QI groups."""
-
+DEPTH = 2  # levels of folders below the typed path that are searched for a table.yaml
+COMPLETION_SECONDS_MAX = 0.5  # for which completion waits for Redis, which alone knows the QI groups
 QI_GROUPS_MAX = 100
 
-TOPIC = "topic"
-"""Given instead of a file: what Kafka holds is read."""
+TOPIC = "topic"  # given instead of a file: what Kafka holds is read
 
 
 def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -44,7 +40,6 @@ def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The whole-table algorithms."""
     from streamer.table.yaml.shape import REBUILD_ALGORITHMS
 
     return [CompletionItem(name) for name in REBUILD_ALGORITHMS if name.startswith(incomplete)]
@@ -75,7 +70,7 @@ def _ask_redis(options: Mapping[str, Any], incomplete: str, found: list[str]) ->
 
 
 def parsed_group(option: str, name: str) -> tuple[int, int]:
-    """Shard and number of a QI group that an option names. Raises UsageError."""
+    """The shard and the number of a QI group that an option names. Raises UsageError."""
     from streamer.table.published.rows import parse_qi_group
 
     try:
@@ -121,13 +116,20 @@ def _bootstrap() -> str:
 
 
 def may_be_misspelt(variable: str) -> bool:
-    """Whether a variable has our prefix and belongs to no option; `support.config` knows those of table.yaml."""
+    """True if a variable has our prefix and belongs to no option; `support.config` knows those of table.yaml."""
     return variable.startswith(VARIABLE_PREFIX) and variable not in OPTION_VARIABLES
 
 
 def examples(*calls: str) -> str:
     """The end of a command's help: calls of it, one per line."""
     return "\n".join(["\b", "Examples:", *(f"  {call}" for call in calls)])  # \b: click does not wrap these lines
+
+
+def command_named(
+    name: str, *calls: str, short_help: str | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a command of a function; calls: examples for the end of its help."""
+    return click.command(name=name, short_help=short_help, epilog=examples(*calls))
 
 
 def _table_option(required: bool) -> Callable[[Any], Any]:
@@ -144,7 +146,15 @@ def _table_option(required: bool) -> Callable[[Any], Any]:
 
 table_option, optional_table_option = _table_option(True), _table_option(False)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+def _note_json(ctx: click.Context, _option: click.Parameter, given: bool) -> None:
+    ctx.meta[AS_JSON] = given or ctx.meta.get(AS_JSON, False)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON, for programs."
+)
+"""Whoever prints asks `tables.as_json`."""
 
 
 def formulas_option(default: str, of: str) -> Callable[[Any], Any]:
@@ -218,8 +228,7 @@ instance_option = click.option(
     help="Name of this worker and no other; if it restarts within a minute, it keeps its shards.",
 )
 
-ROWS_OR_URL = "ROWS|URL"
-"""Whatever `streamer.table.sources` reads."""
+ROWS_OR_URL = "ROWS|URL"  # whatever `streamer.table.sources` reads
 
 
 def reads_rows(parameter: str) -> Callable[[Any], Any]:

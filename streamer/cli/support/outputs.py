@@ -1,4 +1,4 @@
-"""What commands write: a file is what its name says, and nothing that exists is written over without --force.
+"""The files that commands write: each is what its name says, and nothing that exists is written over without --force.
 
 Refused before any work, with one exception: whether `init` needs a folder is known when it has read the rows. Devices
 and pipes, such as /dev/null, have no ending, and are not written over.
@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pandas as pd
 
+from streamer.cli.support.tables import as_json
 from streamer.errors import UsageError
-from streamer.table.arrow_table import require, to_arrow
-from streamer.table.files import KEEP, PARQUET, STDIN, STDOUT, is_stream, write_rows
-from streamer.table.schema import Table
+from streamer.table.arrow_table import require
+from streamer.table.files import PARQUET, STDIN, STDOUT, is_stream
 
 CSV = (".csv", ".csv.gz", ".txt")
 
@@ -42,7 +41,7 @@ class OutputPath(click.Path):
             ways = [f"end with {_either(self.endings)}"] if self.endings else []
             ways += ["be that of a folder"] * self.folder + ["be - for standard output"] * self.stdout
             raise UsageError(f"{param.opts[-1] if param else ''} {path}: the name must {', or '.join(ways)}")
-        if is_parquet(path) and self.endings:
+        if self.endings and path.name.lower().endswith(PARQUET):
             require("pyarrow.parquet", "parquet")
         return path
 
@@ -55,7 +54,7 @@ def _either(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def require_writable(outputs: Sequence[Path], force: bool, inputs: Iterable[Path] = (), as_json: bool = False) -> None:
+def require_writable(outputs: Sequence[Path], force: bool, inputs: Iterable[Path] = ()) -> None:
     """Raises UsageError if an output is an input, is named twice or exists, or if stdout would get JSON as well."""
     taken = {path.resolve() for path in inputs if str(path) != STDIN}
     for path in outputs:
@@ -64,28 +63,10 @@ def require_writable(outputs: Sequence[Path], force: bool, inputs: Iterable[Path
         taken.add(path.resolve())
         if not force and os.path.isfile(path) and path != STDOUT:
             raise UsageError(f"{path}: exists already and is not overwritten; name another file, or give --force")
-    if as_json and STDOUT in outputs:
+    if as_json() and STDOUT in outputs:
         raise UsageError("-: standard output would get the table and --json: name a file")
 
 
 def words_beside(output: Path) -> AbstractContextManager[object]:
     """Sends what is printed to stderr if the output is stdout."""
     return redirect_stdout(sys.stderr) if output == STDOUT else nullcontext()
-
-
-def is_parquet(path: Path) -> bool:
-    """Whether the file's name says so."""
-    return path.suffix.lower() == PARQUET
-
-
-def write_published(table: Table, frame: pd.DataFrame, path: Path, file: Any, formulas: str = KEEP) -> None:
-    """Writes a published frame to the opened text file of `path`: Parquet by its name, else CSV."""
-    if is_parquet(path):
-        write_parquet(to_arrow(table, frame), file)
-    else:
-        write_rows(frame, file, formulas)
-
-
-def write_parquet(table: Any, file: Any) -> None:
-    """Writes a pyarrow.Table to an opened text file."""
-    require("pyarrow.parquet", "parquet").write_table(table, file.buffer)

@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from streamer.cli.support.tables import fitted
+from streamer.cli.support.tables import as_json, fitted
 from streamer.progress import OnProgress
 
 
 class Seconds(ProgressColumn):
-    """How long a stage has run, in tenths of a second."""
+    """The seconds that a stage has run, with one decimal."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.elapsed or 0.0:.1f} s")
@@ -58,17 +58,16 @@ class Stages:
 
 
 @contextmanager
-def stages(as_json: bool) -> Iterator[Stages]:
+def stages() -> Iterator[Stages]:
     """Shows a bar while the block runs."""
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn(), Seconds())
-    hidden = is_hidden(as_json)
     console = Console(stderr=True)
     # stdout is not redirected: it may be a file while stderr is a terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden, redirect_stdout=False) as progress:
+    with Progress(*columns, console=console, transient=True, disable=is_hidden(), redirect_stdout=False) as progress:
         yield Stages(progress)
 
 
-def is_hidden(as_json: bool) -> bool:
-    """Whether no bar is drawn: with --json, in a pipe, or if the cursor cannot be moved (TERM=dumb)."""
+def is_hidden() -> bool:
+    """True if no bar is drawn: with --json, in a pipe, or if the cursor cannot be moved (TERM=dumb)."""
     console = Console(stderr=True)
-    return as_json or not console.is_terminal or console.is_dumb_terminal
+    return as_json() or not console.is_terminal or console.is_dumb_terminal

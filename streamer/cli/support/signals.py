@@ -18,11 +18,10 @@ INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
 
 class Terminated(BaseException):
-    """SIGTERM has arrived. Not an Exception, so that handlers of errors let it pass."""
+    """SIGTERM has arrived; no Exception, so that handlers of errors let it pass."""
 
 
-_abandoned = Event()
-"""Whether a signal has come while a call of `interruptible` was running, which may go on for long."""
+_abandoned = Event()  # a signal has come while a call of `interruptible` was running, which may go on for long
 
 
 def interruptible(work: Callable[[], T]) -> T:

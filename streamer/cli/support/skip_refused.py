@@ -38,6 +38,11 @@ def write_list(refused: Sequence[RefusedRow], file: IO[str]) -> None:
     writer.writerows(refused)
 
 
+def by_reason(refused: Sequence[RefusedRow]) -> list[dict[str, Any]]:
+    """The number of refused rows by reason and column, as plain values."""
+    return [{"reason": reason, "column": column or None, "rows": rows} for reason, column, rows in counted(refused)]
+
+
 def require_some_left(refused: Sequence[RefusedRow], rows: int) -> None:
     """Raises ConfigError if there are rows and all of them are refused."""
     if 0 < rows == len(refused):
@@ -45,7 +50,7 @@ def require_some_left(refused: Sequence[RefusedRow], rows: int) -> None:
 
 
 def facts_of(refused: Sequence[RefusedRow], rows: int, left_out: Path) -> dict[str, Any]:
-    """What was left out, as plain values; rows: of the file."""
+    """The rows that were left out, as plain values; rows: of the file."""
     by_reason = [{"reason": reason, "column": column, "rows": count} for reason, column, count in counted(refused)]
     return {"rows": len(refused), "of": rows, "refused": by_reason, "list": str(left_out)}
 

@@ -1,8 +1,7 @@
-"""Sentences, facts and tables for people: wrapped on a terminal, and in full width in a file or a pipe, for `grep`.
+"""Reports of commands: an object for programs (--json), or sentences, facts and tables for people.
 
-$COLUMNS sets the width of a terminal, and of a table in a pipe.
-
-Nothing in them is markup.
+Sentences are wrapped on a terminal, and whole in a file or a pipe, for `grep`. $COLUMNS sets the width of a terminal,
+and of a table in a pipe. Nothing in them is markup.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import click
 
@@ -21,11 +20,41 @@ if TYPE_CHECKING:
 
     from streamer.table.schema import Table as TableSchema
 
+AS_JSON = "streamer.as_json"  # the key in click's context that says whether --json was given
 PIPE_WIDTH = 160
 FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "its NCP")
 """Columns whose headings begin so are right-aligned."""
-COLUMNS = 80
-"""If a terminal does not say how wide it is."""
+COLUMNS = 80  # of a terminal that does not say how wide it is
+
+Line: TypeAlias = "str | tuple[str, int] | Mapping[str, object] | Table"
+"""A sentence, alone or with the indent of its further lines; facts; or a table."""
+
+
+def as_json() -> bool:
+    """True if the command was called with --json."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(AS_JSON))
+
+
+def show(values: object, lines: Iterable[Line]) -> None:
+    """Prints a report: its values as one JSON object with --json, else its lines, one by one.
+
+    values: a function if they are costly.
+    """
+    if as_json():
+        import msgspec  # for which `--help` does not wait
+
+        click.echo(msgspec.json.Encoder(decimal_format="number").encode(values() if callable(values) else values))
+        return
+    for line in lines:
+        if isinstance(line, str):
+            say(line)
+        elif isinstance(line, tuple):
+            say(*line)
+        elif isinstance(line, Mapping):
+            say_facts(line)
+        else:
+            print_table(line)
 
 
 def say(text: str, indent: int = 2, err: bool = False) -> None:
@@ -73,6 +102,23 @@ def grid_of(*headings: str) -> Table:
     return Table(*(Column(one, justify="right" if one.startswith(FIGURES) else "left") for one in headings))
 
 
+def bare_grid(first: str, *headings: str) -> Table:
+    """A table without lines: a column of names, and columns of figures."""
+    from rich.table import Table
+
+    grid = Table(first, box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    return grid
+
+
+def filled(table: Table, rows: Iterable[Iterable[str]]) -> Table:
+    """The table, with these rows."""
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def print_table(table: Table) -> None:
     """Prints a table as wide as the terminal allows, or $COLUMNS."""
     from rich.console import Console
@@ -118,7 +164,7 @@ def _broken(text: str, columns: int, indent: int) -> Iterator[str]:
 
 
 def columns_of(stream: TextIO) -> int:
-    """How wide a terminal is: $COLUMNS, or as it says itself."""
+    """The width of a terminal: $COLUMNS, or as it says itself."""
     return _wanted_columns() or os.get_terminal_size(stream.fileno()).columns or COLUMNS
 
 

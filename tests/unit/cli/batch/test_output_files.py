@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamer.cli.main import COMMANDS
-from streamer.cli.stream.subscribe import COPIES, Duckdb, copied_before
 from streamer.cli.support.outputs import require_writable
+from streamer.copies import COPIES, Duckdb, copied_before
 from streamer.errors import UsageError
 from streamer.table.files import read_rows, table_files
 from worlds.calls import answer, streamer

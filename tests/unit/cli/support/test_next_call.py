@@ -8,8 +8,8 @@ import click
 import pytest
 
 from docs.generate.commands import all_commands
-from streamer.cli.support.next_call import AS_JSON, CONTINUED, KAFKA, REDIS, WAYS, say_next
-from streamer.cli.support.options import kafka_option, redis_option
+from streamer.cli.support.next_call import CONTINUED, KAFKA, REDIS, WAYS, say_next
+from streamer.cli.support.options import json_option, kafka_option, redis_option
 from worlds.documents import check_whole
 from worlds.golden_files import FOLDER, cases_in, without_next
 from worlds.screens import COLUMNS, in_pipes, on_a_screen
@@ -19,10 +19,8 @@ CALL = ["load", "my rows.csv", "--table", "mine", KAFKA, REDIS]
 
 
 @click.group()
-@click.option("--json", "as_json", is_flag=True)
-@click.pass_context
-def group(ctx: click.Context, as_json: bool) -> None:
-    ctx.meta[AS_JSON] = as_json
+@json_option
+def group() -> None: ...
 
 
 @group.command()

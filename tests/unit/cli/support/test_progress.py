@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from rich.progress import Progress
 
+from streamer.cli.support.options import json_option
 from streamer.cli.support.progress import Seconds, Stages, stages
 
 
-@pytest.mark.parametrize("as_json", [True, False])
-def test_nothing_is_drawn_into_a_pipe_or_beside_json(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    with stages(as_json) as work, work.stage("reading") as tick:
-        tick(0.5)
-        tick(1.0)
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_nothing_is_drawn_into_a_pipe_or_beside_json(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    @click.command()
+    @json_option
+    def command() -> None:
+        with stages() as work, work.stage("reading") as tick:
+            tick(0.5)
+            tick(1.0)
+
+    command.main(words, standalone_mode=False)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "reading" not in captured.err
@@ -29,7 +36,7 @@ def test_each_stage_has_its_seconds_once_it_is_over() -> None:
 
 
 def test_a_stage_that_fails_lets_the_error_through() -> None:
-    with pytest.raises(ZeroDivisionError), stages(True) as work, work.stage("reading"):
+    with pytest.raises(ZeroDivisionError), stages() as work, work.stage("reading"):
         raise ZeroDivisionError
 
 
@@ -59,6 +66,6 @@ def test_a_part_of_a_stage_begins_anew_and_is_not_timed() -> None:
 
 
 def test_what_is_printed_while_a_bar_is_drawn_goes_where_it_was_told_to(capsys: pytest.CaptureFixture[str]) -> None:
-    with stages(False) as work, work.stage("reading"):
+    with stages() as work, work.stage("reading"):
         print("a row")
     assert capsys.readouterr().out == "a row\n"
