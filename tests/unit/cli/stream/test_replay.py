@@ -125,27 +125,6 @@ def test_a_dash_is_stdin(events: Path) -> None:
     assert json.loads(result.stdout)["events"] == 8
 
 
-def test_people_get_the_counts_line_by_line(events: Path, tmp_path: Path) -> None:
-    result = replay(events, "--out", tmp_path / "out")
-    assert result.exit_code == 0
-    lines = [line.split(maxsplit=2) for line in result.output.splitlines()]
-    assert ["events", "8"] in lines
-    assert str(tmp_path / "out") in result.output
-
-
-@pytest.mark.parametrize("missing", ["events", "initial", "table"])
-def test_a_file_that_is_not_there_is_a_usage_error(missing: str, events: Path, tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    arguments = {
-        "events": ("--table", PATIENTS, gone),
-        "initial": ("--table", PATIENTS, events, "--initial", gone),
-        "table": ("--table", gone, events),
-    }[missing]
-    result = streamer("replay", *arguments)
-    assert result.exit_code == 2
-    assert "cannot be read" in result.output
-
-
 def inserted(rows: Path) -> str:
     """The rows of a CSV file of patients, as one insertion each."""
     table = load_table(PATIENTS)

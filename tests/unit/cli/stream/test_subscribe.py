@@ -291,12 +291,6 @@ def test_a_database_that_cannot_be_written_is_told_without_what_it_says(tmp_path
         copy.begin(world.frames(), [])
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "people.duckdb").write_text("canary " * 1000)
-    with pytest.raises(UsageError, match="cannot be opened as a database"):
-        Duckdb(FollowedTable("rows", seed=9).table, tmp_path / "people.duckdb")
-
-
 def test_a_query_sees_the_table_and_nothing_else(tmp_path: Path) -> None:
     world = FollowedTable("rows", seed=10)
     world.releases(9)

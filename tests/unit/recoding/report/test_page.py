@@ -283,10 +283,6 @@ def test_a_report_is_a_single_file() -> None:
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
 
 
-def test_the_same_run_gives_the_same_bytes() -> None:
-    assert page(facts(), SEVEN, GROUPS) == page(facts(), SEVEN, GROUPS)
-
-
 @pytest.mark.parametrize("value", ["flu", "ulcer", "ann", "fay"])
 def test_no_value_of_a_row_is_in_it(value: str) -> None:
     assert not re.search(rf"\b{value}\b", page(facts(), SEVEN, GROUPS))
