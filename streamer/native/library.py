@@ -144,11 +144,12 @@ def _library() -> Library | None:
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(_found())
+                _loaded.append(available())
     return _loaded[0]
 
 
-def _found() -> Library | None:
+def available() -> Library | None:
+    """The library for this process; None, with a word in the log, if everything runs uncompiled."""
     asked = os.environ.get("STREAMER_NATIVE", "")
     if asked == "off":
         return None

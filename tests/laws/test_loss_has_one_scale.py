@@ -44,7 +44,7 @@ def test_a_live_table_groups_a_trial_and_a_rebuild_say_the_loss_that_anonymize_w
     table, expected = shard.table, mean_width(shard, state)
     assert 0 < expected < 0.5 < shard.shard.machine.engine.loss / 150, "a sum, which would be seen"
     assert shard.facts.ncp == pytest.approx(expected)
-    by_group = [groups._described(table, 0, *one, raw=False) for one in dict(state.kept.qi_groups).items()]
+    by_group = [groups.group_described(table, 0, *one, raw=False) for one in dict(state.kept.qi_groups).items()]
     assert sum(one["size"] * one["ncp"] for one in by_group) / 150 == pytest.approx(expected)
     trial = tried(table, 0, state, "ordered", lambda _: None)
     assert trial.ncp_before == pytest.approx(expected)

@@ -63,7 +63,7 @@ def command(
                 qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
             total += len(qi_groups)
             wanted = sorted(qi_groups)[: limit - len(shown)]
-            shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
+            shown += [group_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
     if as_json:
         click.echo(msgspec.json.encode({"table": schema.name, "qi_groups": total, "shown": shown}))
         return
@@ -101,7 +101,7 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int, as_js
     say(f"every other QI group: QGSSD at most {floor:.6f}")
 
 
-def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
+def group_described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
     lo, hi = np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64)
     described = {
         "qi_group": qi_group_name(shard, qi_group),

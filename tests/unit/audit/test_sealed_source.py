@@ -183,7 +183,7 @@ def test_a_survivor_of_a_retired_cohort_who_comes_back_with_the_same_value_is_na
     publisher = SmallPublisher(theta=0.5)
     publisher.epoch(("insert", "x", 1, "a"), ("insert", "y", 1, "b"))
     publisher.epoch(("delete", "x", None, None))
-    publisher._pool["y"] = None  # a publisher that admits her again
+    publisher.pool["y"] = None  # a publisher that admits her again
     publisher.epoch(("insert", "z", 1, "a"))
     with pytest.raises(LawViolated, match="'one cohort'"):
         audited(publisher)

@@ -148,7 +148,6 @@ def test_weights_that_do_not_sum_to_one_and_other_signs_are_refused(wrong: dict)
 # Clusters that fail the model join others, the smallest first, where the least is lost.
 
 
-
 def losses_by_hand(data: Microdata, rows: list[int]) -> list[float]:
     """Equation 6 for one class, attribute by attribute, climbing the trees."""
     lo, hi = data.cells[rows].min(axis=0), data.cells[rows].max(axis=0)
