@@ -82,6 +82,8 @@ def test_an_input_that_expires_is_refused(table: WorkedTable) -> None:
     make(table, "changes", 4, retention_ms="604800000")
     refused = table.refused("topics create")
     assert f"{table.name}.changes: retention.ms is 604800000, wanted -1" in refused
+    assert "`streamer topics create --adopt` corrects them" in refused
+    assert setting_of(table, f"{table.name}.changes", "retention.ms") == "604800000"
 
 
 # -- topics that someone else made first ---------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_what_is_built_again_is_what_the_process_that_asked_for_it_runs(tmp_path
     source.write_text(source.read_text().replace("lo[group, j] = min(lo[group, j], cells[i, j])", "lo[group, j] = 7"))
     script = """
 import numpy as np, streamer.native.library as library
-from streamer.recoding.algorithms.contract import smallest_boxes
+from streamer.recoding.algorithms import contract
 lo, hi = np.full((1, 1), 9), np.full((1, 1), -1)
 contract._stretch(np.array([[3]]), np.array([0]), lo, hi)
 print(lo[0, 0])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from streamer.cli.batch import check as module
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS, ROOT
@@ -137,16 +138,6 @@ def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch
     page = check("--table", PATIENTS).stdout
     assert "privacy: every QI group has at least 3 rows" in page
     assert "unable: cannot satisfy it: it does not count problems" in page
-
-
-def test_diversity_is_said_in_words_and_warned_of_by_nobody(tmp_path: Path) -> None:
-    problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
-    report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
-    assert report["model"] == (
-        "at least 3 rows and at least 2 distinct values of problem other than null and at most 50 % of the rows for any"
-        " of the values of problem"
-    )
-    assert report["warnings"] == checked("--table", PATIENTS)["warnings"] == []
 
 
 def test_with_individuals_readers_by_sql_are_warned_of(tmp_path: Path) -> None:
@@ -304,7 +295,7 @@ def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows: Callable[..., 
 
 
 def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.cli.batch.check.ROWS_TRIED_MAX", 30)
+    monkeypatch.setattr(module, "ROWS_TRIED_MAX", 30)
     assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
     assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
 

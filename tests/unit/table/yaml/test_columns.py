@@ -120,12 +120,6 @@ def test_unknown_sensitive_categories_are_published_as_other_and_never_read_back
         ValuesReader(table).read([b'"pilot"'])
 
 
-def test_null_and_other_are_of_the_tables_fingerprint(load: Load) -> None:
-    said = ("", ", null: own-category", ", other: cook", ", other: nurse", ", other: service", ', other: "*"')
-    tables = [load(of_job) for of_job in said] + [load(of_illness=", other: cook")]
-    assert len({table.fingerprint for table in tables}) == len(tables)
-
-
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -545,15 +539,6 @@ def test_a_captured_word_that_could_be_bytes_is_a_null(yaml_texts_load: YamlText
     change = Decoder(table).decode(b"1", json.dumps(message).encode())
     assert isinstance(change, Upsert)
     assert change.row.exact == ("0",)
-
-
-def test_a_captured_whole_number_that_could_be_bytes_is_refused_unless_table_yaml_says_it_is_text(
-    yaml_texts_load: YamlTextsLoad,
-) -> None:
-    message = json.dumps({"op": "c", "after": {**PEOPLE.iloc[0], "age": "1234"}}).encode()
-    with pytest.raises(EventRefused) as caught:
-        Decoder(yaml_texts_load(MESSY)).decode(b"1", message)
-    assert caught.value.reason == "ambiguous-decimal"
 
 
 def test_words_and_patterns_are_of_the_tables_fingerprint(yaml_texts_load: YamlTextsLoad) -> None:
