@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import random
 import re
 import shutil
 from collections import Counter
@@ -103,6 +104,15 @@ def test_the_same_groups_replayed_give_the_same_file_to_the_byte(tmp_path: Path)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "replayed" / "table.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
     assert (tmp_path / "replayed" / "index.csv").read_bytes() == (tmp_path / "index.csv").read_bytes()
+
+
+def test_neither_the_order_of_the_rows_nor_their_keys_can_be_seen(tmp_path: Path) -> None:
+    rows = source_rows()
+    random.Random(1).shuffle(rows)
+    other = write(tmp_path / "other.csv", [row | {"id": str(1000 - i)} for i, row in enumerate(rows)])
+    anonymized(ROWS, "-o", tmp_path / "one.csv")
+    anonymized(other, "-o", tmp_path / "two.csv")
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
 def test_a_lossy_join_publishes_exact_cells_and_values_in_two_files(tmp_path: Path) -> None:
@@ -212,6 +222,9 @@ GOOD = [f"{i},x,30,12000,21.5,Female,flu" for i in range(6)]
     [
         (["1,x,30,12000,21.5,Female,flu"], "1 row is fewer than k = 3"),
         ([*GOOD, "7,x,30,12000,21.5,SECRET,flu"], "data row 7: column 'sex': not a leaf of its hierarchy"),
+        ([*GOOD, "7,x,30,12000,21.5,Male,SECRET"], "data row 7: column 'problem': not a leaf of its hierarchy"),
+        ([*GOOD, "7,x,3e9,12000,21.5,Male,flu"], "data row 7: column 'age': outside the domain"),
+        ([*GOOD, "7,x,,12000,21.5,Male,flu"], "data row 7: column 'age' is null"),
         ([*GOOD, GOOD[0]], "data row 7: an earlier row has the same key (id)"),
         ([*GOOD, "7,x,30"], "line 8: has 3 cells; the header has 7"),
         ([], "the data has no rows"),
@@ -268,6 +281,22 @@ def test_a_command_line_that_cannot_be_followed_says_so_and_leaves_nothing(
     assert Path("rows.csv").read_bytes() == ROWS.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("privacy", "said"),
+    [
+        ("{k: 2, alpha: 0.01}", "40 rows are fewer than k = 100"),
+        ("{k: 2, l: 11}", "problem has 10 values, so no QI group has 11 distinct ones"),
+        ("{k: 2, beta: 0.1}", "values of problem"),
+    ],
+)
+def test_a_model_that_cannot_hold_is_refused_with_the_reason(tmp_path: Path, privacy: str, said: str) -> None:
+    table = table_with(tmp_path, privacy)
+    result = streamer("anonymize", "--table", table, ROWS, "-o", tmp_path / "out.csv")
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
 # -- what is left out -----------------------------------------------------------------------------------------------
 
 
@@ -291,3 +320,11 @@ def test_refused_rows_are_left_out_where_that_is_asked_for_and_listed_without_th
         f"2 of {len(rows)} rows, listed in {left_out}: 1 out-of-domain (age), 1 unknown-category (sex)" in shown.stdout
     )
     assert "777" not in shown.output and "SECRET" not in shown.output
+
+
+def test_a_file_without_the_key_column_is_anonymized_and_its_index_counts_rows(tmp_path: Path) -> None:
+    rows = [{name: text for name, text in row.items() if name != "id"} for row in source_rows()]
+    data = write(tmp_path / "rows.csv", rows)
+    anonymized(data, "-o", tmp_path / "out.csv", "--index", tmp_path / "index.csv")
+    assert len(read(tmp_path / "out.csv")) == len(rows)
+    assert {row["key"] for row in read(tmp_path / "index.csv")} == {str(n) for n in range(1, len(rows) + 1)}

@@ -76,6 +76,16 @@ def answer_text(live: Path) -> str:
     return audit(live, *SOURCE, "--json").stdout
 
 
+def test_the_page_shows_attacks_and_pictures(live: Path, tmp_path: Path) -> None:
+    page = tmp_path / "audit.html"
+    found = json.loads(audit(live, *SOURCE, "--html", page, "--json").stdout)
+    html = page.read_text()
+    assert html.count("data:image/svg+xml;base64,") == 2
+    assert all(attack in html for attack in found["attacks"])
+    assert f"{found['pinned']:,} of {found['episodes']:,} published values can be known for certain" in html
+    assert audit(live, *SOURCE, "--html", page).exit_code == 2  # it exists
+
+
 @pytest.fixture
 def sealed(tmp_path: Path) -> dict[str, Path]:
     """A table.yaml and a sealed log with its events and members."""
