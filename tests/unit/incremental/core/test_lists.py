@@ -134,7 +134,8 @@ def something_happens(world: ListedBoxes, random: np.random.Generator, growing: 
     if chance < 0.55:
         world.change(number, lo, hi, members)
     elif chance < 0.6:
-        world.change(number, *world.twin.groups[number][:2], members)
+        was_lo, was_hi, _ = world.twin.groups[number]
+        world.change(number, was_lo, was_hi, members)
     elif chance < 0.8:
         world.resize(number, members)
     else:

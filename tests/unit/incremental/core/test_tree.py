@@ -20,7 +20,7 @@ def test_ties_go_to_the_least_loss_then_to_the_fewest_members_then_to_the_lowest
         world.resize(number, 1)
     for one, g in world.indexes.items():
         for other, h in world.indexes.items():
-            assert precedes(world.s.groups, g, h) == (world.twin.worth(one) < world.twin.worth(other))
+            assert precedes(world.s.groups, g, h) == (world.twin.tie(one) < world.twin.tie(other))
 
 
 def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
@@ -30,7 +30,7 @@ def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
         for members in (1, 9, 2):
             world.resize(number, members)
             first = world.number(int(world.s.tree.node[root].first))
-            assert first == min(world.indexes, key=world.twin.worth)
+            assert first == min(world.indexes, key=world.twin.tie)
     world.check_tree()
 
 
