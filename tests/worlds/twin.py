@@ -718,6 +718,7 @@ def assert_same(engine: Engine, folded: FoldedTable, twin: Twin) -> None:
         n: (tuple(lo for lo, _ in g.box), tuple(hi for _, hi in g.box), tuple(g.slots)) for n, g in twin.groups.items()
     }
     assert {key: record.qi_group for key, record in folded.records.items()} == twin.group_of
+    assert {key: record.row for key, record in folded.records.items()} == twin.rows
     assert {n: sorted(state.members) for n, state in folded.qi_groups.items()} == {
         n: sorted(group.members) for n, group in twin.groups.items()
     }

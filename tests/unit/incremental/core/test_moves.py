@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.incremental.core.journal import journal_is_short
 from streamer.incremental.core.layout import (
     LOSS_UNITS,
     NODES,
@@ -187,6 +188,14 @@ def test_a_move_without_room_says_what_is_short_and_by_how_much(rows: int, group
     assert not is_short(world.s, 2, 1)
     assert is_short(world.s, rows, groups)
     assert world.core.field("short") != NONE
+    assert world.core.field("short_by") >= 10**6
+
+
+def test_a_journal_without_room_says_what_is_short_and_by_how_much() -> None:
+    world = CoreTable.of(OF_TWO, (1, 2))
+    assert not journal_is_short(world.s, 10, 10)
+    assert journal_is_short(world.s, 10**6, 1)
+    assert journal_is_short(world.s, 1, 10**6)
     assert world.core.field("short_by") >= 10**6
 
 

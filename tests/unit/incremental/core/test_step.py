@@ -7,7 +7,6 @@ import pytest
 
 from streamer.incremental.core import layout
 from streamer.incremental.core.layout import (
-    DISSOLVE,
     FORM,
     GATHER,
     INSERT,
@@ -21,8 +20,6 @@ from streamer.incremental.core.step import advance, numbers_needed
 from streamer.table.schema import Table
 from worlds.core_arrays import CoreTable, Operation
 from worlds.engine_tables import OF_PEOPLE, OF_TWO
-
-Described = dict[int, tuple[tuple[int, int], list[int], list[str]]]
 
 
 def history(seed: int, n: int, people: bool) -> list[list[Operation]]:
@@ -44,42 +41,6 @@ def history(seed: int, n: int, people: bool) -> list[list[Operation]]:
             some = chance.choice(there, int(chance.integers(1, 3)), replace=False).tolist()
             changes.append([(REWRITE, index, (cell + i) % 10, "abc"[value], NONE) for i, index in enumerate(some)])
     return changes
-
-
-def described(world: CoreTable) -> Described:
-    return {
-        number: (world.box(number), sorted(world.members(number)), world.slots(number)) for number in world.numbers()
-    }
-
-
-def after(small: Table, changes: list[list[Operation]], drained_every: int) -> list[Described]:
-    """The table after each drain."""
-    world, seen = CoreTable(small), list[Described]()
-    world.rows_used = sum(map(len, changes))
-    for i, change in enumerate(changes, start=1):
-        world.run(*change)
-        if i % drained_every == 0:
-            world.drain()
-            seen.append(described(world))
-    return seen
-
-
-@pytest.mark.parametrize("small", [OF_TWO, OF_PEOPLE], ids=["rows", "individuals"])
-def test_where_batches_end_makes_no_difference(small: Table) -> None:
-    changes = history(1, 140, small.individual is not None)
-    one, seven = after(small, changes, 1), after(small, changes, 7)
-    assert one[6::7] == seven
-
-
-@pytest.mark.parametrize("small", [OF_TWO, OF_PEOPLE], ids=["rows", "individuals"])
-@pytest.mark.parametrize("first_capacity", [1, 3, 8])
-def test_stopping_for_lack_of_capacity_makes_no_difference(
-    small: Table, first_capacity: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = history(2, 200, small.individual is not None)
-    expected = after(small, changes, 5)
-    monkeypatch.setattr(layout, "FIRST_CAPACITY", first_capacity)
-    assert after(small, changes, 5) == expected
 
 
 @pytest.mark.parametrize("small", [OF_TWO, OF_PEOPLE], ids=["rows", "individuals"])
@@ -140,27 +101,3 @@ def test_a_whole_run_of_changes_is_one_call() -> None:
     operations.ends = 1
     assert advance(world.s, operations, cells, 0, False) == 4
     assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 3]]
-
-
-def test_all_rows_of_a_change_leave_before_anything_is_repaired() -> None:
-    world = CoreTable.of(OF_TWO, (0, 1), (4, 5), (8, 9))
-    world.take(0, 1, 2, 3)
-    assert (world.cells_by_number(), world.core.field("merges")) == ({3: [8, 9]}, 0)
-
-
-def test_rows_of_a_dissolved_table_are_pending_and_can_go() -> None:
-    world = CoreTable()
-    indexes = world.form(0, 1) + world.form(8, 9)
-    world.run((DISSOLVE, NONE, 0, "flu", NONE), *[(TAKE, index, 0, "flu", NONE) for index in indexes])
-    assert (world.numbers(), world.core.field("n_pending")) == ([], 0)
-
-
-def test_a_row_that_stays_in_its_box_stays_in_its_group_and_the_box_shrinks() -> None:
-    world = CoreTable()
-    world.form(0, 1, 5)
-    world.form(8, 9)
-    world.rewrite(2, 2)
-    assert world.cells_by_number() == {1: [0, 1, 2], 2: [8, 9]}
-    assert world.box(1) == (0, 2)
-    world.rewrite(2, 7)
-    assert world.cells_by_number() == {1: [0, 1], 2: [7, 8, 9]}
