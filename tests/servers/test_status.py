@@ -22,8 +22,8 @@ from streamer.incremental.shard.outlet import Position
 from streamer.incremental.topics import CHANGES
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.table.yaml.loading import load_table
-from worlds.boxes import Twin
 from worlds.kafka_and_redis import grow, write
+from worlds.twin import Scan
 from worlds.workers import ENDS_SECONDS_MAX, WorkedTable, wait_until
 
 SHARDS = 2
@@ -264,7 +264,7 @@ def test_one_shard_and_a_limit(worked: WorkedTable) -> None:
 def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_boxes(worked: WorkedTable) -> None:
     kept = worked.state(0).kept
     qi_groups, similarity = dict(kept.qi_groups), dict(kept.similarity)
-    twin = Twin(load_table(worked.folder).space)
+    twin = Scan(load_table(worked.folder).space)
     for number, group in qi_groups.items():
         twin.groups[number] = (list(group.lo), list(group.hi), len(group.members))
     seen = set()

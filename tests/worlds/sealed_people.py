@@ -212,7 +212,7 @@ def stream(
     for _ in range(epochs):
         happened = []
         for _ in range(events):
-            kind = rng.choices(Weights._fields, weights)[0] if there else "insert"
+            kind = rng.choices([*Weights.__annotations__], weights)[0] if there else "insert"
             name = rng.choice([*there]) if kind != "insert" else f"p{made}"
             if kind == "insert":
                 made, there[name] = made + 1, drawn()

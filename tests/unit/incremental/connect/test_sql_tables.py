@@ -69,30 +69,6 @@ def test_a_name_may_have_the_quote_in_it() -> None:
 PROBLEM = KeptColumn("problem", sensitive=True, type="text")
 SMALL = Table("people", ("id",), (AGE, CITY), (PROBLEM,), k=2)
 
-VIEW = """\
-CREATE TABLE "people_live" (
-  "qi_group" text NOT NULL,
-  "slot" bigint NOT NULL,
-  "age_lo" bigint NOT NULL,
-  "age_hi" bigint NOT NULL,
-  "city" text NOT NULL,
-  "problem" text,
-  PRIMARY KEY ("qi_group", "slot")
-);
-CREATE VIEW "people_anonymous" AS
-SELECT r."qi_group", r."age_lo", r."age_hi", r."city", r."problem"
-FROM "people_live" AS r
-JOIN (
-  SELECT "qi_group", "age_lo", "age_hi", "city" FROM "people_live"
-  GROUP BY "qi_group", "age_lo", "age_hi", "city"
-  HAVING count(*) >= 2
-) AS g
-ON r."qi_group" = g."qi_group"
-  AND r."age_lo" = g."age_lo"
-  AND r."age_hi" = g."age_hi"
-  AND r."city" = g."city";
-"""
-
 Published = tuple[str, int, int, str, str | None]
 """A row without its slot."""
 
@@ -106,10 +82,6 @@ def shown(table: Table, rows: list[Published]) -> Counter[Published]:
     found = Counter(database.execute("SELECT * FROM people_anonymous").fetchall())
     database.close()
     return found
-
-
-def test_the_statements_for_postgres() -> None:
-    assert view_sql(SMALL, POSTGRES) == VIEW
 
 
 ROW = st.tuples(

@@ -20,7 +20,7 @@ from streamer.incremental.core.layout import INSERT
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import OperationQueue
 from streamer.incremental.engine.rows import Rows
-from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX, Scalar, read_condition
+from streamer.incremental.events.statement_syntax import Scalar, read_condition
 from streamer.incremental.events.statements import (
     RESULT_BITS_MAX,
     CodeTest,
@@ -414,21 +414,7 @@ def test_the_same_text_is_parsed_once() -> None:
 @pytest.mark.parametrize(
     ("text", "column"),
     [
-        ("", None),
-        ("years", None),
-        ("years == 4", None),
-        ("years <> 4", None),
-        ("years = 4 or years = 5", None),
-        ("not years = 4", None),
-        ("4 = years", None),
-        ("years + 1 = 5", None),
-        ("years = 4 and", None),
-        ("years = 4; years = 4", None),
-        ("years = __import__('os')", None),
-        ("years = 'four", None),
-        ("years = 1e3", None),
-        ("years = " + "1" * 101, None),
-        ("years = 4 " + " " * STATEMENT_CHARS_MAX, None),
+        ("years ==", None),  # what is no condition at all: test_statement_syntax.py
         ("problem = null", None),
         ("problem = flu", None),
         ("nobody = 4", None),
@@ -522,11 +508,7 @@ def test_a_null_is_refused_where_the_column_takes_none() -> None:
     ("texts", "column"),
     [
         ({}, None),
-        ({"years": ""}, None),
         ({"years": "years +"}, None),
-        ({"years": "years ** 2"}, None),
-        ({"years": "abs(years)"}, None),
-        ({"years": "'a' + 'b'"}, None),
         ({"problem": "flu"}, None),
         ({"nobody": "1"}, None),
         ({"id": "8"}, "id"),
