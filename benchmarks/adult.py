@@ -46,7 +46,7 @@ MODELS_ASKED = {
         "all_at_once": Diversity(l=3, alpha=SHARE, beta=SHARE, r=Decimal("0.7"), level=1),
     },
 }
-"""What tables of the census ask, by what k counts: rows, or individuals with 1.25 rows each."""
+"""Models of the census tables, if k counts rows, or individuals with 1.25 rows each."""
 
 
 def folder() -> Path:

@@ -109,7 +109,7 @@ def measure(sizes: Sizes) -> dict[str, object]:
 
 
 def growth(readings: Sequence[Mapping[str, float]], at_once: int) -> float:
-    """What a message costs to read at the largest distance, over the smallest."""
+    """The cost of reading a message at the largest distance, over the smallest."""
     nearest, *_, farthest = [one["ratio"] for one in readings if one["at_once"] == at_once]
     return round(farthest / nearest, 2)
 
