@@ -21,10 +21,15 @@ from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
 from streamer.table.arrays import Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import Span
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    Span,
+    TemporalAttribute,
+    decimal_text,
+)
 from streamer.table.microdata import Microdata
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 
 KS = (3, 5, 10, 20)

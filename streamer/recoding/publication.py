@@ -23,7 +23,7 @@ from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.table.arrays import Ints, Objects
 from streamer.table.arrow_table import require, to_arrow
-from streamer.table.attributes import Attribute
+from streamer.table.codes import Attribute
 from streamer.table.microdata import Microdata
 from streamer.table.published.rows import attribute_columns, box_columns, qi_group_name
 from streamer.table.typed_frame import decode_json, typed_frame

@@ -16,11 +16,10 @@ from typing import Any
 import pandas as pd
 
 from streamer.errors import StreamerError, needs_extra
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute, cell_text
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import interval_columns
 from streamer.table.schema import Table
-from streamer.table.source_texts import cell_text
 from streamer.table.typed_frame import DATE_TYPE, column_types, places_of_ends
 
 RECORD = "_record"

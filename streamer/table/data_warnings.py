@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute
+from streamer.table.codes import DIGITS_MAX, Attribute, CategoricalAttribute, decimal_text, read_decimal, source_cells
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import box_columns
-from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.schema import Table
-from streamer.table.source_texts import source_cells
 from streamer.table.yaml.columns import OTHER_LABEL
 
 if TYPE_CHECKING:

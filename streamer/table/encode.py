@@ -8,7 +8,7 @@ The rules of this file
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. In a
   file of a table without a key, the row's number is its key.
 * `frame` encodes each distinct value once, with the same encoders as `row`. What a text means (`na`, `written`), and
-  what a cell of a file or a value of a DataFrame stands for, is decided first (`streamer.table.source_texts`).
+  what a cell of a file or a value of a DataFrame stands for, is decided first (`streamer.table.codes.source_texts`).
 * A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`; in a DataFrame also datetime64 and
   pandas' Timestamps. It is never a number.
 * What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
@@ -30,12 +30,13 @@ import numpy as np
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
-from streamer.table.column_codes import decimal_exact, from_code, is_stepless, to_code, to_json_text
+from streamer.table.codes import from_code, is_stepless, source_cells, type_of_column
+from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
+from streamer.table.codes.scalars import key_text
+from streamer.table.codes.source_texts import CellReader, in_its_own_form, meanings_of
 from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
-from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from streamer.table.source_texts import CellReader, in_its_own_form, meanings_of, source_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,8 @@ class Encoder:
         self.table = table
         self.unlisted: Counter[str] = Counter()
         """How many values only `other` took, by column; callers clear it."""
-        self._meanings = meanings_of(table)
+        types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
+        self._meanings = meanings_of(table.source_texts, types)
         self._codes_plan = tuple(
             (a.name, self._of_source(a.name, to_code(a, self._note_unlisted))) for a in table.attributes
         )
@@ -167,7 +169,7 @@ class Encoder:
         if (who := table.individual) is not None:
             self._who = who, self._of_source(who, partial(_individual_of, who))
         self._columns = tuple(column.name for column in (*table.attributes, *table.kept))
-        self._cells = CellReader(table, self._meanings)
+        self._cells = CellReader(types, self._meanings)
 
     def _note_unlisted(self, name: str) -> None:
         self.unlisted[name] += 1

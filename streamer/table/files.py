@@ -1,10 +1,10 @@
 """Files of tables: reading them cell by cell, and writing them whole or not at all.
 
-Every command reads a file in the same way, as text; `streamer.table.source_texts` says what a cell means. A file is
-compressed if its name ends with .gz, and "-" is stdin. Text is what its byte order mark says, else what the caller
-says, else UTF-8. The delimiter is found in the header, or given by a first line `sep=;`. If a blank follows every
-delimiter of the header, blanks after delimiters belong to no cell. A ragged or unreadable file is refused with the
-line: nothing is guessed, filled up or left out.
+Every command reads a file in the same way, as text; `source_texts.py` says what a cell means. A file is compressed if
+its name ends with .gz, and "-" is stdin. Text is what its byte order mark says, else what the caller says, else UTF-8.
+The delimiter is found in the header, or given by a first line `sep=;`. If a blank follows every delimiter of the
+header, blanks after delimiters belong to no cell. A ragged or unreadable file is refused with the line: nothing is
+guessed, filled up or left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import IO, Any, NamedTuple, cast
 import pandas as pd
 
 from streamer.errors import ConfigError, UsageError
-from streamer.table.source_texts import cell_text
+from streamer.table.codes import cell_text
 from streamer.table.typed_frame import with_iso_texts
 from streamer.uninterrupted import uninterrupted
 

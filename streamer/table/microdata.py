@@ -18,8 +18,9 @@ import msgspec
 import numpy as np
 
 from streamer.table.arrays import Ints, numbers_of, row_numbers
+from streamer.table.codes import KeptColumn
 from streamer.table.encode import EncodedColumns, EncodedRows
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import Space
 
 

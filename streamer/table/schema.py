@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple
 
-from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.hierarchy import Hierarchy
+from streamer.table.codes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
 from streamer.table.space import Space
 
 # The fingerprint of a shard's state: the engine's version, and a hash of each part of table.yaml that decides the
@@ -121,33 +120,6 @@ REPAIR_HASHED = {REPAIR: "0.055", Repair(price=0.055): "0.055, stated"}
 
 REPAIR_HASHED_BEFORE = ("7.5", {Repair(share=0.07): "0.055", REPAIR: "5%"})
 """Texts by versions below this one, whose default was another share: a table.yaml that states either is the same."""
-
-
-@dataclass(frozen=True)
-class KeptColumn:
-    """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
-
-    name: str
-    sensitive: bool
-    type: str | None = None  # "text", "integer", "decimal", "boolean", or the name of a clock; None: any JSON scalar
-    hierarchy: Hierarchy | None = None
-    other: str | None = None  # the leaf that an unknown category counts as; None: it is a dead letter
-    grid: Decimal | None = None  # numbers are rounded to a multiple of it
-    domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether other values than those of the source are kept."""
-        return self.grid is not None or self.domain is not None
-
-
-@dataclass(frozen=True)
-class SourceText:
-    """How the texts of one column of the source are written (`streamer.table.source_texts`)."""
-
-    column: str
-    na: tuple[str, ...] = field(default=(), repr=False)  # words that are nulls, sorted
-    written: str | None = None  # the pattern of dates or numbers; None: that of ISO or JSON
 
 
 @dataclass(frozen=True)

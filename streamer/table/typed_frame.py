@@ -24,9 +24,18 @@ import pandas as pd
 
 from streamer.errors import EventRefused
 from streamer.table.arrays import Objects
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
+from streamer.table.codes import (
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    CategoricalAttribute,
+    Clock,
+    NumericAttribute,
+    TemporalAttribute,
+    moment_of,
+    moment_text,
+)
 from streamer.table.published.rows import QI_GROUP, interval_columns
-from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.schema import Table
 
 DATE_TYPE = "datetime64[s]"

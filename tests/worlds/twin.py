@@ -30,7 +30,7 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.engine_tables import FoldedTable

@@ -25,10 +25,9 @@ from streamer.recoding.metrics.risk import (
 )
 from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.table.arrays import Bools, Floats, Ints, row_numbers
-from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, TemporalAttribute, decimal_text
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.published.rows import box_columns
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 Figures = dict[str, Any]

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, takewhile
 
+from streamer.table.codes import DATE, DIGITS_MAX, decimal_text, read_decimal
+from streamer.table.codes.source_texts import DIGITS_ALONE, plain_letters, reader_of_pattern
 from streamer.table.draft.kinds import (
     BESIDE,
     DAYS,
@@ -35,8 +37,6 @@ from streamer.table.draft.kinds import (
     with_null_moment,
     words_for_nulls,
 )
-from streamer.table.scalars import DATE, DIGITS_MAX, decimal_text, read_decimal
-from streamer.table.source_texts import DIGITS_ALONE, plain_letters, reader_of_pattern
 from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL
 
 # Hints about texts that cannot be drafted as numbers or dates: what would help.

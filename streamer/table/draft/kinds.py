@@ -10,9 +10,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import product
 
 from streamer.errors import EventRefused
-from streamer.table.calendar import Span, ends_of_unit
-from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, limit_of, moment_of, moment_text
-from streamer.table.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
+from streamer.table.codes import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, Span, limit_of, moment_of, moment_text
+from streamer.table.codes.calendar import ends_of_unit
+from streamer.table.codes.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
 from streamer.table.yaml.shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
 
 DRAFT_CELLS = 25

@@ -13,9 +13,9 @@ from math import ceil
 
 import yaml
 
+from streamer.table.codes import decimal_text
 from streamer.table.draft.columns import IDS, NAMING, ROOT, Drafted, usable, words_of
 from streamer.table.draft.kinds import SURE, TimeScale
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import SealedRules
 
 # A column is nearly a key if few of its rows are in the way: a tenth if it is named like an id, a hundredth if its

@@ -23,11 +23,19 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import EventRefused, LawViolated
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.column_codes import to_json_text
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    TemporalAttribute,
+    decimal_text,
+    moment_of,
+    moment_text,
+)
+from streamer.table.codes.column_codes import to_json_text
 from streamer.table.row import Values
-from streamer.table.scalars import decimal_text, moment_of, moment_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 
 QI_GROUP = "qi_group"
 """The column that names a row's QI group."""

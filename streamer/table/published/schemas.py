@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from streamer.errors import ConfigError, EventRefused, UsageError
-from streamer.table.attributes import Attribute, NumericAttribute
+from streamer.table.codes import Attribute, KeptColumn, NumericAttribute, decimal_text
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, box_bytes, box_columns, frame_bytes, names_bytes
-from streamer.table.scalars import decimal_text
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, Table
 
 # The columns of what is published, with the types that a database or a stream processor needs.
 #

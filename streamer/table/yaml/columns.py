@@ -11,13 +11,26 @@ from decimal import Decimal
 from itertools import pairwise
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import MONTHS, UNITS, CalendarCells, Span, fits, is_wider
-from streamer.table.column_codes import to_code
+from streamer.table.codes import (
+    CLOCKS,
+    DATE,
+    TIMESTAMP,
+    Attribute,
+    CategoricalAttribute,
+    Clock,
+    KeptColumn,
+    NumericAttribute,
+    SourceText,
+    Span,
+    TemporalAttribute,
+    decimal_text,
+    limit_of,
+    read_decimal,
+)
+from streamer.table.codes.calendar import MONTHS, UNITS, CalendarCells, fits, is_wider
+from streamer.table.codes.column_codes import to_code
+from streamer.table.codes.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.scalars import CLOCKS, DATE, TIMESTAMP, Clock, decimal_text, limit_of, read_decimal
-from streamer.table.schema import KeptColumn, SourceText
-from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml.shape import (
     ColumnSettings,

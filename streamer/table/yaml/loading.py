@@ -27,7 +27,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from streamer.errors import ConfigError, UsageError
-from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, TemporalAttribute
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
@@ -38,7 +38,6 @@ from streamer.table.schema import (
     NO_REPAIR,
     REPAIR,
     Diversity,
-    KeptColumn,
     Limits,
     RebuildRules,
     Repair,

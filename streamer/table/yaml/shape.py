@@ -24,8 +24,8 @@ from pydantic import (
     model_validator,
 )
 
-from streamer.table.calendar import Span, read_span
-from streamer.table.scalars import CLOCKS, read_decimal
+from streamer.table.codes import CLOCKS, Span, read_decimal
+from streamer.table.codes.calendar import read_span
 from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, ROWS, EpochLength, Limits, RebuildRules, Repair, SealedRules
 from streamer.table.yaml import K_MAX, K_MIN
 

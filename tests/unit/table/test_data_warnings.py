@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from streamer.errors import ConfigError
+from streamer.table.codes import KeptColumn, SourceText
 from streamer.table.data_warnings import (
     RefusedRow,
     beside_nulls,
@@ -23,7 +24,7 @@ from streamer.table.data_warnings import (
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.schema import KeptColumn, SourceText, Table
+from streamer.table.schema import Table
 from worlds.small_tables import AGE, CITIES, CITY, table
 
 PEOPLE = replace(table(AGE, CITY), individual="who")

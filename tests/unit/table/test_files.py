@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from streamer.errors import ConfigError
+from streamer.table.codes import cell_text
 from streamer.table.files import (
     atomic_writer,
     atomic_writers,
@@ -34,7 +35,6 @@ from streamer.table.files import (
     write_index,
     write_rows,
 )
-from streamer.table.source_texts import cell_text
 
 # -- rows -----------------------------------------------------------------------------------------------------------
 

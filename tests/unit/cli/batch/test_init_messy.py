@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from streamer.table.attributes import NumericAttribute, TemporalAttribute
+from streamer.table.codes import NumericAttribute, TemporalAttribute
 from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
 from streamer.table.files import read_rows

@@ -15,7 +15,7 @@ from streamer.privacy.compiled import rules_of
 from streamer.privacy.models import AtMostShare, Model, k_anonymity
 from streamer.recoding.algorithms.contract import PLAIN
 from streamer.recoding.algorithms.top_down import TOP_DOWN, choose, sort_by_part, tree_of, trial_for
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table

@@ -17,13 +17,21 @@ from streamer.errors import ConfigError, EventRefused, LawViolated
 from streamer.incremental.events.changes import Insert, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.statements import parse_assignments
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import Span
+from streamer.table.codes import (
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    Span,
+    TemporalAttribute,
+    moment_text,
+)
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import ValuesReader, box_columns, published_columns
 from streamer.table.row import Row
-from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, moment_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import FINENESS
 from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL, numeric_with_null, source_texts, temporal_attribute
 from streamer.table.yaml.loading import load_table

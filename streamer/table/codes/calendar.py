@@ -24,8 +24,8 @@ from typing import TypeVar
 import numpy as np
 
 from streamer.table.arrays import Ints
+from streamer.table.codes.scalars import DATE, MICROSECONDS_PER_DAY, Clock, moment_text
 from streamer.table.hierarchy import DoublingLevels, Levels
-from streamer.table.scalars import DATE, MICROSECONDS_PER_DAY, Clock, moment_text
 
 IntOrInts = TypeVar("IntOrInts", int, Ints)
 

@@ -1,7 +1,7 @@
 """One value of one column: raw value -> code or JSON text, and back.
 
-Every column gets its own closure, made once. `streamer.table.scalars` reads what a raw value is by itself. What cannot
-be encoded raises `EventRefused`, with reason and column and never with the value.
+Every column gets its own closure, made once. `scalars.py` reads what a raw value is by itself. What cannot be encoded
+raises `EventRefused`, with reason and column and never with the value.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from typing import TypeGuard, TypeVar
 import msgspec
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.scalars import (
+from streamer.table.codes.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    TemporalAttribute,
+)
+from streamer.table.codes.scalars import (
     CLOCKS,
     Clock,
     category_of,
@@ -24,7 +30,6 @@ from streamer.table.scalars import (
     moment_text,
     number_of,
 )
-from streamer.table.schema import KeptColumn
 from streamer.table.space import FINENESS
 
 N = TypeVar("N", int, Decimal)

@@ -23,7 +23,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,8 @@ from uuid import UUID
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.scalars import CLOCKS, DIGITS_MAX, category_of, decimal_text, moment_of, read_decimal
-from streamer.table.schema import KeptColumn, SourceText, Table
+from streamer.table.codes.attributes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
+from streamer.table.codes.scalars import CLOCKS, DIGITS_MAX, category_of, decimal_text, moment_of, read_decimal
 
 if TYPE_CHECKING:
     import pandas as pd  # a worker has no DataFrames, and pandas takes 80 MB
@@ -105,10 +104,9 @@ _OF_A_DAY = ("YYYY", "MM", "DD")
 _OF_A_TIME = ("hh", "mm", "ss")
 
 
-def meanings_of(table: Table) -> Mapping[str, Meaning]:
-    """The readers of the columns that have words for nulls or a pattern, by name."""
-    types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
-    return {text.column: meaning_of(text, types.get(text.column)) for text in table.source_texts}
+def meanings_of(texts: Iterable[SourceText], types: Mapping[str, str | None]) -> Mapping[str, Meaning]:
+    """The readers of the columns that have words for nulls or a pattern, by name; types: of the table's columns."""
+    return {text.column: meaning_of(text, types.get(text.column)) for text in texts}
 
 
 def type_of_column(column: Attribute | KeptColumn) -> str | None:
@@ -327,10 +325,10 @@ _SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, 
 
 
 class CellReader:
-    """Reads cells of a table's columns; meanings: of the columns that have words for nulls or a pattern."""
+    """Reads cells of a table's columns by their types, and the meanings of those with words for nulls or a pattern."""
 
-    def __init__(self, table: Table, meanings: Mapping[str, Meaning]) -> None:
-        self._types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
+    def __init__(self, types: Mapping[str, str | None], meanings: Mapping[str, Meaning]) -> None:
+        self._types = types
         self._meanings = meanings
 
     def value(self, name: str, cell: Any) -> object:
