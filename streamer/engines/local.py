@@ -50,19 +50,12 @@ from streamer.recoding.report.findings import PublishedPart, published_part
 from streamer.recoding.report.tradeoffs import sample_numbers
 from streamer.table.arrays import Counted, Ints
 from streamer.table.arrow_table import require
+from streamer.table.csv_files import csv_chunks
 from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
 from streamer.table.encode import Encoder
-from streamer.table.files import (
-    STDIN,
-    RowPart,
-    atomic_writer,
-    csv_chunks,
-    for_owner_alone,
-    is_parquet_source,
-    parquet_parts,
-    read_part,
-)
+from streamer.table.files import STDIN, atomic_writer, for_owner_alone
 from streamer.table.microdata import Microdata
+from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.published.rows import qi_group_name
 
 CHUNK_ROWS = 250_000

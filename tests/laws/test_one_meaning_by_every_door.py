@@ -22,8 +22,8 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.table.codes import LOCAL_TIMESTAMP, TIMESTAMP, Attribute, KeptColumn, NumericAttribute, SourceText
 from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from worlds.dates import temporal
 from worlds.small_tables import BMI, CITY
 

@@ -21,7 +21,7 @@ from streamer.recoding.algorithms.contract import SUPPRESSED, Recoding, local_re
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.publication import lossy_join_frames, published_frame
 from streamer.table.codes import KeptColumn, NumericAttribute
-from streamer.table.files import write_rows
+from streamer.table.csv_files import write_rows
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, holding, microdata, some_table

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.row import Row
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.space import FINENESS
 from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY

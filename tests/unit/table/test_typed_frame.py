@@ -22,7 +22,7 @@ from streamer.table.codes import (
     NumericAttribute,
     decimal_text,
 )
-from streamer.table.files import write_rows
+from streamer.table.csv_files import write_rows
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
 from streamer.table.typed_frame import column_types, decode_json, typed_frame
