@@ -33,7 +33,7 @@ _OTHER_FORMATS = {
     b"PK\x03\x04": "is a zip file, as .xlsx is: rename it, so that its name says what it is",
     b"\x1f\x8b": "is compressed by gzip: rename it, so that its name ends with .gz",
 }
-"""What is wrong with bytes that are not text, by how the file begins."""
+"""The fault of bytes that are not text, by how the file begins."""
 
 UTF8 = "utf-8-sig"
 _MARKS = {
@@ -213,7 +213,7 @@ def _plain_parts(path: str | Path, delimiter: str, header: list[str]) -> Iterato
 
 
 def _is_plain(path: str | Path) -> bool:
-    """Whether a file has neither quotation marks nor bare carriage returns."""
+    """True if a file has neither quotation marks nor bare carriage returns."""
     with open(path, "rb") as file:
         ends = b""
         while block := file.read(PLAIN_BYTES):
@@ -265,7 +265,7 @@ def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:
 
 
 ESCAPE, REFUSE, KEEP = "escape", "refuse", "keep"
-"""What becomes of a text that a spreadsheet would take for a formula."""
+"""The choices for a text that a spreadsheet would take for a formula."""
 
 _NUMBER = r"[+-]?[\d.,]+([eE][+-]?\d+)?(\Z|;)"
 _FORMULA = re.compile(rf"(\A|(?<=;))(?!{_NUMBER})(?=[=+\-@＝＋－＠\t\r\n].)", re.DOTALL)

@@ -28,7 +28,7 @@ PARQUET = ".parquet"
 
 
 def is_named(path: str | Path, *suffixes: str) -> bool:
-    """Whether a file's name has one of these suffixes, compressed or not, in upper or lower case.
+    """True if a file's name has one of these suffixes, compressed or not, in upper or lower case.
 
     >>> is_named("rows.CSV.gz", ".csv", ".tsv"), is_named("rows.csv.zip", ".csv")
     (True, False)
@@ -114,21 +114,29 @@ def atomic_writers(paths: Sequence[str | Path], text: bool = False) -> Iterator[
 
 
 def is_stream(path: Path) -> bool:
-    """Whether this is stdout, a device or a pipe: nothing that could be replaced."""
+    """True if this is stdout, a device or a pipe: nothing that could be replaced."""
     return path == STDOUT or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def _opened(path: Path, drafts: list[tuple[Path, Path]]) -> IO[bytes]:
-    """A file without a name for a stream, else a draft, which is added to `drafts`. Raises ConfigError."""
+    """A file without a name for a stream, else a draft beside it, which is added to `drafts`. Raises ConfigError."""
     if is_stream(path):
         return TemporaryFile()
-    drafts.append((_draft_of(path), path))  # before it exists: a signal may come in between
-    _create(*drafts[-1])
-    return open(drafts[-1][0], "w+b")
+    if path.is_dir():
+        raise ConfigError(f"{path}: cannot be written: it is a directory")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    drafts.append((draft, path))  # before it exists: a signal may come in between
+    try:
+        draft.touch()
+        if path.exists():
+            draft.chmod(S_IMODE(path.stat().st_mode))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+    return open(draft, "w+b")
 
 
 def _writer(file: IO[bytes], path: Path, text: bool, packing: ExitStack) -> Any:
-    """What writes into a file; `packing` ends a compressed one."""
+    """The writer into a file; `packing` ends a compressed one."""
     if path.name.lower().endswith(PACKED):
         file = cast(IO[bytes], packing.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
     return TextIOWrapper(file, encoding="utf-8", newline="") if text else file
@@ -179,23 +187,6 @@ def _target_of(path: str | Path) -> Path:
     """The file that a path or link leads to; a path to something else, such as /dev/stdout, stays as it is."""
     named = Path(path)
     return named.resolve() if named.is_symlink() and not (named.exists() and not named.is_file()) else named
-
-
-def _draft_of(path: Path) -> Path:
-    """The name of a draft next to `path`. Raises ConfigError if `path` cannot be replaced by a file."""
-    if path.is_dir():
-        raise ConfigError(f"{path}: cannot be written: it is a directory")
-    return path.with_name(f".{path.name}.{os.getpid()}.draft")
-
-
-def _create(draft: Path, path: Path) -> None:
-    """Creates the draft of a file. Raises ConfigError."""
-    try:
-        draft.touch()
-        if path.exists():
-            draft.chmod(S_IMODE(path.stat().st_mode))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def table_files(path: Path, names: Sequence[str]) -> list[Path]:

@@ -19,7 +19,7 @@ from streamer.table.files import PARQUET, require_header
 
 
 def is_parquet_source(path: str | Path) -> bool:
-    """Whether rows are read as Parquet: a file whose name says so, or a folder."""
+    """True if rows are read as Parquet: a file whose name says so, or a folder."""
     return str(path).lower().endswith(PARQUET) or Path(path).is_dir()
 
 

@@ -117,7 +117,7 @@ class RowSource:
 
     @property
     def is_database(self) -> bool:
-        """Whether rows come from a database."""
+        """True if rows come from a database."""
         return self.place.startswith(VARIABLE) or _URL.match(self.place) is not None
 
     @property
@@ -135,7 +135,7 @@ class RowSource:
 
     @property
     def name(self) -> str:
-        """What a reader may be told of the place."""
+        """The place in words that a reader may see."""
         if not self.is_database:
             return "standard input" if self.place == STDIN else Path(self.place).name
         url = self._url()

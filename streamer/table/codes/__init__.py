@@ -1,6 +1,6 @@
 """One column of a table: what its texts mean, the codes of its values, and the cells in which they are published.
 
-What other rooms need is here by name; the rest of a module is for its neighbours.
+Other rooms import from here; other names of the modules are for `table` alone.
 """
 
 from streamer.table.codes.attributes import (

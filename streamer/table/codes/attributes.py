@@ -163,7 +163,7 @@ class TemporalAttribute:
 
     @property
     def _ends_with_its_last_day(self) -> bool:
-        """Whether a length goes from the first day to the last: not of cells of months, whose days are not counted."""
+        """True if a length goes from the first day to the last: not in cells of months, whose days are not counted."""
         return self.calendar.is_closed and not self.calendar.grid.months
 
     @property
@@ -204,7 +204,7 @@ class KeptColumn:
 
     @property
     def is_coarse(self) -> bool:
-        """Whether other values than those of the source are kept."""
+        """True if other values than those of the source are kept."""
         return self.grid is not None or self.domain is not None
 
 

@@ -1,4 +1,4 @@
-"""What the texts of a source mean: words for nulls, and dates and numbers as people write them.
+"""The meaning of a source's texts: words for nulls, and dates and numbers as people write them.
 
 The rules of this file
 ----------------------
@@ -34,7 +34,7 @@ import numpy as np
 
 from streamer.errors import EventRefused
 from streamer.table.codes.attributes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
-from streamer.table.codes.scalars import CLOCKS, DIGITS_MAX, category_of, decimal_text, moment_of, read_decimal
+from streamer.table.codes.scalars import CLOCKS, category_of, moment_of, read_decimal, shortest_text
 
 if TYPE_CHECKING:
     import pandas as pd  # a worker has no DataFrames, and pandas takes 80 MB
@@ -211,7 +211,7 @@ def number_parts(written: str) -> tuple[str, str, str] | None:
 
 
 def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
-    """What is wrong with a pattern of dates, or with_time of local timestamps; None if nothing is.
+    """The fault of a pattern of dates, or with_time of local timestamps; None if it has none.
 
     >>> fault_of_pattern("DD.MM.YYYY", with_time=False), fault_of_pattern("DD.MM.YY", with_time=False)
     (None, 'must have YYYY, MM and DD once each, such as DD.MM.YYYY')
@@ -251,7 +251,7 @@ _TEXTS_OF: Mapping[str | None, Callable[[str], object]] = {
     "decimal": _number_or_text,
     "boolean": lambda text: BOOLEANS.get(text, text),
 }
-"""What texts mean by their column's type; the encoder refuses those that stay texts."""
+"""The readers of texts by their column's type; the encoder refuses those that stay texts."""
 
 
 def _digits(text: str) -> object:
@@ -356,7 +356,7 @@ class CellReader:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a cell of a file could have this value of a DataFrame: no bytes, no list, no time span.
+    """True if a cell of a file could have this value of a DataFrame: no bytes, no list, no time span.
 
     >>> import pandas as pd
     >>> [is_scalar(value) for value in (7, None, pd.NaT, b"flu", (1, 2))]
@@ -366,7 +366,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value of a DataFrame is a null: None, NaN, or pandas' NA or NaT.
+    """True if a value of a DataFrame is a null: None, NaN, or pandas' NA or NaT.
 
     >>> [is_missing(value) for value in (None, float("nan"), Decimal("nan"), "", 0)]
     [True, True, True, False, False]
@@ -411,5 +411,4 @@ def cell_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.isoformat()  # as messages have it
-    number = read_decimal(str(value))
-    return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
+    return shortest_text(str(value))

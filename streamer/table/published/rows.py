@@ -94,7 +94,7 @@ def published_columns(table: Table) -> tuple[str, ...]:
 
 
 def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | str]:
-    """What one attribute publishes of the cells lo..hi: the shortest ends of an interval, or the label of a node."""
+    """The cells lo..hi of one attribute as published: the shortest ends of an interval, or the label of a node."""
     if isinstance(attribute, CategoricalAttribute):
         return {attribute.name: attribute.hierarchy.label(lo, hi)}
     ends: Iterable[Decimal | str]
