@@ -43,7 +43,7 @@ from rich.table import Table as RichTable
 
 import ready
 from benchmarks import adult
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute
 from streamer.table.microdata import Microdata
 
 SIZES, FRAGMENT_ROWS = (1_000_000, 5_000_000, 10_000_000), 250_000

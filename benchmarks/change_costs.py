@@ -39,7 +39,7 @@ from streamer.grouping import first_groups
 from streamer.incremental.forecast import LEAST, MIX, MOST, ChangeTally, Forecast, ShardTrial, TriedShard, try_changes
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.kafka.outlet import KafkaOutlet
-from streamer.table.column_codes import from_code
+from streamer.table.codes import from_code
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NO_REPAIR, REPAIR, Repair
 from streamer.table.yaml.shape import read_repair

@@ -44,7 +44,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, Worker, World
 from worlds import adult_people

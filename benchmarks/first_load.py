@@ -48,7 +48,7 @@ from streamer.incremental.shard.first_commits import FirstTable, FoundShard, com
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store import redis
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from workers import ROOT, SHARDS, World
 from worlds import adult_people

@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.table.arrays import Floats, Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 
 Drawn = tuple[Attribute, Ints]
 """A quasi-identifier and its codes, one for each row."""

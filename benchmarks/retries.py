@@ -41,8 +41,8 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.kafka.shard_input import PIECE_MESSAGES_MAX
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds import adult_people
 from worlds.shards import Driven

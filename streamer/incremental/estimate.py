@@ -30,12 +30,20 @@ from streamer.errors import EventRefused, LawViolated, UsageError
 from streamer.incremental.events.statement_syntax import IS_NOT_NULL, IS_NULL, Comparison, read_condition
 from streamer.incremental.events.statements import condition_of
 from streamer.table.arrays import Bools, Floats, Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.column_codes import from_code, is_stepless, null_exact
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    TemporalAttribute,
+    from_code,
+    is_stepless,
+    limit_of,
+    moment_of,
+    null_exact,
+)
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP, all_box_columns, attribute_columns
 from streamer.table.row import Values
-from streamer.table.scalars import limit_of, moment_of
 from streamer.table.schema import Table
 
 

@@ -47,9 +47,9 @@ from streamer.incremental.shard.sealing import taken_over
 from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBytes
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS, POSITIONS
 from streamer.progress import OnProgress, part_of, unheard
+from streamer.table.codes import source_cells
 from streamer.table.encode import Encoder
 from streamer.table.schema import EpochLength, Table
-from streamer.table.source_texts import source_cells
 
 INSERT, DELETE, MODIFY = "insert", "delete", "modify"
 MIX = {INSERT: 35, DELETE: 35, MODIFY: 30}

@@ -57,8 +57,9 @@ from streamer.incremental.store.base import Commit
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.arrays import Ints
+from streamer.table.csv_files import write_index, write_rows
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
+from streamer.table.files import atomic_writers, for_owner_alone, table_files
 from streamer.table.published.rows import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 

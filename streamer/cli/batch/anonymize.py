@@ -52,6 +52,7 @@ from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
 from streamer.recoding.report.findings import drawn_of
 from streamer.spark import session
+from streamer.table.csv_files import ESCAPE, write_index
 from streamer.table.data_warnings import (
     look_alikes,
     unknown_category_rows,
@@ -60,21 +61,10 @@ from streamer.table.data_warnings import (
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.files import (
-    ESCAPE,
-    PARQUET,
-    STDIN,
-    STDOUT,
-    atomic_writers,
-    column_names,
-    is_stream,
-    sha256_by_name,
-    table_files,
-    write_index,
-)
+from streamer.table.files import PARQUET, STDIN, STDOUT, atomic_writers, is_stream, sha256_by_name, table_files
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
-from streamer.table.sources import RowSource
+from streamer.table.sources import RowSource, column_names
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"

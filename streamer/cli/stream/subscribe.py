@@ -45,7 +45,8 @@ from streamer.incremental.sealed.fold import COHORT, SealedFold
 from streamer.progress import OnProgress
 from streamer.reader import SealedEpoch, SealedSubscription, Subscription
 from streamer.table.arrow_table import RECORD, require, to_arrow
-from streamer.table.files import KEEP, PARQUET, atomic_writer, atomic_writers, open_bytes, table_files, write_rows
+from streamer.table.csv_files import KEEP, write_rows
+from streamer.table.files import PARQUET, atomic_writer, atomic_writers, open_bytes, table_files
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP
 from streamer.table.schema import Table

@@ -18,7 +18,8 @@ import pandas as pd
 
 from streamer.errors import UsageError
 from streamer.table.arrow_table import require, to_arrow
-from streamer.table.files import KEEP, PARQUET, STDIN, STDOUT, is_stream, write_rows
+from streamer.table.csv_files import KEEP, write_rows
+from streamer.table.files import PARQUET, STDIN, STDOUT, is_stream
 from streamer.table.schema import Table
 
 CSV = (".csv", ".csv.gz", ".txt")

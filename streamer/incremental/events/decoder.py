@@ -184,7 +184,7 @@ class Decoder:
     """Decodes the messages of one table. schemas: of a registry; None: there is none.
 
     >>> from decimal import Decimal
-    >>> from streamer.table.attributes import NumericAttribute
+    >>> from streamer.table.codes import NumericAttribute
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(119)), Decimal(5), Decimal(1), Decimal(24))
     >>> decoder = Decoder(Table("people", ("id",), (age,), (), k=2))
     >>> change = decoder.decode(None, b'{"op": "insert", "row": {"id": 7, "age": 42, "name": "not looked at"}}')

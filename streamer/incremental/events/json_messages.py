@@ -49,9 +49,8 @@ from streamer.incremental.events.registered_schemas import (
     read_avro,
     schema_of,
 )
-from streamer.table.scalars import read_decimal
+from streamer.table.codes import read_decimal, type_of_column
 from streamer.table.schema import Table
-from streamer.table.source_texts import type_of_column
 
 Fields = Mapping[str, object]
 Named = tuple[tuple[str, Reader], ...]

@@ -36,8 +36,8 @@ from streamer.incremental.events.changes import Change, Delete, Insert, Modify, 
 from streamer.incremental.events.json_messages import MessageReader, read_json, unwrapped
 from streamer.incremental.events.logical_types import ConnectType
 from streamer.incremental.events.registered_schemas import HEAD_BYTES, Known, RegisteredSchema, is_registered, schema_of
+from streamer.table.codes import read_decimal
 from streamer.table.encode import Encoder
-from streamer.table.scalars import read_decimal
 from streamer.table.schema import Table
 
 # -- murmur2, by which Kafka's clients, and so Connect and Debezium, assign a message to a partition by default

@@ -33,7 +33,7 @@ from functools import partial
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.scalars import DIGITS_MAX
+from streamer.table.codes import DIGITS_MAX
 
 
 @dataclass(frozen=True, slots=True)

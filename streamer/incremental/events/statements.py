@@ -39,11 +39,22 @@ from streamer.errors import EventRefused
 from streamer.incremental.events import statement_syntax as syntax
 from streamer.incremental.events.statement_syntax import TESTS
 from streamer.table.arrays import Bools, Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.codes import (
+    CLOCKS,
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    Attribute,
+    CategoricalAttribute,
+    Clock,
+    TemporalAttribute,
+    limit_of,
+    moment_of,
+    moment_text,
+)
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView, Values
-from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of, moment_text
 from streamer.table.schema import Table
 
 

@@ -22,11 +22,11 @@ from streamer.errors import ConfigError, EventRefused, LawViolated, needs_extra
 from streamer.incremental.events.logical_types import ConnectType
 from streamer.incremental.events.registered_schemas import Schemas, read_avro, schema_ids, schema_of
 from streamer.incremental.topics import topic_name
+from streamer.table.codes import decimal_text
 from streamer.table.published import schemas as published
 from streamer.table.published.groups import COUNT, VALUES
 from streamer.table.published.rows import TextsReader
 from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import GROUPS, Table
 
 _TYPES: Mapping[str, Any] = {TEXT: str, INTEGER: int, DECIMAL: Decimal, FLOAT: float, BOOLEAN: bool}

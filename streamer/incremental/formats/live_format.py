@@ -23,10 +23,10 @@ from streamer.errors import LawViolated
 from streamer.incremental.events.registered_schemas import Schemas
 from streamer.incremental.formats.as_avro import TEXTS_MAX, AvroFormat
 from streamer.incremental.topics import LIVE
+from streamer.table.codes import decimal_text
 from streamer.table.published.groups import value_columns
 from streamer.table.published.rows import TextsReader, qi_group_of
 from streamer.table.published.schemas import DECIMAL_NAME, envelopes, record_value_columns
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import AVRO, CONNECT_JSON, Table
 
 

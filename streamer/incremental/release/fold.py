@@ -198,7 +198,8 @@ class _ShardFold:
 class Fold:
     """A published table, followed record by record.
 
-    >>> from streamer.table.schema import KeptColumn, Table
+    >>> from streamer.table.codes import KeptColumn
+    >>> from streamer.table.schema import Table
     >>> fold = Fold(Table("people", ("id",), (), (KeptColumn("problem", sensitive=True),), k=2))
     >>> for slot in (0, 1):
     ...     key = b'{"qi_group":"0-1","slot":%d}' % slot

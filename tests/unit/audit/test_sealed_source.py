@@ -19,8 +19,9 @@ from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import encode
 from streamer.incremental.shard.input import Message
+from streamer.table.codes import KeptColumn
 from streamer.table.row import Row
-from streamer.table.schema import EpochLength, KeptColumn, SealedRules
+from streamer.table.schema import EpochLength, SealedRules
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, busy_publisher
 from worlds.sealed_people import sealed_table
 

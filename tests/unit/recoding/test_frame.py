@@ -18,12 +18,12 @@ from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.recoding.algorithms.contract import PLAIN, Options
 from streamer.recoding.frame import anonymize, checked_options
 from streamer.recoding.metrics.measures import WHAT
-from streamer.table.attributes import NumericAttribute
-from streamer.table.files import read_rows, write_rows
+from streamer.table.codes import KeptColumn, NumericAttribute, cell_text
+from streamer.table.csv_files import write_rows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.published.rows import published_columns
-from streamer.table.schema import KeptColumn, Table
-from streamer.table.source_texts import cell_text
+from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from streamer.table.codes import KeptColumn, SourceText
 from streamer.table.data_warnings import (
     RefusedRow,
     beside_nulls,
@@ -21,7 +22,7 @@ from streamer.table.data_warnings import (
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.schema import KeptColumn, SourceText, Table
+from streamer.table.schema import Table
 from worlds.small_tables import AGE, CITIES, CITY, table
 
 PEOPLE = replace(table(AGE, CITY), individual="who")

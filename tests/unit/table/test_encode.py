@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.attributes import Attribute
+from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
-from streamer.table.scalars import TIMESTAMP
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import FINENESS
 from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY

@@ -23,18 +23,11 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from streamer.errors import ConfigError
-from streamer.table.files import (
-    atomic_writer,
-    atomic_writers,
-    column_names,
-    csv_chunks,
-    parquet_parts,
-    read_part,
-    read_rows,
-    write_index,
-    write_rows,
-)
-from streamer.table.source_texts import cell_text
+from streamer.table.codes import cell_text
+from streamer.table.csv_files import csv_chunks, write_index, write_rows
+from streamer.table.files import atomic_writer, atomic_writers
+from streamer.table.parquet_files import parquet_parts, read_part
+from streamer.table.sources import column_names, read_rows
 
 # -- rows -----------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from click.testing import Result
 
 from streamer.cli.stream.produce import Router
 from streamer.incremental.replay import FILES, SEALED_FILE
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.connect.sql_tables import DIALECTS, FLINK, KSQLDB, sql_warnings, view_sql
+from streamer.table.codes import KeptColumn
 from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, KeptColumn, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, Table
 from worlds.published_forms import AGE, CITY, published_as
 from worlds.small_tables import YEARS, table
 

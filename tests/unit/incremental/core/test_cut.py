@@ -23,7 +23,7 @@ from streamer.incremental.core.cut import (
 from streamer.incremental.core.layout import NONE, Shard
 from streamer.incremental.engine.tie_break import tie_hashes
 from streamer.table.arrays import Ints
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.core_arrays import NUMBER, expected, halves, shard_like, shard_of, twin_of

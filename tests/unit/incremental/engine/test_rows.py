@@ -16,7 +16,7 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.rows import SourceKeys, array_of
 from streamer.incremental.engine.stored_state import PENDING, Record
 from streamer.incremental.events.changes import Delete, Insert, Modify, ModifyWhere, Upsert
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute
 from streamer.table.row import Row
 from worlds.engine_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
 from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table

@@ -45,11 +45,9 @@ from streamer.incremental.events.statements import (
     type_of,
 )
 from streamer.incremental.events.statements import is_number as statements_is_number
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CLOCKS, CategoricalAttribute, KeptColumn, NumericAttribute, SourceText
 from streamer.table.encode import Encoder
 from streamer.table.row import Row, RowsView
-from streamer.table.scalars import CLOCKS
-from streamer.table.schema import KeptColumn, SourceText
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS, RowsAsColumns, table
 
 # The values of statements: exact numbers, and of which type each is.

@@ -18,8 +18,9 @@ from streamer.errors import ConfigError, LawViolated
 from streamer.incremental.events.registered_schemas import Known, NoSchemas, schema_from
 from streamer.incremental.formats.as_avro import AvroFormat
 from streamer.incremental.formats.live_format import is_written
+from streamer.table.codes import KeptColumn
 from streamer.table.published.schemas import bytes_more
-from streamer.table.schema import AVRO, GROUPS, ROWS, KeptColumn
+from streamer.table.schema import AVRO, GROUPS, ROWS
 from worlds.avro_messages import message
 from worlds.published_forms import EVERY_KIND, published_records
 from worlds.published_groups import SONG

@@ -15,8 +15,9 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert, RowChange
 from streamer.incremental.sealed.publisher import Pool, Sealed, drawn_by
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord, decode, encode
+from streamer.table.codes import KeptColumn
 from streamer.table.row import Row
-from streamer.table.schema import NO_REPAIR, KeptColumn
+from streamer.table.schema import NO_REPAIR
 from worlds.faust_loops import alive
 from worlds.sealed_by_hand import by_hand
 from worlds.sealed_people import (

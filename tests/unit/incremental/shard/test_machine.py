@@ -24,8 +24,9 @@ from streamer.incremental.shard.states import Holding
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import State
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.codes import KeptColumn
 from streamer.table.encode import EncodedRows
-from streamer.table.schema import KeptColumn, Limits, Table
+from streamer.table.schema import Limits, Table
 from worlds.shards import PEOPLE, Driven, Shard, insert, served_shard
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
 

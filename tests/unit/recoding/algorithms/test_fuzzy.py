@@ -32,7 +32,7 @@ from streamer.recoding.algorithms.fuzzy import (
     sensitive_columns,
 )
 from streamer.table.arrays import Floats, Ints
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.algorithms_by_hand import fits, obeys

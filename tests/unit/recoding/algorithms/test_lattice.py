@@ -36,7 +36,7 @@ from streamer.recoding.algorithms.lattice import (
 )
 from streamer.recoding.algorithms.vectors import vector_counts
 from streamer.table.arrays import NUMBERS_MAX
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.algorithms_by_hand import (

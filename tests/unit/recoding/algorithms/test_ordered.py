@@ -46,10 +46,10 @@ from streamer.recoding.algorithms.ordered import (
     sweep,
     without_rare_leaves,
 )
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.checkout import ROOT
 from worlds.microdata import (
     MODELS,

@@ -35,8 +35,8 @@ from streamer.recoding.report.page import (
     unjudged,
 )
 from streamer.recoding.report.tradeoffs import ROWS_MAX, Curve
+from streamer.table.codes import KeptColumn
 from streamer.table.microdata import Microdata
-from streamer.table.schema import KeptColumn
 from worlds.microdata import GROUPS, SEVEN
 
 # What measures mean to a layman.
