@@ -3,27 +3,20 @@
 The rules of this file
 ----------------------
 * `apply(change)` changes the table. A change that cannot be applied raises `EventRefused` and changes nothing. Anything
-  else that goes wrong is a bug and raises `LawViolated`. Beside it, `replace` lets a rebuild replace QI groups, region
-  by region, by others of the same rows (`streamer.incremental.engine.replacing`), and `renew` gives the QI groups that
-  an older version of the engine kept the boxes and similarity lists of this one.
-* What a change does to rows is decided at once from the index table, and anything that may refuse it is checked before
-  the first row is touched. What it does to QI groups is queued as operations, which the compiled core runs many at a
-  time (`run`, `streamer.incremental.core.step`); the last one says that the change is complete. A statement also
-  selects rows by what the core knows, so the queue runs before it. Questions about QI groups run the queue, too.
+  else that goes wrong is a bug and raises `LawViolated`. Beside it, `replace` replaces QI groups by others of the same
+  rows for a rebuild (`engine.replacing`), and `renew` gives QI groups of an older engine the boxes and similarity lists
+  of this one.
+* A change of rows is decided at once from the index table; all that may refuse it is checked before the first row is
+  touched. What it does to QI groups is queued as operations, which the compiled core runs many at a time (`core.step`);
+  the last one says that the change is complete. Statements and questions about QI groups run the queue first.
 * Every change is applied and repaired by itself, so the state after n changes depends on their sequence alone, never on
   batches. `drain()` only nets: it returns the difference between now and the last drain.
-* INSERT: the row joins the QI group of highest T-QGSSD. DELETE: first all rows of the statement leave, then boxes are
-  recomputed from the members (`shrink: false` keeps them), then groups that break the model merge. MODIFY: if a row's
-  new values lie in its own group's box, it stays; else it leaves and joins the best group by the boxes and member
-  counts as they then are (its old group included; until the change ends, boxes only grow and no group dissolves). At
-  the end boxes are recomputed, empty groups dissolve, merges follow, then splits. The rows of a statement leave and
-  move in the order of their tie hashes.
-* With a price on published rows (`engine: {repair: ...}`), rows also change QI groups within the change if that saves
-  enough (`streamer.incremental.core.repair`).
-* A change of sensitive values alone rewrites published values in place and moves no row, unless it breaks the model
-  (`streamer.incremental.core.model`). A change within the row's own cells publishes nothing.
-* `secret` keys the tie hashes (`streamer.incremental.engine.tie_break`). It is passed in, and never leaves.
-* What is published says nothing but values. Every order that decides something is one of these:
+* All rows of a DELETE leave before boxes are recomputed (`shrink: false` keeps them) and groups that break the model
+  merge. The rows of a statement leave and move in the order of their tie hashes. `core.step` and `core.repair` have the
+  rest. A change of sensitive values alone moves no row, unless it breaks the model. A change within the row's own cells
+  publishes nothing.
+* `secret` keys the tie hashes (`engine.tie_break`). It is passed in, and never leaves.
+* The order of what is published must reveal nothing but values. Every decision uses one of these orders:
   - By cells, boxes, published values and counts: which QI group a row joins, which ones merge, where a group is cut,
     slots when a group is formed, which slot a removed or changed value frees; in local repair, which row a group takes
     or gives away and to whom, which group dissolves, and in which order its rows leave.
@@ -100,7 +93,7 @@ class OperationQueue:
             self._operations[-1] = (*self._operations[-1][:5], 1)
 
     def run(self) -> bool:
-        """Runs the queue; returns whether there was anything in it. Raises LawViolated."""
+        """Runs the queue; False if it was empty. Raises LawViolated."""
         if not self._operations:
             return False
         self._core.run(*self._taken())
@@ -108,10 +101,7 @@ class OperationQueue:
 
     def drain(self) -> None:
         """Runs the queue and exports the net effect. Raises LawViolated."""
-        if self._operations:
-            self._core.drain(*self._taken())
-        else:
-            self._core.drain()
+        self._core.drain(*(self._taken() if self._operations else ()))
 
     def _taken(self) -> tuple[Records, Any]:
         """Empties the queue into arrays; writes the contents of rows that the core does not have."""
@@ -144,7 +134,7 @@ def all_pending(table: Table) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a change."""
+    """The outcome of a change."""
 
     applied: bool  # else ignored
     left_unchanged: int = 0  # rows of a statement whose result would have been invalid
@@ -246,7 +236,7 @@ class Engine:
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether the next changes may raise that bound to the most that one transaction should publish."""
+        """True if the next changes may raise that bound to the most that one transaction should publish."""
         queued = QUEUED_RECORDS_PER_K * self._rows_min * len(self._queue)
         return self._rows_published_max + queued >= self.table.limits.transaction_rows_max
 
@@ -445,7 +435,7 @@ class Engine:
         self._queue.end()
 
     def _tell(self, source_key: str, before: Values | None, row: Row | None) -> None:
-        """Notes what happens to a row, for who publishes a sealed changelog: one by one, not netted."""
+        """Notes a change of a row for the sealed changelog, if there is one: one by one, not netted."""
         if self._row_changes is not None:
             self._row_changes.append(changes.RowChange(source_key, before, row, self.at))
 

@@ -218,13 +218,12 @@ def _members_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupS
     members = rows.index_of.indexes_of(list(chain.from_iterable([stored.members for stored in states])))
     slots = rows.values.give_many(list(chain.from_iterable([stored.slots for stored in states])))
     of_group = np.repeat(indexes, sizes)
-    if (
-        (members == NONE).any()
-        or (s.rows.row.group[members] != of_group).any()
-        or len(np.unique(members)) != len(members)
-    ):
+    are_its = (members != NONE) & (s.rows.row.group[members] == of_group)
+    if not are_its.all() or len(np.unique(members)) != len(members):
         raise refusal(NOT_ITS_ROWS)
-    if not _same_values(s.rows.row["values"][members], slots, of_group):
+    values = s.rows.row["values"][members]
+    wide = 1 + max(values.max(initial=0), slots.max(initial=0))
+    if (np.sort(of_group * wide + values) != np.sort(of_group * wide + slots)).any():
         raise refusal("a stored QI group has other values than its rows")
     cells, box = s.rows.cells[members], s.groups.box
     if ((cells < box[of_group, LO]) | (cells > box[of_group, HI])).any():
@@ -233,12 +232,6 @@ def _members_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupS
     at = np.repeat(group.block.astype(np.int64), sizes) + within
     s.groups.pool[0, at], s.groups.pool[1, at] = members, slots
     s.rows.row.at[members] = within
-
-
-def _same_values(one: Ints, other: Ints, of_group: Ints) -> bool:
-    """True if every QI group has the same values in both, equally often."""
-    wide = 1 + max(one.max(initial=0), other.max(initial=0))
-    return bool((np.sort(of_group * wide + one) == np.sort(of_group * wide + other)).all())
 
 
 def _twice(what: str) -> Conflict:

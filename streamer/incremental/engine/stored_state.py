@@ -45,7 +45,7 @@ HOW: tuple[How, ...] = get_args(How)
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """How a QI group was last formed, and the number of the commit.
+    """The way in which a QI group was last formed, and the number of the commit.
 
     It decides nothing: no engine loads it. Of several changes in one commit the last one counts, so it depends on
     batches.
@@ -64,7 +64,7 @@ class SimilarityList(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """What an engine loads. The three iterables may be read once only, in this order, while the store reads them."""
+    """A table for an engine to load. The iterables may be read once, in this order, while the store reads them."""
 
     qi_group_next: int  # the next unused number
     records: Iterable[tuple[str, Record]]  # by source key
@@ -75,7 +75,6 @@ class StoredTable:
 
 STATEMENT_IDS_MAX = 10_000
 """Statement ids that a shard remembers; a statement with one of them is ignored."""
-
 
 RECORDS_AT_ONCE = 10_000
 """Rows that are objects at the same time."""
