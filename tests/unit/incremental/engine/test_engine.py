@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, Conflict, EventRefused, ShardRefused
 from streamer.incremental.core import layout
 from streamer.incremental.core.layout import DISSOLVE, INSERT, TAKE
-from streamer.incremental.engine import engine as loading
-from streamer.incremental.engine import stored_state
+from streamer.incremental.engine import engine as engine_room
+from streamer.incremental.engine import loading
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import (
     APPLIED,
@@ -192,7 +192,7 @@ def test_a_statement_id_is_applied_once() -> None:
 
 
 def test_the_oldest_statement_ids_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_state, "STATEMENT_IDS_MAX", 2)
+    monkeypatch.setattr(engine_room, "STATEMENT_IDS_MAX", 2)
     engine = engine_with(FOUR)
     nobody = CodeIs(0, 5, 5)
     for statement_id in ("s-1", "s-2", "s-3"):
@@ -486,9 +486,8 @@ def test_what_comes_twice_is_a_fault_of_reading(
 
 
 def test_what_comes_in_any_order_and_some_at_a_time_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(loading, "AT_ONCE", 3)
     monkeypatch.setattr(loading, "GROUPS_AT_ONCE", 2)
-    monkeypatch.setattr(stored_state, "LISTS_AT_ONCE", 2)
     numbers = (7, 30, 10, 1, 2, 9, 8, 4, 6, 5)
     records = {f"{i}": Record(row_of(i % 10), numbers[i % 10]) for i in range(20)}
     groups = {
