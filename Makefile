@@ -52,7 +52,7 @@ reference: venv  ## docs/reference, written from the code: commands, table.yaml,
 pictures: venv  ## docs/pictures and README's first table, of real runs; two of the pictures need a browser
 	$(BIN)/python -m docs.generate.pictures
 
-mutants: .venv/cosmic-ray  ## Small faults put into recoding and privacy, and how many of them the tests see: some hours
+mutants: .venv/cosmic-ray  ## Small faults put into recoding, privacy, shards and stores, and how many of them the tests see: some hours
 	$(BIN)/python benchmarks/mutants/run.py $(if $(SAMPLE),--sample $(SAMPLE)) $(MODULES)
 
 golden: venv  ## The golden files of tests/golden, written anew by what every command prints now: read their diff

@@ -19,12 +19,12 @@ import numpy as np
 
 from streamer.incremental.events.changes import Change, Delete, Insert, Modify
 from streamer.table.arrays import Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, microdata_of
 from streamer.table.row import Row, Values
-from streamer.table.schema import Diversity, KeptColumn, Table
+from streamer.table.schema import Diversity, Table
 
 SENSITIVE = "salary-class"
 
@@ -46,7 +46,7 @@ MODELS_ASKED = {
         "all_at_once": Diversity(l=3, alpha=SHARE, beta=SHARE, r=Decimal("0.7"), level=1),
     },
 }
-"""What tables of the census ask, by what k counts: rows, or individuals with 1.25 rows each."""
+"""Models of the census tables, if k counts rows, or individuals with 1.25 rows each."""
 
 
 def folder() -> Path:

@@ -1,8 +1,8 @@
-"""What every batch algorithm costs, in time and in information, on Adult and on tables of many kinds.
+"""Costs of every batch algorithm, in time and in information, on Adult and on tables of many kinds.
 
 Time is counted in *units*: one `np.lexsort(codes.T)` of the same table in the same process, the best of several. An
-algorithm's time is that of `catalog.run`, which sorts the rows and checks the answer, too; the best of three runs where
-they are short, and nothing is compiled while the clock runs. The bars are what the algorithms are meant to stay below.
+algorithm's time is that of `catalog.run`, which sorts the rows and checks the answer, too; the best of three runs if
+they are short. The bars are limits that the algorithms should keep.
 Information loss, and the verdicts on the default, are those of `losses`, on the tables of `kinds` and on Adult.
 
     python benchmarks/batch.py [--only NAME ...] [--tables TABLE ...] [--only-losses] [--quick] [--json] [--save]
@@ -270,7 +270,7 @@ def peak_gb(algorithm: Algorithm, n: int) -> float:
 
 
 def judged(bar: Bar, times: Sequence[Result]) -> Result:
-    """Whether the bar was met; None where it was not measured."""
+    """True if the bar was met; None if it was not measured."""
     found = [t.get(bar.figure) for t in times if t["algorithm"] == bar.algorithm and t["rows"] == bar.rows]
     value = found[-1] if found else None
     return {**asdict(bar), "value": value, "met": None if value is None else float(str(value)) <= bar.limit}

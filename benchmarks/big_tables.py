@@ -1,16 +1,16 @@
-"""What does a table cost that is anonymized in fragments, and how much detail does that cost over one run?
+"""Costs of a table that is anonymized in fragments, and its loss over that of one run.
 
 People like Adult's (`adult.many`), k = 5, in a folder of Parquet files, by `streamer anonymize` in its own process:
 
 size  seconds, rows per second and peak memory (of the largest process) at several sizes, by fragments; beside one run,
-      where the table is small enough, and beside pandas reading the folder
+      if the table is small enough, and beside pandas reading the folder
 loss  NCP over that of one run, and the smallest group, for few large fragments and for many small ones; of a model with
       l = 3; and of k individuals, each with 1.25 rows, with l = 3
 alike `ola`, which recodes all rows alike, with up to 2 % of the rows left out: seconds and peak memory in fragments and
       in one run, and whether both publish the same rows
-spark seconds of the same rows by processes and by Spark (`local[2]`, of one machine), at two sizes: what Spark costs at
-      any size, and what it costs a row; and whether the files are equal to the byte. Needs Java, and pyspark, which may
-      be in a folder that PYTHONPATH names
+spark seconds of the same rows by processes and by Spark (`local[2]`, of one machine), at two sizes: Spark's fixed cost,
+      and its cost per row; and whether the files are equal to the byte. Needs Java, and pyspark, which may be in a
+      folder that PYTHONPATH names
 
 other mosaicrown/mondrian (github.com), on Spark, beside the same rows in fragments here: NCP, groups of fewer than k
       rows, and seconds. It publishes sets of categories, which count as wide as they are; a group is the rows that it
@@ -43,7 +43,7 @@ from rich.table import Table as RichTable
 
 import ready
 from benchmarks import adult
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute
 from streamer.table.microdata import Microdata
 
 SIZES, FRAGMENT_ROWS = (1_000_000, 5_000_000, 10_000_000), 250_000
@@ -158,7 +158,7 @@ def ends(nodes: np.ndarray, leaf: int) -> tuple[int, int]:
 
 
 def called(words: Sequence[object]) -> tuple[dict[str, object], float, int]:
-    """What a command prints as JSON; its seconds, and the MB of the largest of its processes."""
+    """The JSON that a command prints; its seconds, and the MB of the largest of its processes."""
     code = (
         "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True);"
         " sys.stdout.buffer.write(done.stdout); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
@@ -287,7 +287,7 @@ def ncp_of_sets(those: Microdata, group: np.ndarray) -> float:
 def published_by_mondrian(
     case: Case, those: Microdata, source: Path, folder: Path, mondrian: Path, packages: Path
 ) -> np.ndarray:
-    """What it publishes of the quasi-identifiers of each row, as one text."""
+    """The published quasi-identifiers of each row, as one text."""
     names, out, rows = [attribute.name for attribute in those.table.attributes], folder / "other.csv", folder / "in.csv"
     pd.concat(map(pd.read_parquet, sorted(source.iterdir()))).drop(columns="who").to_csv(rows, index=False)
     (folder / "job.json").write_text(json.dumps({

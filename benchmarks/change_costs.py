@@ -1,13 +1,13 @@
-"""What a change costs: records and bytes on `live`, with 3, 8 and 10 quasi-identifiers, with local repair and without.
+"""Costs of a change: records and bytes on `live`, with 3, 8 and 10 quasi-identifiers, with local repair and without.
 
 The tables are `three numbers` of `shapes.py`, Adult, and `sparse` of `shapes.py` (ten numbers that do not depend on one
 another, the worst kind), k = 5; an Adult of more rows than it has is made of them (`adult.many`). Each begins as
 `ordered` anonymizes it, and sees as many changes as it has rows; then changes are counted, 35 % insertions, 35 %
 deletions, 30 % modifications of one quasi-identifier, one by one and in batches of 500, as `streamer forecast` counts
-them (`streamer.incremental.forecast`). Of the largest size it also says what `forecast` foresees from its two samples.
+them (`streamer.incremental.forecast`). For the largest size it also prints the forecast from its two samples.
 
-`--kafka` measures something else: what a real Kafka has on its disk of Adult's changes, with streamer's settings (which
-compress nothing), and if `compression.type` of the topic says that the broker compresses.
+`--kafka` measures something else: the bytes of Adult's changes on a real Kafka's disk, with streamer's settings (which
+compress nothing), and with a broker that compresses (`compression.type` of the topic).
 
     python benchmarks/change_costs.py [--table NAME ...] [--rows 10000 300000] [--repair off 5%] [--kafka] [--quick]
         [--json]
@@ -39,7 +39,7 @@ from streamer.grouping import first_groups
 from streamer.incremental.forecast import LEAST, MIX, MOST, ChangeTally, Forecast, ShardTrial, TriedShard, try_changes
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.kafka.outlet import KafkaOutlet
-from streamer.table.column_codes import from_code
+from streamer.table.codes import from_code
 from streamer.table.microdata import Microdata
 from streamer.table.schema import NO_REPAIR, REPAIR, Repair
 from streamer.table.yaml.shape import read_repair
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def measured(name: str, repair: Repair, sizes: Sequence[int], samples: Sequence[int]) -> list[Result]:
-    """What a change costs a table of each size; with the largest one, what was foreseen of it."""
+    """Costs of a change in a table of each size; with the largest one, the forecast."""
     people = pool(name, max(sizes))
     table, rows = replace(people.table, k=5, repair=repair), frame_of(people)
 

@@ -1,8 +1,7 @@
-"""What it costs to keep a copy of the published table current: a batch of releases at several sizes of the table.
+"""Costs of keeping a copy of the published table current: a batch of releases at several sizes of the table.
 
 Prints, per kind of copy, the time of following releases of 200 changed records, at 10,000 rows, 300,000 and a million,
-and what the larger ones cost over the smallest. What is written again with every change costs what the table is; what
-follows costs what the release is.
+and the ratio to the smallest. A copy that is written whole costs as much as the table, one that follows as the release.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from streamer.table.yaml.loading import load_table
 
 KINDS = {"csv": ("csv", "t.csv"), "parquet": ("parquet", "t.parquet"), "changes": ("parquet", "changes"),
          "duckdb": ("duckdb", "t.duckdb")}  # fmt: skip
-"""Option and file of a copy, by what it is called here."""
+"""Option and file of a copy, by its name here."""
 
 RECORDS, REPEATED = 200, 15
 EXAMPLE = Path(__file__).parents[1] / "examples" / "patients" / "table.yaml"

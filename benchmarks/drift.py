@@ -1,6 +1,6 @@
-"""How far the table that is kept change by change drifts from a fresh one, on tables of many kinds; what it publishes.
+"""Drift of a table that is kept change by change from a fresh one, on tables of many kinds, and its published records.
 
-Each table of `shapes.py` is anonymized as it is at first, then sees as many changes as it has rows, of each of these
+Each table of `shapes.py` is anonymized at first, then sees as many changes as it has rows, of each of these
 streams: mixed, growing, shrinking, changing (modifies only), drifting (the population of newcomers moves, the oldest
 rows go). Each change is published by itself, or `--batch` of them together, and nothing is rebuilt. At every point: the
 information loss (NCP) over that of a fresh run of `ordered` on the same rows; in all, records published and
@@ -157,7 +157,7 @@ def course(
 
 
 class Readers:
-    """What is published of an engine's table."""
+    """The published rows of an engine's table."""
 
     def __init__(self, table: Table, first: Drained) -> None:
         self._table, self._changelog = table, Changelog(table, 0)

@@ -6,10 +6,10 @@ plain JSON messages. Three figures:
 throughput  A worker finds a backlog of changes; events per second between the first and the last committed transaction.
             The same for `passthrough.py`, a Faust worker that decodes the same messages and writes one record for each,
             in transactions of the same size. The two take turns.
-latency     Milliseconds from producing a change to reading, as committed, the transaction that holds what it changed,
-            at a few events per second and at many; transactions per second, and records per event in them.
-phases      Microseconds per event of the loop of one shard that holds the whole table, by what they are spent on:
-            `handle` decodes, applies and drains; then the commit to Redis and the transaction to Kafka.
+latency     Milliseconds from producing a change to reading, as committed, the transaction with its effect, at a few
+            events per second and at many; transactions per second, and records per event in them.
+phases      Microseconds per event of the loop of one shard that holds the whole table, by phase: `handle` decodes,
+            applies and drains; then the commit to Redis and the transaction to Kafka.
 
 Each worker is one process. The servers are those of the tests, or the ones that KAFKA_BOOTSTRAP and REDIS_URL name.
 
@@ -44,7 +44,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from workers import EVENTS_PER_SECOND, SHARDS, Committed, Input, Placed, Positions, Worker, World
 from worlds import adult_people

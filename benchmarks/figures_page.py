@@ -1,9 +1,9 @@
-"""What docs/explanation/figures.md says of whole tables, made from what `batch.py` found and no one's memory.
+"""The sentences of docs/explanation/figures.md on whole tables, made from the results of `batch.py`.
 
-`batch.py --save` keeps what it found in docs/benchmarks/batch.json; `batch.py --page` writes the sentences that
-follow from that file into the page, and a test compares both. A paragraph is known by its first words, a row of the
-table of figures by its first cell; nothing else of the page is touched. What was not measured is not mentioned: without
-times there is no sentence on times, and the row on them stays as it is.
+`batch.py --save` keeps its results in docs/benchmarks/batch.json; `batch.py --page` writes the sentences that follow
+from that file into the page, and a test compares both. A paragraph is known by its first words, a row of the table of
+figures by its first cell; nothing else of the page is touched. Without times there is no sentence on times, and the row
+on them stays as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
 
 Found = Mapping[str, Any]
-"""What `batch.py` prints as JSON."""
+"""The JSON that `batch.py` prints."""
 
 WIDTH = 120
 OPENING = "The default, for `anonymize`"
@@ -46,7 +46,7 @@ def _line_of(lines: Sequence[str], opening: str) -> int:
 
 
 def paragraph(found: Found) -> str:
-    """What the default is, and why."""
+    """The default, and why."""
     return fill(" ".join(_sentences(found)), WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

@@ -1,4 +1,4 @@
-"""What it takes to begin a table with all its rows at once, beside the whole-table algorithm and beside a pass-through.
+"""Costs of beginning a table with all its rows at once, beside the whole-table algorithm and beside a pass-through.
 
 The people are Adult's, drawn again and again with one value in five changed, until there are `--rows` of them.
 
@@ -7,10 +7,10 @@ replay      Seconds and the largest memory of a process `streamer replay --initi
             and encoding it included.
 load        Seconds of a process `streamer load` into four shards on a real Kafka and Redis, from its start to its end.
 passthrough The Faust worker of `end_to_end.py`, which decodes messages and writes one record for each, in the same run.
-phases      What a process of its own spends on each step of a load, one after the other in one shard: wall and CPU
-            seconds, and the most memory that it held up to then. Its algorithm is the one above.
+phases      Costs of each step of a load, one after the other in one shard, in a process of its own: wall and CPU
+            seconds, and its most memory up to then. Its algorithm is the one above.
 
-Seconds of a busy machine say little; `cpu` is what the processes themselves used, of all threads together.
+Seconds of a busy machine say little; `cpu` is the processes' own time, of all threads together.
 
     python benchmarks/first_load.py [--rows 1000000] [--events 60000] [--quick] [--json]
 """
@@ -48,7 +48,7 @@ from streamer.incremental.shard.first_commits import FirstTable, FoundShard, com
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store import redis
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from workers import ROOT, SHARDS, World
 from worlds import adult_people
@@ -125,7 +125,7 @@ def drawn(people: list[adult_people.Person], rows: int) -> Iterator[adult_people
 
 
 def phases(table: Path, file: Path) -> dict[str, dict[str, float]]:
-    """What each step of a load costs in one shard; a small run before imports what they need."""
+    """Costs of each step of a load in one shard; a small run before imports their modules."""
     schema, secret = load_table(table), bytes(SECRET_BYTES)
     few = file.with_name("few.csv")
     with file.open() as lines:
@@ -147,7 +147,7 @@ def phases(table: Path, file: Path) -> dict[str, dict[str, float]]:
 
 
 def timed(costs: dict[str, dict[str, float]], phase: str, step: Callable[[], T]) -> T:
-    """What a step answers; its costs are noted down."""
+    """The answer of a step, whose costs are noted down."""
     began, cpu = perf_counter(), process_time()
     answer = step()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
@@ -157,7 +157,7 @@ def timed(costs: dict[str, dict[str, float]], phase: str, step: Callable[[], T])
 
 
 class Process(NamedTuple):
-    """What a process of our own took: seconds, seconds of the processor, the most memory it held; and what it said."""
+    """Costs of a process of our own: seconds, seconds of the processor, most memory; and its output."""
 
     s: float
     cpu_s: float

@@ -1,7 +1,7 @@
-"""What the formats of `live` cost: a published record written as plain JSON, with Connect's schema in it, as Avro.
+"""Costs of the formats of `live`: a published record written as plain JSON, with Connect's schema in it, as Avro.
 
-A QI group of the example's table of patients is written as records by the changelog, which is all that plain JSON
-costs, and then put into each format, as the outlet does it; a batch is one row or 500, in a QI group of as many.
+A QI group of the example's table of patients is written as records by the changelog, which is the whole cost of plain
+JSON, and then put into each format, as the outlet does it; a batch is one row or 500, in a QI group of as many.
 Formats take turns, and each figure is the best of several. The ratios are times over plain JSON's; bytes are those of
 key and value.
 

@@ -1,8 +1,8 @@
-"""What an installation weighs: distributions and MB, of the base and of every extra, as they are installed here.
+"""Weight of an installation: distributions and MB, of the base and of every extra, as they are installed here.
 
     python benchmarks/installed.py [--quick] [--json]
 
-Counted by what the installed libraries ask for themselves, and the files that each has brought; nothing is installed.
+Counted by the requirements of the installed libraries, and the files of each; nothing is installed.
 An extra that is not installed here is left out.
 """
 

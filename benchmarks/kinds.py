@@ -6,7 +6,7 @@ stroke prediction table; UCI's contraceptive method choice) whose rows are not p
 one another in a plausible way and no further. The others are named for what makes them difficult:
 
 * `rare`: sensitive values of 5, 3, 1 and 1 % beside one of 90 %, and categories with many rare values;
-* `flat`: a hierarchy of hundreds or thousands of leaves right under the root, so that two leaves cost all there is;
+* `flat`: a hierarchy of hundreds or thousands of leaves right under the root, so that two leaves cost as much as all;
 * `correlated`: six columns that are noisy readings of two hidden numbers;
 * `individuals`: people with one to nine rows each, all with the same quasi-identifiers; k counts people;
 * `mixture`: clusters of very unequal size, and columns with a long tail.
@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.table.arrays import Floats, Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 
 Drawn = tuple[Attribute, Ints]
 """A quasi-identifier and its codes, one for each row."""

@@ -1,4 +1,4 @@
-"""How long a shard takes to come back from Redis, and what its commits cost.
+"""Time of a shard to come back from Redis, and the costs of its commits.
 
 Writes a shard of `--rows` rows (8 quasi-identifiers, groups of 7, a similarity list for one QI group in seven) to a
 real Redis with `appendfsync always`, in commits of 20,000 rows; reads it back as a worker does after a crash; then

@@ -1,8 +1,8 @@
-"""What it costs to find the QI group of a tuple, at 1 thousand to 1 million groups, beside a flat scan.
+"""Costs of finding the QI group of a tuple, at 1 thousand to 1 million groups, beside a flat scan.
 
 Eight attributes, half of them categories with hierarchies. Tuples come from a Gaussian mixture of 40 centers; the QI
 groups are those of a Median Mondrian over a sample, changed 50,000 times after that: tuples join and widen the box they
-are located in, boxes shrink to what they were at first, groups go and others come. Everything is seeded. Beside it a
+are located in, boxes shrink to their first size, groups go and others come. Everything is seeded. Beside it a
 table of few values: 24 cells and 50,000 QI groups, each one cell.
 
     python benchmarks/locate.py [--quick] [--json]
@@ -217,7 +217,7 @@ class FlatScan:
         self.ncp = self.space.ncp(self.lo, self.hi)
 
     def locate(self, cells: Ints) -> int:
-        """What `locate` must answer."""
+        """The right answer of `locate`."""
         best = self.space.contains(self.lo, self.hi, cells)
         if not best.any():
             scores = self.t_qgssd(cells)

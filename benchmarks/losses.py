@@ -1,9 +1,9 @@
-"""What every algorithm loses on tables of many kinds under many models, and whether the default is the best of them.
+"""Losses of every algorithm on tables of many kinds under many models: is the default the best of them?
 
 A *setting* is a table and a model. In each, every algorithm of the catalogue runs as it is, without options; the
 measure is NCP. Three questions are answered from the figures:
 
-* in every setting: does the default lose at most NEAR times what the algorithm loses that loses least there?
+* in every setting: does the default lose at most NEAR times as much as the best algorithm there?
 * in which settings is another algorithm ahead of the default, and by how much (`beside_others`)?
 * of every algorithm: is the default better *in the mean*? That is the mean over all settings in which the algorithm
   runs of its loss divided by the default's; above 1, the default is the better one.
@@ -37,7 +37,7 @@ VALUE, PARENT = Subject(0), Subject(0, 1)
 
 @dataclass(frozen=True)
 class Workload:
-    """A table, made when it is asked for, and the models it is anonymized under, by what they are called."""
+    """A table, made when it is asked for, and the models it is anonymized under, by their names."""
 
     table: Callable[[], Microdata]
     models: Mapping[str, Model] = field(repr=False)
@@ -143,7 +143,7 @@ def losses(
 
 
 def lost(algorithm: Algorithm, people: Microdata, model: Model, options: Options = PLAIN) -> Result:
-    """What one run costs; time in sorts of the table."""
+    """Costs of one run; time in sorts of the table."""
     if said := objections(algorithm, people.table, model, options):
         return {"skipped": said[0]}
     seconds, recoding = timed(lambda: run(algorithm, people, model, options))

@@ -1,4 +1,4 @@
-"""What it costs a worker to be looked at: changes with no one watching, and with pages and Prometheus.
+"""Costs of the status page for a worker: changes with no one watching, and with pages and Prometheus.
 
 The people are those of `first_load.py`, in four shards, loaded as messages; the table grows from size to size. Then the
 worker gets changes as fast as they come (40 % inserts, 30 % deletes, 30 % modifies), again and again, in turns:
@@ -108,7 +108,7 @@ def one_turn(
 
 
 def cpu_seconds(worker: Worker) -> float:
-    """What the process has used so far, in user and system time together (Linux)."""
+    """The time of a process up to now, user and system together (Linux)."""
     fields = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 

@@ -1,4 +1,4 @@
-"""What benchmarks begin with: their options, machine code, and servers of their own."""
+"""The beginning of every benchmark: its options, machine code, and servers of its own."""
 
 from __future__ import annotations
 

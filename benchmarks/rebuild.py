@@ -171,7 +171,7 @@ def replaced_rows(engine: Engine, region: Region, groups: Sequence[np.ndarray[An
 
 
 def behind_a_stream(seconds: float, quick: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What changes wait for a rebuild of all shards, and how fast they go on meanwhile."""
+    """Waiting times of changes during a rebuild of all shards, and their speed meanwhile."""
     people = dict(islice(adult_people.read_people(adult.folder()).items(), 3_000 if quick else None))
     with ready.servers() as (servers, directory):
         world = World(servers.kafka_bootstrap, servers.redis_url, directory, people)

@@ -41,8 +41,8 @@ from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.kafka.shard_input import PIECE_MESSAGES_MAX
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds import adult_people
 from worlds.shards import Driven
@@ -109,7 +109,7 @@ def measure(sizes: Sizes) -> dict[str, object]:
 
 
 def growth(readings: Sequence[Mapping[str, float]], at_once: int) -> float:
-    """What a message costs to read at the largest distance, over the smallest."""
+    """The cost of reading a message at the largest distance, over the smallest."""
     nearest, *_, farthest = [one["ratio"] for one in readings if one["at_once"] == at_once]
     return round(farthest / nearest, 2)
 

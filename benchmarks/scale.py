@@ -1,4 +1,4 @@
-"""What an event costs while the table grows: the engine alone, at ten thousand to a million people.
+"""Costs of an event while the table grows: the engine alone, at ten thousand to a million people.
 
 People like Adult's, k = 5: the first 30,162 are Adult, every other one has each attribute from one of two of them. QI
 groups are those of a Median Mondrian at first, none of 2k rows, because the default algorithm takes minutes at a
@@ -10,10 +10,10 @@ commit      µs for one event to be applied, drained, written as records and enc
 threads     events per second of two shards in two threads over those of one
 statements  seconds for `modify where` of 100,000 rows into one cell, of sensitive values alone, and `delete where`
 takeover    seconds for a shard to come back from a real Redis: reading, and building the table with its index; bytes
-            that a row costs the worker then, and what a dictionary of as many source keys would cost alone
+            of a row in the worker then, and bytes of a dictionary of as many source keys alone
 initial     seconds to load an initial table and drain it, beside those of the algorithm that makes its QI groups
-crowded     µs per event where 24 cells hold 50,000 QI groups with equal boxes
-models      µs per event where the table asks for more than k, without local repair and with it, and over plain k
+crowded     µs per event if 24 cells hold 50,000 QI groups with equal boxes
+models      µs per event if the table asks for more than k, without local repair and with it, and over plain k
             without it in the same run: people of the census with their occupation as the sensitive value, rows or
             individuals with 1.25 rows each
 sealed      µs per event to be applied, drained, written and encoded, in batches of 500, with a sealed changelog beside
@@ -77,20 +77,11 @@ from streamer.recoding.algorithms import catalog
 from streamer.recoding.algorithms.catalog import initial_groups
 from streamer.recoding.algorithms.mondrian import MONDRIAN
 from streamer.table.arrays import Ints
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.row import Row
-from streamer.table.schema import (
-    NO_REPAIR,
-    REPAIR,
-    Diversity,
-    EpochLength,
-    KeptColumn,
-    Repair,
-    SealedRules,
-    Table,
-)
+from streamer.table.schema import NO_REPAIR, REPAIR, Diversity, EpochLength, Repair, SealedRules, Table
 from streamer.table.yaml.shape import read_repair
 from worlds import adult_people
 
@@ -212,7 +203,7 @@ def quick_groups(those: Microdata) -> list[Ints]:
 
 
 def pieces_of(rows: int) -> int:
-    """Into how many QI groups of k to 2k - 1 rows so many are cut: of 1.4 k, as in a table that was kept for long."""
+    """The number of QI groups of these rows: of 1.4 k rows each, as in a table that was kept for long."""
     return max(round(rows / (1.4 * K)), -(-rows // (2 * K - 1)))
 
 
@@ -281,7 +272,7 @@ def commit_part(options: Options) -> Figures:
 
 
 class Committed:
-    """What is made of a net effect on its way to Redis: the records' bytes, then the arguments of the one call."""
+    """Steps of a net effect on its way to Redis: the records' bytes, then the arguments of the one call."""
 
     def __init__(self, table: Table) -> None:
         self._changelog = Changelog(table, 0)
@@ -377,7 +368,7 @@ def begun_sealed(those: Microdata) -> Sealed:
 
 
 def restored_seconds(those: Microdata) -> float:
-    """Seconds to build the publisher of so many people from what a store hands out."""
+    """Seconds to build the publisher of these people from the answers of a store."""
     sealed = Sealed(those.table, 0, median_cuts(those.table.space, K), drawn_by(SECRET))
     rows = dict(zip(keys_of(len(those)), adult.rows_of(those), strict=True))
     sealed.begin((RowChange(key, None, row) for key, row in rows.items()), 0)
@@ -449,7 +440,7 @@ def first_of(items: Iterator[tuple[Name, Result]]) -> dict[Name, Result]:
 
 
 def take_over(url: str) -> Figures:
-    """What a worker does that comes to a shard; runs in a process of its own, whose memory is the figure."""
+    """A worker's take-over of a shard; runs in a process of its own, whose memory is the figure."""
     table = adult.table(K)
     with connect(url) as client:
         store = RedisStore(client, SHARD_NAME, 0)
@@ -480,7 +471,7 @@ def take_over(url: str) -> Figures:
 
 
 def bytes_of_source_keys(n: int) -> int:
-    """What a dictionary of n source keys as text, with their places, costs by itself."""
+    """Bytes of a dictionary of n source keys as text, with their places, by itself."""
     before = resident_bytes()
     place_of = dict(zip(keys_of(n), range(n), strict=True))
     after = resident_bytes()
@@ -489,7 +480,7 @@ def bytes_of_source_keys(n: int) -> int:
 
 
 class Watched:
-    """What comes from the store one by one, and the seconds it took."""
+    """The answers of the store one by one, and their seconds."""
 
     def __init__(self, source: Iterable[Any]) -> None:
         self._source = iter(source)

@@ -1,4 +1,4 @@
-"""What a sealed changelog costs: loss over that of `live`, withheld values, ghosts, waiting, records, seconds, memory.
+"""Costs of a sealed changelog: loss over that of `live`, withheld values, ghosts, waiting, records, seconds, memory.
 
 The census of 45,222 people with occupation as the sensitive column, 20,000 of them at first, then as many events: 60 %
 come, 25 % go, 7.5 % get another occupation, 7.5 % other quasi-identifiers. `live` keeps them in QI groups; for each
@@ -129,7 +129,7 @@ def happening(pool: list[Row], rows: int, events: int) -> Iterator[Change]:
 
 
 def course(table: Table, setting: Setting, began: list[RowChange], changes: list[RowChange]) -> Result:
-    """What a setting comes to at the end."""
+    """Results of a setting at the end."""
     rules = SealedRules(
         EpochLength(events=setting.events),
         Decimal(setting.alpha),
@@ -159,7 +159,7 @@ def course(table: Table, setting: Setting, began: list[RowChange], changes: list
 
 
 def _stored_bytes(sealed: Sealed) -> int:
-    """What a store keeps of it, beside the rows."""
+    """Its state in a store, beside the rows."""
     kept = sealed.drain()
     places = sum(len(key) + len(encode_place(place)) for key, place in kept.places.items() if place is not None)
     return places + sum(len(encode_cohort(cohort)) for cohort in kept.cohorts.values() if cohort is not None)

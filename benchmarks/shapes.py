@@ -163,7 +163,7 @@ def pool(name: str, n: int | None, moved: Floats | None = None) -> tuple[Microda
 
 
 def is_there(name: str) -> bool:
-    """Whether a table can be had: a public one may not be installed."""
+    """True if a table can be made: a public one may not be installed."""
     return name not in PUBLIC or find_spec("statsmodels") is not None
 
 

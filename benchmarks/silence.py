@@ -1,11 +1,11 @@
-"""How long a command shows nothing new to whoever waits for it: every command, on a terminal, watched.
+"""The longest time in which a command shows nothing new: every command, on a terminal, watched.
 
-A command runs under a terminal of its own. `silence` is the longest time for which nothing new stood on it, from the
-command's start to its end, with what was said last. Colours are not looked at, and a bar drawn again as it was is
-nothing new; the running clock of a stage is.
+A command runs under a terminal of its own. `silence` is the longest time without anything new on it, from the command's
+start to its end, with the text before it. Colours are ignored, and a bar drawn again as it was is nothing new; the
+running clock of a stage is.
 
 The people are made up, of seven columns, with a hierarchy for three of them. Commands that need no server run on
-`--rows`, those of Kafka and Redis (`--live`) beside a worker that holds a table of so many rows.
+`--rows`, those of Kafka and Redis (`--live`) beside a worker with a table of the same size.
 
     python benchmarks/silence.py [--rows 300000] [--only WORD ...] [--live] [--seconds-max 600] [--quick] [--json]
 
@@ -54,7 +54,7 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-_]")
 
 @dataclass
 class Watched:
-    """What one command showed; seconds; said: the last text before the longest silence, "" before the first."""
+    """The output of one command; seconds; said: the last text before the longest silence, "" before the first."""
 
     command: str
     code: int | None

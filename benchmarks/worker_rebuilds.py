@@ -1,7 +1,6 @@
 """Drift and rebuilds as a worker has them, while nothing else happens: for other benchmarks.
 
-What is compared, how large a region is and whether it is replaced: all of it is asked of the
-modules that a worker asks.
+The modules of a worker decide what is compared, how large a region is and whether it is replaced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Workers as processes on a real Kafka and Redis: what they are given, and what a reader sees that they committed."""
+"""Workers as processes on a real Kafka and Redis: their input, and their commits as a reader sees them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Positions:
         self._consumer.assign([TopicPartition(topic_name(name, POSITIONS), shard, 0) for shard in range(world.shards)])
 
     def until(self, wanted: Sequence[int], worker: Worker) -> list[Committed]:
-        """What is committed after the last call until every shard has reached its offset."""
+        """The commits after the last call until every shard has reached its offset."""
         seen = []
         deadline = monotonic() + WAIT_SECONDS_MAX
         while any(one < other for one, other in zip(self.reached, wanted, strict=True)):
@@ -125,7 +125,7 @@ class Positions:
         return seen
 
     def seen_within(self, seconds: float) -> list[Committed]:
-        """What is committed within so many seconds."""
+        """The commits within these seconds."""
         end, seen = monotonic() + seconds, []
         while (left := end - monotonic()) > 0:
             message = self._consumer.poll(left)
@@ -148,7 +148,7 @@ class Input:
             self.ends[shard] += 1
 
     def ends_after(self, messages: Sequence[Placed]) -> list[int]:
-        """Where the shards end once these messages are written, too."""
+        """The ends of the shards after these messages."""
         return [end + sum(shard == one for one, _, _ in messages) for shard, end in enumerate(self.ends)]
 
     def write_paced(self, messages: Sequence[Placed], per_second: float = EVENTS_PER_SECOND) -> list[list[float]]:

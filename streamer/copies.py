@@ -27,7 +27,8 @@ from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import PUBLISHED, frame_names, frames, recorded_frames
 from streamer.table.arrow_table import RECORD, require, to_arrow
-from streamer.table.files import KEEP, PARQUET, atomic_writer, atomic_writers, open_bytes, table_files, write_rows
+from streamer.table.csv_files import KEEP, write_rows
+from streamer.table.files import PARQUET, atomic_writer, atomic_writers, open_bytes, table_files
 from streamer.table.schema import Table
 from streamer.uninterrupted import uninterrupted
 

@@ -114,7 +114,7 @@ def erase(kafka: str, redis: str, table: Table, asked: Erasure, stage: Stage) ->
         with stage("wait"):
             erased = _waited_for(consumer, table, stores, rows, offsets, asked.seconds_max)
         there = [row.source_key for row, one in zip(rows, erased, strict=False) if one.state != ROW_GONE]
-        erased += _came_since(_found(table, stores, asked), there)
+        erased += came_since(_found(table, stores, asked), there)
         messages = None
         if asked.counts:
             keys = {*asked.keys, *(row.source_key for row in rows)}
@@ -245,7 +245,7 @@ def _waited_for(
             one if one.state == ROW_GONE else _looked_at(consumer, table, row, one)
             for row, one in zip(rows, erased, strict=True)
         ]
-        behind = erased or [one for store in stores if (one := _behind(consumer, table, store))]
+        behind = erased or [one for store in stores if (one := not_published(consumer, table, store))]
         if not any(one.state == ROW_WAITING for one in behind) or monotonic() > until:
             return behind
         sleep(LOOKED_AGAIN_SECONDS)
@@ -256,7 +256,7 @@ def _seen_first(row: FoundRow, offset: int | None = None) -> ErasedRow:
     return ErasedRow(row.shard, was, row.sealed, offset=offset)
 
 
-def _behind(consumer: Consumer, table: Table, store: RedisLookups) -> ErasedRow | None:
+def not_published(consumer: Consumer, table: Table, store: RedisLookups) -> ErasedRow | None:
     """A row that a shard may have held, if its last commit is not published yet."""
     meta = store.meta()
     why = _unpublished(consumer, table, store.shard, meta.commit) if meta is not None and meta.commit else ""
@@ -270,7 +270,7 @@ def _unpublished(consumer: Consumer, table: Table, shard: int, commit: int) -> s
     return "" if has else f"commit {commit} is not published yet: is a worker running?"
 
 
-def _came_since(found: Iterable[FoundRow], there: Sequence[str]) -> list[ErasedRow]:
+def came_since(found: Iterable[FoundRow], there: Sequence[str]) -> list[ErasedRow]:
     """The rows that have come since the command began, or come back. there: source keys of the others."""
     why = "the row has come since the command began: stop who sends it, and call this again"
     return [replace(_seen_first(row), state=ROW_THERE, why=why) for row in found if row.source_key not in there]

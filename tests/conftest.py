@@ -12,9 +12,11 @@ once, and each class of faults once, which tests/house/test_tests.py holds.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +65,15 @@ settings.register_profile(
     database=DirectoryBasedExampleDatabase(ROOT / ".fuzz"),
 )
 settings.load_profile("ci")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An async test runs in an event loop of its own."""
+    if not iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in signature(pyfuncitem.obj).parameters}))
+    return True
 
 
 @pytest.fixture(scope="session")

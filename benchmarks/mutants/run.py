@@ -1,8 +1,8 @@
-"""How many small faults in `streamer/recoding` and `streamer/privacy` do the tests see?
+"""How many small faults in recoding, in privacy, and in what a shard does and keeps, do the tests see?
 
 cosmic-ray's operators (and one of our own that swaps names such as `min` and `max`) change a module in one place; the
-tests that the module's name leads to are run on a copy of the checkout; a mutant that they all pass has survived. Which
-tests, which operators and which mutants are equivalent, with the reasons, stands in `mutants.toml`.
+tests that the module's name leads to are run on a copy of the checkout; a mutant that they all pass has survived.
+`mutants.toml` has the tests, the operators, and the mutants that are equivalent, with the reasons.
 
 Compiled loops run uncompiled (STREAMER_NATIVE=off), so a mutant costs no compilation. Libraries are imported once: each
 mutant runs in a fork. Tests run the quickest first; those that take longer uncompiled than `seconds_per_test_max` are
@@ -261,7 +261,7 @@ def score(module: str, copy: Path, sample: int | None, seed: int, lines: set[str
 
 
 def modules() -> list[str]:
-    """Every module of the two rooms that holds a rule, in mutants.toml's order of rooms."""
+    """Every module of these rooms that holds a rule, in mutants.toml's order of rooms."""
     found = [
         path.relative_to(ROOT).as_posix()
         for folder in SETTINGS["folders"]

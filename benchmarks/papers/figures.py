@@ -1,8 +1,8 @@
-"""What an experiment answers: curves, what the paper says of them, and whether they bear it out.
+"""Results of an experiment: curves, the paper's claims about them, and verdicts.
 
-A claim of a paper is taken apart into sentences (`Check`), the heart of it first. Each is held against every point of
-the curves that it speaks of, and what is written down is at how many of them it is true. The verdict follows from
-these counts alone (`verdict`), so no one writes it by hand. Figures are rounded to six digits when they are made: the
+A claim of a paper is taken apart into sentences (`Check`), the most important first. Each is held against every point
+of its curves, and the points at which it is true are counted. The verdict follows from these counts alone (`verdict`),
+so no one writes it by hand. Figures are rounded to six digits when they are made: the
 texts, the plots and results.json show the same ones.
 """
 

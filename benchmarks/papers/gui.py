@@ -38,7 +38,7 @@ CITES = "Gui, Lü, Cheng: *Anonymity Method Based on Proximity Resistance to Sen
 N_FIGURES = 6
 
 COMPARABLE = 10
-"""Times that we call comparable: neither is more than so many times the other."""
+"""Times are comparable if neither is more than this many times the other."""
 
 
 def setting() -> str:
@@ -118,7 +118,7 @@ def _ril_checks(
 
 
 def _same_model(points: Points, settings: Settings) -> str:
-    """What becomes of the comparison where Mondrian has to hold the same."""
+    """The comparison if Mondrian has to hold the same model."""
     said = []
     for ours, same in OURS:
         below = sum(one > 0 for one in _less(points, settings, ours, same))

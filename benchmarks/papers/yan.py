@@ -24,7 +24,7 @@ CITES = "Yan, Liu: *Multidimensional K-anonymity Partition Method Using Entropy*
 N_FIGURES = 2
 
 SLIGHTLY, FAR = 1.25, 2.0
-"""What we call a figure that is slightly, and one that is far above another: at most, and at least, so many times."""
+"""A figure is slightly above another up to the first ratio, and far above it from the second ratio on."""
 
 
 READINGS = (

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# From a file to a verified live topic, and then a file of later rows: what "Ten minutes" of README.md says, in one go.
+# From a file to a verified live topic, and then a file of later rows: the ten minutes of README.md.
 #     KAFKA_BOOTSTRAP=... REDIS_URL=... examples/messy/ten-minutes.sh ROWS.csv TABLE [LATER.csv]
-# TABLE is the folder that gets table.yaml; somebody who means it reads that file before the topics are made. LATER.csv has
-# rows of new keys under the same header: what is published is compared with both files, one after the other.
+# TABLE is the folder for table.yaml; for real data, review that file before you create topics. LATER.csv has rows of new
+# keys under the same header: the published table is compared with both files, one after the other.
 set -euo pipefail
 rows=$1 table=$2 later=${3:-}
 

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Who may do what with the topics of one table, as ACLs of Kafka; least privilege. Call it once per table, as an
-# administrator of Kafka, before `streamer topics create`:
+# Kafka's ACLs for the topics of one table, with least privilege. Call it once per table, as an administrator of Kafka,
+# before `streamer topics create`:
 #
 #   KAFKA_ACLS="kafka-acls --bootstrap-server broker.example:9093 --command-config admin.properties" \
 #     examples/security/acls.sh TABLE
 #
 # The users are those of the .properties files beside this one. `changes` holds raw values: producer, worker and operator
-# may read it, and nobody else. `control` holds the shards' secrets, by which rows that are alike are told apart: only the
-# worker may read it, and the operator writes it. `live` tells a reader who keeps it the history of the table (see
-# docs/explanation/guarantees.md), and what `sealed` hides: so each has readers of its own. Under `form: lossy-join` the
+# may read it, and nobody else. `control` holds the shards' secrets, which tell rows that are alike apart: only the worker
+# may read it, and the operator writes it. `live` shows a reader who keeps it the history of the table (see
+# docs/explanation/guarantees.md), which `sealed` hides: so each has readers of its own. Under `form: lossy-join` the
 # topics qit and stt stand for live.
 set -eu
 table=${1:?the name of the table}
@@ -21,7 +21,7 @@ allow() {
   ${KAFKA_ACLS:?the command kafka-acls with its server} --add --allow-principal "User:$user" "$@"
 }
 
-# Writes row changes, and statements in transactions; reads the last ones, to write keys as they are written already.
+# Writes row changes, and statements in transactions; reads the last ones, to write keys in the same form.
 allow producer --operation Write --operation Read --topic "$table.changes"
 allow producer --operation Write --operation Describe --transactional-id "$table.changes-produce-" \
   --resource-pattern-type prefixed
@@ -33,7 +33,7 @@ allow worker --operation Read --topic "$table.changes" --topic "$table.control"
 allow worker --operation Read --operation Write --topic "$table.positions" --topic "$table.sealed" $outputs
 # Whether the input is compacted: a message may then be gone that was read.
 allow worker --operation DescribeConfigs --topic "$table.changes"
-# Its secret, and where an epoch of the sealed changelog ended, a shard keeps in the control topic.
+# A shard keeps its secret, and the ends of its sealed epochs, in the control topic.
 allow worker --operation Write --topic "$table.dead-letters" --topic "$table.control"
 allow worker --operation Read --group "streamer-$table" --group "$table-outlet"
 allow worker --operation Write --operation Describe --transactional-id "$table-shard-" --resource-pattern-type prefixed

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import LawViolated, UsageError
+from streamer.table.codes import decimal_text
 from streamer.table.published.rows import Box, BoxReader, TextsReader, ValuesReader, all_box_columns
 from streamer.table.row import Unshown, Values
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 
 SEALED_LAWS = {

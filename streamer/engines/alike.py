@@ -1,8 +1,8 @@
 """Rows of a table of any size that are alike in something, found by hashes in sorted files.
 
-Every part of the table leaves a file: a line for each row with two hashes of 63 bits of what may be alike, and what is
-to be known of the row. A range of the first hash is then looked at by itself. Two hashes together tell any two things
-apart; what is alike is never read again.
+Every part of the table leaves a file: for each row a line with two hashes, of 63 bits, of the values that may be alike,
+and facts of the row. A range of the first hash is then looked at by itself. Two hashes together tell any two values
+apart; the values themselves are never read again.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def hashes_of_numbers(columns: Ints) -> Ints:
 
 
 def leave(path: Path, lines: Ints) -> None:
-    """Writes a part's file: lines of two hashes, then what is to be known of the rows; int64 (n, c)."""
+    """Writes a part's file: lines of two hashes, then facts of the rows; int64 (n, c)."""
     with whole_file(path) as draft, open(draft, "wb") as file:
         np.save(file, lines[np.argsort(lines[:, 0], kind="stable")])
 
 
 def ranges(rows: int) -> Iterator[tuple[int, int]]:
-    """Ranges of the first hash that have few enough of so many rows; the ends of each."""
+    """The ends of ranges of the first hash, each of which has few enough of the rows."""
     some = max(1, -(-rows // COMPARED_AT_ONCE))
     return pairwise((i << 63) // some for i in range(some + 1))
 
@@ -99,7 +99,7 @@ BEFORE, ALL_KEPT = "before", "all-kept"
 
 
 class ReportFigures(NamedTuple):
-    """What the report of a table in fragments is made of."""
+    """The figures of the report of a table in fragments."""
 
     parts: list[PublishedPart]
     before: Alike

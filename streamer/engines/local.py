@@ -6,7 +6,7 @@ A full-domain algorithm plans levels instead of fragments, from the counts of th
 are routed to the files that their QI groups are in, and nothing is left to mend.
 
 No process holds more than a fragment's rows, and this one none at all: it holds the counts that the plan is made from,
-and the boxes of the QI groups while they are numbered. What is published depends on the rows and the seed alone, not on
+and the boxes of the QI groups while they are numbered. The output depends on the rows and the seed alone, not on
 the number of processes, on files or on their order.
 """
 
@@ -50,19 +50,12 @@ from streamer.recoding.report.findings import PublishedPart, published_part
 from streamer.recoding.report.tradeoffs import sample_numbers
 from streamer.table.arrays import Counted, Ints
 from streamer.table.arrow_table import require
+from streamer.table.csv_files import csv_chunks
 from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
 from streamer.table.encode import Encoder
-from streamer.table.files import (
-    STDIN,
-    RowPart,
-    atomic_writer,
-    csv_chunks,
-    for_owner_alone,
-    is_parquet_source,
-    parquet_parts,
-    read_part,
-)
+from streamer.table.files import STDIN, atomic_writer, for_owner_alone
 from streamer.table.microdata import Microdata
+from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.published.rows import qi_group_name
 
 CHUNK_ROWS = 250_000
@@ -74,7 +67,7 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class FragmentJob:
-    """What is to be done."""
+    """One job: its source, its output, and how it is done."""
 
     source: Path
     out: Path
@@ -92,7 +85,7 @@ class FragmentJob:
 
 
 class TableWritten(NamedTuple):
-    """What was done."""
+    """The outcome of a job."""
 
     rows: int  # of the source
     refused: list[RefusedRow]
@@ -127,7 +120,7 @@ def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
 
 
 def _identity(job: FragmentJob) -> bytes:
-    """Says which job this is, by what it reads and writes."""
+    """The identity of a job, by its files and options."""
     files = sorted(job.source.rglob("*")) if job.source.is_dir() else [job.source]
     seen = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
     about = (seen, job.out.absolute(), job.index, job.seed, job.recipe.fragment_rows, job.skip_refused)
@@ -146,7 +139,7 @@ def _kept_chance(path: Path) -> int:
 
 
 def _require_out(job: FragmentJob) -> None:
-    """Raises UsageError or ConfigError for what cannot be read or written in this way."""
+    """Raises UsageError or ConfigError for a source or an output that cannot be used in this way."""
     out, source = job.out, job.source
     if str(source) == STDIN:
         raise UsageError("-: standard input is read once, and fragments need their rows twice: name a file or a folder")
@@ -273,7 +266,7 @@ def _groups(path: Path) -> PieceGroups:
 
 
 class Encoded(NamedTuple):
-    """What is known of a part of the source after it was encoded."""
+    """The facts of an encoded part of the source."""
 
     rows: int
     refused: list[RefusedRow]
@@ -296,7 +289,12 @@ def _encode(
     arrow = require("pyarrow", "parquet")
     found, unlisted, texts = Encoded(0, [], {}, 0, {}), Counter[str](), dict[int, set[bytes]]()
     tables, hashes, exact, n_alike = [], [], [], 0
-    for first, frame in read_part(part, CHUNK_ROWS) if isinstance(part, RowPart) else [(first_row, _spooled(part))]:
+    parts: Iterable[tuple[int, pd.DataFrame]]
+    if isinstance(part, RowPart):
+        parts = read_part(part, CHUNK_ROWS)
+    else:
+        parts = [(first_row, Batches(part).read().to_pandas(types_mapper=pd.ArrowDtype))]
+    for first, frame in parts:
         numbers = np.arange(first, first + len(frame))
         if skip_refused:
             refused = refused_rows(table, frame)
@@ -329,19 +327,9 @@ def _who(recipe: Recipe, rows: Any) -> list[Ints]:
     return [] if recipe.table.individual is None else [individual_codes(rows)]
 
 
-def _spooled(path: Path) -> pd.DataFrame:
-    rows = Batches(path).read()
-    return rows.to_pandas(types_mapper=pd.ArrowDtype)  # type: ignore[no-any-return]
-
-
-def _cells(recipe: Recipe, piece: Batches, plan: FragmentPlan, leaves: list[int]) -> dict[int, list[Counted]]:
-    return steps.cells_of_leaves(recipe, piece.read(), plan, leaves)
-
-
-def _vectors(
-    recipe: Recipe, piece: Batches, plan: FragmentPlan, bins: Mapping[int, list[Bins]], texts: Mapping[int, list[bytes]]
-) -> dict[int, Counted]:
-    return steps.vectors_of_leaves(recipe, piece.read(), plan, bins, texts)
+def _of_rows(step: Callable[..., Any], recipe: Recipe, sources: Sequence[Batches], *more: Any) -> Any:
+    """The answer of a step that takes the rows of some files."""
+    return step(recipe, _read_all(sources), *more)
 
 
 def _deal(recipe: Recipe, pieces: Sequence[Batches], plan: FragmentPlan, leaf: int, fragments: int) -> list[Ints]:
@@ -356,10 +344,6 @@ def _route(
 ) -> dict[int, int]:
     rows = piece.read()
     return _write_by(path, rows.drop_columns([ROW]), steps.leaves_of_rows(recipe, rows, plan, dealt_to))
-
-
-def _holds(recipe: Recipe, sources: Sequence[Batches]) -> bool:
-    return steps.holds_of(recipe, _read_all(sources))
 
 
 def _make(
@@ -423,8 +407,6 @@ def _verify(recipe: Recipe, part: FilePart, path: Path) -> None:
 
 # -- what a process does for a full-domain algorithm ------------------------------------------------------------------
 
-SUPPRESSED_LEAF = 0
-
 
 def _count(recipe: Recipe, piece: Batches, texts: Mapping[int, list[bytes]], path: Path) -> None:
     """Counts the distinct vectors of a piece."""
@@ -475,7 +457,6 @@ def _list_suppressed(sources: Sequence[Batches], path: Path) -> None:
 
 
 def _taken(path: Path, numbers: Ints) -> Any:
-    """Some rows of a piece."""
     return Batches(path).read().take(numbers)
 
 
@@ -581,7 +562,7 @@ class _Steps:
             self._pool.map("fragments", _recode_alike, calls, on_progress)
             listed = self._folder / "index" / "suppressed.csv" if self._job.index else None
             if listed is not None:
-                call = (self._rows_of([SUPPRESSED_LEAF], routed), listed)
+                call = (self._rows_of([0], routed), listed)  # leaf 0: the suppressed rows
                 self._pool.map("suppressed", _list_suppressed, [call])
             self._let_go("leaves")
         return _Made(made, dict(found.details), found.node, found.suppressed, listed)
@@ -643,12 +624,13 @@ class _Steps:
         texts = _texts_of(encoded)
         planner = Planner(recipe.table.space, recipe.model, recipe.fragment_rows)
         while heavy and rows > recipe.fragment_rows:
-            calls: list[tuple[Any, ...]] = [(recipe, piece, plan, heavy) for piece in pieces]
-            counts = self._pool.map(f"cells-{turn}", _cells, calls, part_of(on_progress, 0, 0.5))
+            calls: list[tuple[Any, ...]]
+            calls = [(steps.cells_of_leaves, recipe, [piece], plan, heavy) for piece in pieces]
+            counts = self._pool.map(f"cells-{turn}", _of_rows, calls, part_of(on_progress, 0, 0.5))
             cells = {leaf: united_by_attribute([of[leaf] for of in counts]) for leaf in heavy}
             bins = {leaf: [bins_of(column) for column in columns] for leaf, columns in cells.items()}
-            calls = [(recipe, piece, plan, bins, texts) for piece in pieces]
-            vectors = self._pool.map(f"vectors-{turn}", _vectors, calls, part_of(on_progress, 0.5, 1))
+            calls = [(steps.vectors_of_leaves, recipe, [piece], plan, bins, texts) for piece in pieces]
+            vectors = self._pool.map(f"vectors-{turn}", _of_rows, calls, part_of(on_progress, 0.5, 1))
             heavy = []
             for leaf, of_leaf in bins.items():
                 plan, larger = planner.grown(plan, leaf, united([of[leaf] for of in vectors]), of_leaf)
@@ -667,15 +649,15 @@ class _Steps:
         leaves = plan.leaves_below(0)
         if not dealt and recipe.table.individual is None:
             return [self._rows_of([leaf], routed) for leaf in leaves]
-        calls = [(recipe, self._rows_of([leaf], routed)) for leaf in leaves]
-        ok = dict(zip(leaves, self._pool.map("holds", _holds, calls), strict=True))
+        calls = [(steps.holds_of, recipe, self._rows_of([leaf], routed)) for leaf in leaves]
+        ok: dict[int, bool] = dict(zip(leaves, self._pool.map("holds", _of_rows, calls), strict=True))
 
         def holds(some: list[int]) -> bool:
             """Models are closed under union: what holds leaf by leaf holds together."""
             if len(some) == 1 or all(ok[leaf] for leaf in some):
                 return ok[some[0]]
-            call = (recipe, self._rows_of(some, routed))
-            return self._pool.map(f"holds-{some[0]}-{len(some)}", _holds, [call])[0]
+            call = (steps.holds_of, recipe, self._rows_of(some, routed))
+            return bool(self._pool.map(f"holds-{some[0]}-{len(some)}", _of_rows, [call])[0])
 
         return [self._rows_of(some, routed) for some in holding(plan, holds)]
 

@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -32,15 +32,12 @@ from streamer.progress import OnProgress, unheard
 T = TypeVar("T")
 
 LOCAL, SPARK = "local", "spark"
-"""What does the work."""
+"""The engines."""
 
 OURS = re.compile(
     r"lock|job|\.?chance|results|source|pieces|counts|alike|leaves|fragments|prepared|(routed|regions)-\d|index"
 )
-"""What a private folder may hold: anything else is somebody's, and is not removed."""
-
-WATCHED_S = 1.0
-"""How often a process looks whether the one that started it is still there."""
+"""The files that a private folder may hold: any other is somebody's, and is not removed."""
 
 
 class NotFinished(StreamerError):
@@ -106,12 +103,8 @@ def _emptied(path: Path) -> None:
             entry.unlink()
 
 
-class CallPool(Protocol):
+class CallPool(AbstractContextManager["CallPool"], Protocol):
     """Calls functions elsewhere; keeps results by stage and number."""
-
-    def __enter__(self) -> CallPool: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
     def map(
         self, stage: str, call: Callable[..., T], calls: Sequence[tuple[Any, ...]], on_progress: OnProgress = unheard
@@ -123,7 +116,7 @@ class CallPool(Protocol):
         """
 
 
-class ProcessPool:
+class ProcessPool(CallPool):
     """Calls functions in processes of this machine."""
 
     def __init__(self, folder: Path, workers: int) -> None:
@@ -131,9 +124,6 @@ class ProcessPool:
         self._processes = ProcessPoolExecutor(
             workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
         )
-
-    def __enter__(self) -> ProcessPool:
-        return self
 
     def __exit__(self, *_: object) -> None:
         for process in list((self._processes._processes or {}).values()):
@@ -161,18 +151,15 @@ class ProcessPool:
         return self._kept.results(stage, len(calls))
 
 
-class SparkPool:
+class SparkPool(CallPool):
     """Calls functions in the executors of a Spark session, which all see the private folder under the same path.
 
-    What is called with what is in the folder, not in Spark: so no plan, log or page of Spark holds a value of a row, or
-    chance. A call whose executor dies is made again by Spark, and comes to the same files.
+    Calls and arguments are in the folder, not in Spark: so no plan, log or page of Spark holds a value of a row, or
+    chance. If an executor dies, Spark repeats its call, which writes the same files.
     """
 
     def __init__(self, folder: Path, session: Any) -> None:
         self._kept, self._session = _Kept(folder), session
-
-    def __enter__(self) -> SparkPool:
-        return self
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -249,7 +236,7 @@ def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -
 def not_written(
     path: Path, error: OSError, otherwise: str = ", or name a folder on another disk by --spill"
 ) -> ConfigError:
-    """What is said of a folder that cannot be written; otherwise: what helps a full disk, other than room."""
+    """The error of a folder that cannot be written; otherwise: what helps a full disk, other than room."""
     full = f"; make room{otherwise}" if error.errno == errno.ENOSPC else ""
     why = os.strerror(error.errno) if error.errno else "an error of the disk"
     return ConfigError(f"{path}: cannot be written: {why}{full}")
@@ -277,7 +264,7 @@ def _begin(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(WATCHED_S)
+            time.sleep(1)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -30,12 +30,20 @@ from streamer.errors import EventRefused, LawViolated, UsageError
 from streamer.incremental.events.statement_syntax import IS_NOT_NULL, IS_NULL, Comparison, read_condition
 from streamer.incremental.events.statements import condition_of
 from streamer.table.arrays import Bools, Floats, Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.column_codes import from_code, is_stepless, null_exact
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    TemporalAttribute,
+    from_code,
+    is_stepless,
+    limit_of,
+    moment_of,
+    null_exact,
+)
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP, all_box_columns, attribute_columns
 from streamer.table.row import Values
-from streamer.table.scalars import limit_of, moment_of
 from streamer.table.schema import Table
 
 
@@ -61,7 +69,7 @@ def bounds(st_hit: Ints, rows: Ints, certain: Ints, possible: Ints, vectors: Int
 
 
 class Answer(NamedTuple):
-    """How many rows match."""
+    """The number of rows that match."""
 
     estimate: float
     at_least: int
@@ -90,10 +98,7 @@ class Query:
             raise UsageError(
                 "--query: compares two columns, but what is published does not say which values go together"
             )
-        self._wanted = {
-            attribute.name: [comparison for comparison in comparisons if comparison.left == attribute.name]
-            for attribute in table.attributes
-        }
+        self._comparisons = comparisons
 
     def answer(self, frames: Mapping[str, pd.DataFrame]) -> Answer:
         """The answer from a folded table (`release.frames`)."""
@@ -113,18 +118,20 @@ class Query:
         return Answer(about, *bounds(st_hit, n_rows, n_certain, n_possible, n_vectors), int(counts.sum()))
 
     def _hits(self, rows: pd.DataFrame) -> Bools:
-        """Which rows have the kept values of the query."""
+        """True for each row that has the kept values of the query."""
         if self._values is None or not len(rows):
             return np.ones(len(rows), dtype=bool)
         encode = msgspec.json.Encoder(decimal_format="number").encode
         kept = [[encode(value) for value in rows[column.name]] for column in self._table.kept]
-        return self._values.matches(_ValuesOnly(list(zip(*kept, strict=True)), self._table.space.d))
+        n, d = len(rows), self._table.space.d
+        blank = np.zeros((n, d), np.int64), [()] * n, np.zeros((n, d), np.bool_)
+        return self._values.matches(_ValuesOnly(list(zip(*kept, strict=True)), *blank))
 
     def _matches(self, vectors: pd.DataFrame) -> tuple[Floats, Bools, Bools]:
-        """For every vector: the share of its values that match, whether all match, and whether any does."""
+        """Of every vector: the share of its values that match; true if all match; true if any does."""
         share, certain, possible = np.ones(len(vectors)), np.ones(len(vectors), bool), np.ones(len(vectors), bool)
         for attribute in self._table.attributes:
-            asked = self._wanted[attribute.name]
+            asked = [comparison for comparison in self._comparisons if comparison.left == attribute.name]
             if not asked:
                 continue
             match = lru_cache(None)(_but_nulls(attribute, _matcher(attribute, asked)))
@@ -144,19 +151,9 @@ class _ValuesOnly:
     """Rows with kept values alone (a `RowsView`)."""
 
     values: Sequence[Values] = field(repr=False)
-    d: int
-
-    @property
-    def codes(self) -> Ints:
-        return np.zeros((len(self.values), self.d), dtype=np.int64)
-
-    @property
-    def exact(self) -> Sequence[tuple[str, ...]]:
-        return [()] * len(self.values)
-
-    @property
-    def nulls(self) -> Bools:
-        return np.zeros((len(self.values), self.d), dtype=np.bool_)
+    codes: Ints
+    exact: Sequence[tuple[str, ...]]
+    nulls: Bools
 
 
 Bound = tuple[str, Fraction]
@@ -175,7 +172,8 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
         return lambda label: _of_leaves(attribute, asked, str(label))
     exact = partial(_exact, attribute)
     if isinstance(attribute, TemporalAttribute):
-        bounds, end = _moments(attribute, asked), Fraction(attribute.calendar.last)
+        name, clock, end = attribute.name, attribute.calendar.clock, Fraction(attribute.calendar.last)
+        bounds = [(one.test, Fraction(limit_of(str(one.constant), name, clock))) for one in asked]
         step = Fraction(1) if attribute.calendar.is_closed else None
     else:
         bounds, end = _numbers(asked), Fraction(attribute.domain[1])
@@ -186,7 +184,7 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
 
 
 def _but_nulls(attribute: Attribute, match: Callable[..., _Match]) -> Callable[..., _Match]:
-    """The same, but not certain if the value covers what a null counts as: a null matches nothing."""
+    """The matcher, but not certain if the value covers what a null counts as: a null matches nothing."""
     code = attribute.null_code
     if code is None:
         return match
@@ -218,11 +216,6 @@ def _numbers(asked: Sequence[Comparison]) -> list[Bound]:
             raise UsageError(f"--query: column {comparison.left!r} holds numbers")
         bounds.append((comparison.test, Fraction(comparison.constant)))
     return bounds
-
-
-def _moments(attribute: TemporalAttribute, asked: Sequence[Comparison]) -> list[Bound]:
-    name, clock = attribute.name, attribute.calendar.clock
-    return [(comparison.test, Fraction(limit_of(str(comparison.constant), name, clock))) for comparison in asked]
 
 
 def _foreign(attribute: Attribute) -> LawViolated:

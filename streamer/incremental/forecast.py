@@ -1,4 +1,4 @@
-"""What the changes of a table cost, found by running a shard's machine over changes made of the table's own rows.
+"""The cost of a table's changes, found by running a shard's machine over changes made of the table's own rows.
 
 The rules of this file
 ----------------------
@@ -18,7 +18,7 @@ import gc
 import random
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain, islice
@@ -33,7 +33,7 @@ import pandas as pd
 from streamer.errors import LawViolated
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.key_form import default_form
-from streamer.incremental.events.registered_schemas import Known
+from streamer.incremental.events.registered_schemas import Known, NoSchemas
 from streamer.incremental.formats.live_format import live_format
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.replay import WHOLE_FILE, FirstGroups, NoOutlet, secret_of_seed
@@ -47,9 +47,9 @@ from streamer.incremental.shard.sealing import taken_over
 from streamer.incremental.store.memory import MemoryServer, MemoryStore, ShardBytes
 from streamer.incremental.topics import DEAD_LETTERS, OUTPUTS, POSITIONS
 from streamer.progress import OnProgress, part_of, unheard
+from streamer.table.codes import source_cells
 from streamer.table.encode import Encoder
 from streamer.table.schema import EpochLength, Table
-from streamer.table.source_texts import source_cells
 
 INSERT, DELETE, MODIFY = "insert", "delete", "modify"
 MIX = {INSERT: 35, DELETE: 35, MODIFY: 30}
@@ -62,16 +62,16 @@ CHANGES_PER_BATCH = 500
 """Changes of a batch, if they come faster than they are committed."""
 
 SINGLE_CHANGES, CHANGES_TOGETHER, CHANGES_OF_A_ROW = 3_000, 5_000, 20
-"""How many changes are counted one by one, and how many in batches; of a small table at most so many for each row."""
+"""The changes that are counted one by one, and in batches; and the most for each row, which limits small tables."""
 
 EPOCHS = 4
-"""At least so many epochs of a sealed changelog end within the changes that are tried."""
+"""The epochs of a sealed changelog that end within the changes that are tried, at least."""
 
 # -- bytes that servers add -------------------------------------------------------------------------------------------
 
 
 class Added(NamedTuple):
-    """What servers add to each thing that they keep: the least or the most, as real ones were seen to."""
+    """The bytes that servers add to each thing that they keep: the least or the most, as seen at real ones."""
 
     record: int  # Kafka, to key, value and headers
     entry: int  # Redis, to key and value
@@ -97,7 +97,7 @@ def entries(shard: ShardBytes) -> Iterator[int]:
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
-class NumberedSchemas:
+class NumberedSchemas(NoSchemas):
     """A registry in memory: every schema gets a number, which is all that a record holds of it."""
 
     def __init__(self) -> None:
@@ -106,13 +106,10 @@ class NumberedSchemas:
     def register(self, subject: str, schema: str) -> int:
         return 1 + subject.endswith("-value")
 
-    def learn(self, ids: Iterable[int]) -> None:
-        """Nothing is read here."""
-
 
 @dataclass
 class ChangeTally:
-    """What some changes cost; records and bytes by kind of topic, these without what Kafka adds to each record."""
+    """The cost of some changes; records and bytes by kind of topic, bytes without Kafka's own of each record."""
 
     changes: int = 0
     records: Counter[str] = field(default_factory=Counter)
@@ -179,20 +176,20 @@ class MadeChanges:
         order = self._random.sample(range(len(frame)), len(frame))
         n = max(1, round(WAITING_SHARE * len(frame)))
         self._most = min(2 * n, len(frame) - 1)  # how many may be away: the table keeps its size
-        self._waiting, self.there = order[:n], order[n:]
+        self.waiting, self.there = order[:n], order[n:]
         self.n_made = self.n_bytes = 0  # of all messages so far
 
     def __len__(self) -> int:
-        """How many rows come and go."""
+        """The number of rows that come and go."""
         return len(self._rows)
 
     def __iter__(self) -> Iterator[tuple[str, Message]]:
         kinds, weights = list(MIX), list(MIX.values())
         while True:
             (kind,) = self._random.choices(kinds, weights)
-            if kind == INSERT and not self._waiting:
+            if kind == INSERT and not self.waiting:
                 kind = DELETE
-            elif kind == DELETE and len(self._waiting) >= self._most:
+            elif kind == DELETE and len(self.waiting) >= self._most:
                 kind = INSERT
             number, body = self._made(kind)
             yield kind, self._message(number, kind, body)
@@ -207,19 +204,15 @@ class MadeChanges:
         self.n_made, self.n_bytes = self.n_made + 1, self.n_bytes + len(message.key or b"") + len(message.value or b"")
         return message
 
-    @property
-    def n_waiting(self) -> int:
-        return len(self._waiting)
-
     def _made(self, kind: str) -> tuple[int, Mapping[str, object]]:
         """The number of the row, and what the message says of it."""
         if kind == INSERT:
-            number = self._taken(self._waiting)
+            number = self._taken(self.waiting)
             self.there.append(number)
             return number, {"row": self._rows[number]}
         if kind == DELETE:
             number = self._taken(self.there)
-            self._waiting.append(number)
+            self.waiting.append(number)
             return number, {"key": self._key_of(number)}
         number, other = self._random.choice(self.there), self._random.choice(self._rows)
         name = self._random.choice(self._table.attributes).name
@@ -242,7 +235,7 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True)
 class TriedShard:
-    """What a shard of so many rows showed."""
+    """The figures of a shard that was tried."""
 
     rows: int
     waiting: int  # rows that could be inserted
@@ -291,23 +284,19 @@ class ShardTrial:
         self._machine = Machine(table, 0, secret_of_seed(seed), form=form)
         self._servers = Servers(self.store, self._outlet, WHOLE_FILE)
         self._drive(Assigned())
-        self.first = self._counted_in(ChangeTally())
+        self.first = self._outlet.tally = ChangeTally()
         if table.sealed is not None:  # loaded rows would be in no cohort
             self._drive(Messages(list(self._changes.first())))
             return
         rows = Encoder(table).frame(frame.iloc[self._changes.there])
         self._drive(FirstRows(rows, first_groups(table, rows, seed)))
 
-    def _counted_in(self, tally: ChangeTally) -> ChangeTally:
-        self._outlet.tally = tally
-        return tally
-
     def _drive(self, event: Event) -> None:
         drive(self._machine, event, self._servers)
 
     def together(self, changes: int, tally: ChangeTally, on_progress: OnProgress = unheard) -> ChangeTally:
         """Applies changes in batches."""
-        self._counted_in(tally)
+        self._outlet.tally = tally
         for done in range(0, changes, CHANGES_PER_BATCH):
             batch = [message for _, message in islice(self._stream, min(CHANGES_PER_BATCH, changes - done))]
             tally.changes += len(batch)
@@ -318,10 +307,10 @@ class ShardTrial:
         return tally
 
     def one_by_one(self, changes: int, on_progress: OnProgress = unheard) -> Mapping[str, ChangeTally]:
-        """Applies changes by themselves; what each kind of them costs."""
+        """Applies changes one by one; returns the cost of each kind."""
         costs = {kind: ChangeTally() for kind in MIX}
         for done, (kind, message) in enumerate(islice(self._stream, changes)):
-            tally = self._counted_in(costs[kind])
+            tally = self._outlet.tally = costs[kind]
             tally.changes += 1
             began = thread_time()
             self._drive(Messages([message]))
@@ -353,7 +342,7 @@ class ShardTrial:
         sizes = list(entries(self.stored))
         return TriedShard(
             loaded.n_rows,
-            self._changes.n_waiting,
+            len(self._changes.waiting),
             published,
             self._table.space.mean_loss(engine.loss, published),
             costs,
@@ -373,7 +362,7 @@ PLAIN_TYPES = (str, bytes, int, float, Decimal, tuple, list, dict, set, frozense
 
 
 def bytes_in_memory(thing: object) -> int:
-    """What a value and all that it holds take, each object once: arrays, plain values, and objects of our classes."""
+    """The bytes of a value and all that it holds, each object once: arrays, plain values, objects of our classes."""
     seen, total, found = set[int](), 0, [thing]
     while found:
         one = found.pop()
@@ -397,7 +386,7 @@ def bytes_in_memory(thing: object) -> int:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a shard of so many rows costs: as it was tried, or as two smaller ones let expect.
+    """The cost of a shard with a number of rows: as it was tried, or as two smaller ones let expect.
 
     Records, bytes and time of a change grow by the same amount with every doubling of the rows, what is kept with the
     rows.
@@ -408,7 +397,7 @@ class Forecast:
 
     @property
     def is_foreseen(self) -> bool:
-        """Whether it was not tried with as many rows."""
+        """True if it was not tried with as many rows."""
         return len(self.tried) > 1 or self.tried[0].rows + self.tried[0].waiting < self.rows
 
     def of_change(self, figure: Callable[[TriedShard], float]) -> float:

@@ -35,11 +35,13 @@ def read_messages(path: str | Path) -> Iterator[Message]:
     a file that cannot be read.
     """
     with open_bytes(path) as file:
-        yield from _messages(file)
+        filled = (line.removeprefix(BYTE_ORDER_MARK).strip() for line in file)
+        for offset, line in enumerate(line for line in filled if line):
+            yield Message(offset, *_read_line(line))
 
 
 def read_messages_of_objects(path: str | Path) -> Iterator[Message]:
-    """The same; raises ConfigError at once if the first line is not a JSON object."""
+    """The messages of a JSONL file; raises ConfigError at once if the first line is not a JSON object."""
     messages = read_messages(path)
     first = next(messages, None)
     if first is None:
@@ -59,12 +61,6 @@ def _is_object(line: bytes) -> bool:
     return True
 
 
-def _messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    filled = (line.removeprefix(BYTE_ORDER_MARK).strip() for line in lines)
-    for offset, line in enumerate(line for line in filled if line):
-        yield Message(offset, *_read_line(line))
-
-
 def _read_line(line: bytes) -> tuple[bytes | None, bytes | None, int]:
     """Key, value and timestamp."""
     if b'"key"' not in line or b'"value"' not in line:
@@ -81,7 +77,7 @@ def _read_line(line: bytes) -> tuple[bytes | None, bytes | None, int]:
 
 
 def count_lines(path: str | Path) -> int:
-    """How many messages a file holds. Raises ConfigError if it cannot be read."""
+    """The number of messages in a file. Raises ConfigError if it cannot be read."""
     with open_bytes(path) as file:
         return sum(1 for line in file if line.strip())
 
@@ -96,7 +92,7 @@ KEYS = {
     GROUPS: '{"qi_group":"0-17"}',
     LOSSY_JOIN: '{"qi_group":"0-17", cells or values}',
 }
-"""What a record's key looks like in each form."""
+"""The look of a record's key in each form."""
 
 
 class _Line(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""What an operator does when a shard or a message is refused: each remedy is said once here and quoted elsewhere.
+"""Remedies for an operator whose shard or message is refused: each is said once here and quoted elsewhere.
 
 A refused shard is not repaired by itself, because each remedy gives something up. `publish_again` trusts Redis and
 gives up what the output holds. `reload` gives up what Redis holds and trusts the source (a file or the input);
@@ -46,16 +46,15 @@ def reset_redis_and_reload(table_name: str = SOME_TABLE) -> str:
 def publish_again(table_name: str, form: str = ROWS) -> str:
     """If the output is lost or does not fit, and the state in Redis is sound."""
     return (
-        f"publish the whole table again from Redis: stop all workers, delete the topics {_output(table_name, form)}, "
-        "run `streamer topics create`, start the workers"
+        "publish the whole table again from Redis: stop all workers, delete the topics "
+        f"{_listed(table_name, outputs_of(form))}, run `streamer topics create`, start the workers"
     )
 
 
 def in_several_releases(table_name: str, outputs: Sequence[str]) -> str:
     """If one release of the whole table is too large for Kafka. outputs: the kinds of topics with published rows."""
-    *first, last = (topic_name(table_name, kind) for kind in (*outputs, POSITIONS))
     return (
-        f"publish the table in several releases: stop all workers, delete the topics {', '.join(first)} and {last}, "
+        f"publish the table in several releases: stop all workers, delete the topics {_listed(table_name, outputs)}, "
         "run `streamer topics create`, run `streamer reload --from-source` with a file of all rows, or with `topic` if "
         "the input still holds them, start the workers"
     )
@@ -156,11 +155,11 @@ _REASONS_BY_REMEDY = {
 OF_DEAD_LETTERS: Mapping[str, str] = {
     reason: remedy for remedy, reasons in _REASONS_BY_REMEDY.items() for reason in reasons.split()
 }
-"""What to do about dead letters, by their reason. Only where a retry can help does it name `dead-letters retry`."""
+"""Remedies for dead letters, by their reason. Only if a retry can help do they name `dead-letters retry`."""
 
 
-def _output(table_name: str, form: str) -> str:
-    *first, last = (topic_name(table_name, kind) for kind in (*outputs_of(form), POSITIONS))
+def _listed(table_name: str, outputs: Sequence[str]) -> str:
+    *first, last = (topic_name(table_name, kind) for kind in (*outputs, POSITIONS))
     return f"{', '.join(first)} and {last}"
 
 

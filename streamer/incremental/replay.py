@@ -14,8 +14,7 @@ holds what a broker would hold:
 An epoch of the sealed changelog ends by the number of row changes or by the messages' times, never by a clock. What the
 file does not complete is not published. An initial table is epoch 1.
 
-All files appear together if all went well, or none does. A directory that has a secret keeps it: the same events give
-the same files again.
+All files appear together or not at all. A directory that has a secret keeps it: the same events give the same files.
 """
 
 from __future__ import annotations
@@ -57,21 +56,20 @@ from streamer.incremental.store.base import Commit
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.arrays import Ints
+from streamer.table.csv_files import write_index, write_rows
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import atomic_writers, for_owner_alone, table_files, write_index, write_rows
+from streamer.table.files import atomic_writers, for_owner_alone, table_files
 from streamer.table.published.rows import QI_GROUP, qi_group_name
 from streamer.table.schema import Table
 
 # -- the secret as a file: one line of hexadecimal digits, as private as the index beside it (`engine.tie_break`)
 
 NAME = "secret.txt"
-"""The file's name in the directory of a replay."""
 
 BYTES_MIN = 16
 
 
 def secret_text(secret: bytes) -> bytes:
-    """What the file holds."""
     return secret.hex().encode() + b"\n"
 
 
@@ -120,7 +118,7 @@ FirstGroups = Callable[[Table, EncodedRows, int], list[Ints]]
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What a replay did: counts, and the seconds it took."""
+    """Counts of a replay, and the seconds it took."""
 
     events: int
     applied: int
@@ -150,40 +148,29 @@ class ReplayReport:
 class FilesOutlet(DeafOutlet):
     """An outlet that writes lines."""
 
-    def __init__(
-        self,
-        shard: int,
-        live: IO[bytes] | None,
-        letters: IO[bytes],
-        fold: Fold,
-        sealed: IO[bytes] | None,
-        sealed_fold: SealedFold,
-    ) -> None:
-        self._shard = shard
-        self._live = live
-        self._letters = letters
-        self._fold = fold
-        self._sealed, self._sealed_fold = sealed, sealed_fold
+    def __init__(self, files: Mapping[str, IO[bytes]], fold: Fold, sealed_fold: SealedFold) -> None:
+        self._live, self._letters, self._sealed = files.get(LIVE_FILE), files[LETTERS_FILE], files.get(SEALED_FILE)
+        self._fold, self._sealed_fold = fold, sealed_fold
 
     def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        start = b'{"shard":%d,"release":%d,"through":%d,"key":' % (self._shard, position.release, position.next)
+        start = b'{"shard":0,"release":%d,"through":%d,"key":' % (position.release, position.next)
         for record in records:
             value = record.value or b"null"
             if record.topic in OUTPUTS:
                 if self._live is None:
                     continue
                 self._live.write(b'%b%b,"value":%b}\n' % (start, record.key, value))
-                self._fold.apply(self._shard, position.release, position.next, record.key, record.value)
+                self._fold.apply(0, position.release, position.next, record.key, record.value)
             else:
                 self._letters.write(value + b"\n")
-        self._fold.finish(self._shard)
+        self._fold.finish(0)
 
     def publish_sealed(self, records: Sequence[SealedRecord], seconds: int) -> None:
         """Writes the records of an epoch."""
         if self._sealed is not None:
             for record in records:
-                self._sealed.write(log_line(self._shard, encode(record), 1_000 * seconds))
-                self._sealed_fold.apply(self._shard, record)
+                self._sealed.write(log_line(0, encode(record), 1_000 * seconds))
+                self._sealed_fold.apply(0, record)
 
 
 class NoOutlet(DeafOutlet):
@@ -194,10 +181,10 @@ class NoOutlet(DeafOutlet):
 
 
 class TellingStore(MemoryStore):
-    """A store that hands on what commits did row by row."""
+    """A store that hands on the row changes of commits."""
 
-    def __init__(self, table: Table, shard: int) -> None:
-        super().__init__(MemoryServer(), table.name, shard)
+    def __init__(self, table: Table) -> None:
+        super().__init__(MemoryServer(), table.name, 0)
         self.row_changes: list[RowChange] = []
 
     def commit(self, fence: str, before: int, commit: Commit) -> None:
@@ -231,7 +218,7 @@ class SealedCourse:
         self._sealed.drain()  # nothing is stored
 
     def counts(self) -> dict[str, Any]:
-        """Of the report."""
+        """The report's figures of the sealed changelog."""
         sealed = self._sealed
         told = sealed.epoch, sealed.n_cohorts, self._withheld, sealed.n_waiting
         return dict(zip(("sealed_epochs", "sealed_cohorts", "sealed_withheld", "sealed_waiting"), told, strict=True))
@@ -270,7 +257,7 @@ class Replay:
         self._outlet = outlet
         self._batch_events = batch_events or table.limits.batch_events_max
         self.machine = Machine(table, 0, secret or token_bytes(SECRET_BYTES))
-        self._store = TellingStore(table, 0)
+        self._store = TellingStore(table)
         self._servers = Servers(self._store, outlet, WHOLE_FILE)
         drive(self.machine, Assigned(), self._servers)
         self._total = StepReport()
@@ -364,8 +351,7 @@ def replay_files(
         files = {path.name: file for path, file in zip(paths, opened, strict=True)}
         for_owner_alone(files[NAME])
         known = secret or read_secret(directory / NAME)
-        outlet = FilesOutlet(0, files.get(LIVE_FILE), files[LETTERS_FILE], fold, files.get(SEALED_FILE), sealed)
-        replay = Replay(table, outlet, batch_events, known, form)
+        replay = Replay(table, FilesOutlet(files, fold, sealed), batch_events, known, form)
         files[NAME].write(secret_text(replay.machine.meta.secret))
         report = yield from _steps(replay, messages, initial, first_groups, next_part)
         next_part("write")

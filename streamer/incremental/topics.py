@@ -2,9 +2,9 @@
 
 * All topics of a table have the same number of partitions: partition n belongs to shard n.
 * The input is kept for ever unless the operator decides otherwise: a shard that lost its store is replayed from it.
-* An operator who must be able to erase people has it compacted by key: the last message of each row is left, and of a
-  deleted row nothing. A lost store then is not replayed, but reloaded from the input, if each message says a whole row.
-  A shard has a day to read a message before a later one takes its place, and another week to read a deletion.
+* An operator who must be able to erase people has it compacted by key. A lost store then is not replayed, but reloaded
+  from the input, if each message says a whole row. A shard has a day to read a message before a later one takes its
+  place, and another week to read a deletion.
 * Published rows are in `live`; those of a lossy join in `qit` and `stt`, with the same settings.
 * `sealed` holds cohorts, whose records are never repeated: it is kept for ever. Its timestamps are those of epochs.
 * `live` is compacted, but rows and tombstones stay for 24 h: a reader needs them to get from a start to the end. A
@@ -12,9 +12,8 @@
 * A record of `live` that was replaced is compacted a week later at the latest, so that people can be erased: topics are
   created so, and none is refused for another time.
 * `live` accepts the largest row that a table may publish, whatever the broker's own limit is.
-* With three replicas or more, two confirm a write: one lost disk loses nothing that was confirmed, and one lost broker
-  stops nothing. With fewer replicas no number gives both, so the broker's own setting holds. This is set when a topic
-  is created, and no topic is refused for it.
+* With three replicas or more, two confirm a write: one lost disk loses nothing, one lost broker stops nothing. With
+  fewer no number gives both, and the broker's own setting holds. No topic is refused for it after its creation.
 * `control` is kept for ever: every take-over must find what an operator asked for, and the shards' secrets.
 * `positions` has one record per commit and shard; only the last one counts.
 """
@@ -44,6 +43,7 @@ READER_TIME_MS = str(24 * 60 * 60 * 1000)
 RECORD_BYTES_MAX = 1_048_588
 """Kafka's default limit of a record with its framing. `ROW_BYTES_MAX` of `streamer.table.schema` fits into it."""
 
+_KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _PUBLISHED_CONFIG = {
     "cleanup.policy": "compact",
     "min.compaction.lag.ms": READER_TIME_MS,
@@ -53,20 +53,14 @@ _PUBLISHED_CONFIG = {
 
 REQUIRED_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        CHANGES: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+        CHANGES: _KEPT_FOR_EVER,
         LIVE: _PUBLISHED_CONFIG,
         QIT: _PUBLISHED_CONFIG,
         STT: _PUBLISHED_CONFIG,
-        SEALED: {
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-            "max.message.bytes": str(RECORD_BYTES_MAX),
-            "message.timestamp.type": "CreateTime",
-        },
+        SEALED: {**_KEPT_FOR_EVER, "max.message.bytes": str(RECORD_BYTES_MAX), "message.timestamp.type": "CreateTime"},
         POSITIONS: {"cleanup.policy": "compact"},
         DEAD_LETTERS: {"cleanup.policy": "delete"},
-        CONTROL: {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+        CONTROL: _KEPT_FOR_EVER,
     }
 )
 
@@ -108,7 +102,7 @@ AT_MOST = ("max.compaction.lag.ms",)
 
 
 def is_as_required(setting: str, found: str, required: str) -> bool:
-    """Whether a topic's setting is what it must be; a size may be larger, a time on the safe side of what is required.
+    """True if a topic's setting is what it must be; a size may be larger, a time on the safe side of what is required.
 
     >>> is_as_required("max.message.bytes", "9000000", "1048588"), is_as_required("cleanup.policy", "x", "delete")
     (True, False)
@@ -130,7 +124,6 @@ def topic_name(table_name: str, kind: str) -> str:
 
 
 def worker_group(table_name: str) -> str:
-    """The consumer group of a table's workers."""
     return f"streamer-{table_name}"
 
 
@@ -154,7 +147,7 @@ def published_kinds(table: Table) -> tuple[str, ...]:
 
 
 def output_id(topic_ids: Mapping[str, str]) -> str:
-    """Which topics hold what a table publishes: names can be given again, ids cannot; "" if no id is known.
+    """The ids of the topics of what a table publishes, "" if none is known: names can be given again, ids cannot.
 
     >>> output_id({"changes": "a", "live": "b"}), output_id({"qit": "c", "stt": "d"})
     ('b', 'c,d')

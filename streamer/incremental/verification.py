@@ -26,7 +26,7 @@ from streamer.table.yaml.loading import table_of
 
 @dataclass
 class Verified:
-    """What was checked, and by how many laws."""
+    """Counts of what was checked, and of the laws."""
 
     releases: int = 0
     records: int = 0

@@ -140,7 +140,7 @@ def ncp_term(space: Geometry, j: int, lo: int, hi: int) -> float:
 
 @inlined
 def widen(space: Geometry, first: Ints, last: Ints, lo: Ints, hi: Ints, term: Floats) -> bool:
-    """Makes the box lo..hi contain first..last and keeps its attributes' NCP in `term`, (d,) each; whether it grew."""
+    """Makes the box lo..hi contain first..last and keeps its attributes' NCP in `term`, (d,) each; True if it grew."""
     changed = False
     for j in range(lo.shape[0]):
         if first[j] < lo[j] or last[j] > hi[j]:

@@ -41,13 +41,13 @@ def entry_of(counts: CountTable, key: int) -> int:
 
 @inlined
 def count_of(counts: CountTable, key: int) -> int:
-    """How often a key is counted."""
+    """The count of a key."""
     return int(counts.n[entry_of(counts, key)])
 
 
 @inlined
 def count_in(counts: CountTable, key: int) -> int:
-    """CountTable a key once more; returns its new count."""
+    """Counts a key once more; returns its new count."""
     at = entry_of(counts, key)
     counts.key[at] = key
     counts.n[at] += 1
@@ -55,7 +55,7 @@ def count_in(counts: CountTable, key: int) -> int:
 
 
 def count_out(counts: CountTable, key: int) -> int:
-    """CountTable a key once less; returns its new count."""
+    """Counts a key once less; returns its new count."""
     at = entry_of(counts, key)
     counts.n[at] -= 1
     if counts.n[at] > 0:

@@ -10,7 +10,7 @@ from streamer.native import inlined
 
 @inlined
 def keeps_share(count: int, size: int, numerator: int, denominator: int) -> bool:
-    """Whether `count` of `size` rows are no more than the share."""
+    """True if `count` of `size` rows are no more than the share."""
     return count * denominator <= size * numerator
 
 

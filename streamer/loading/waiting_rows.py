@@ -26,7 +26,7 @@ from streamer.incremental.sealed.alpha import frequencies
 from streamer.table.arrays import Ints
 from streamer.table.data_warnings import unknown_category_rows
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import RowPart, is_parquet_source, parquet_parts, read_part
+from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 

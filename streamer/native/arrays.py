@@ -1,8 +1,8 @@
 """Arrays in C: items, slices, fills, and arrays that a function makes.
 
-An array is a struct {p, n, s}: its first item, lengths, and strides in items. What np.empty and its like make lies in
+An array is a struct {p, n, s}: its first item, lengths, and strides in items. Arrays of np.empty and its like lie in
 the thread's *arena*, a stack of chunks (`runtime.h`). A function that returns no array gives back what it took when it
-returns. What an entry returns is copied by its caller, who then empties the arena.
+returns. The result of an entry is copied by its caller, who then empties the arena.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamer.native.types import Array
 Names = Callable[[Array], str]
 Temps = Callable[[], str]
 Cut = str | tuple[str, str] | None
-"""What is done along an axis: an index, the ends of a slice, or it is turned around."""
+"""The treatment of an axis: an index, the ends of a slice, or None: it is turned around."""
 
 
 def place(base: str, of: Array, indexes: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
 """Builds the library: `python -m streamer.native.build`.
 
-What Python calls is known by running it: `examples` call every entry, and the types of their arguments are those that
-it is compiled for. The functions of the core and those of whole tables are one C file each, compiled side by side. A
-system's compiler makes the library for this machine; the compiler in the wheel `ziglang` also makes those for others.
-Flags: results must be the same to the last bit everywhere, so no contraction, no reordering; whole numbers wrap; that
-arithmetic may trap is what keeps gcc from using vectors.
+Entries, the functions that Python calls, are found by running them: `examples` call every one, and it is compiled for
+the types of their arguments. The functions of the core and those of whole tables are one C file each, compiled side by
+side. A system's compiler makes the library for this machine; the compiler in the wheel `ziglang` also makes those for
+others. Flags: results must be the same to the last bit everywhere, so no contraction, no reordering; whole numbers
+wrap; that arithmetic may trap is what keeps gcc from using vectors.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _imported_by(file: Path) -> list[Path]:
 
 
 def says(made: Sequence[Program], flags: Sequence[str]) -> str:
-    """What a library says of itself, as JSON."""
+    """The description of a library by itself, as JSON."""
     entries: dict[str, list[Any]] = {}
     for program in made:
         for symbol, one in program.entries.items():

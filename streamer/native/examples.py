@@ -16,14 +16,14 @@ from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.local_recoding import settled
 from streamer.table.arrays import records
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
-from streamer.table.schema import Diversity, KeptColumn, Table
+from streamer.table.schema import Diversity, Table
 from streamer.table.space import Axis, Space
 
 EXAMPLE_ROWS, EXAMPLE_CELLS, EXAMPLE_VALUES, K, RARE = 40, 10, 5, 2, 7
-"""Every so many rows, one has a leaf of its own: rare leaves have an order of their own."""
+"""One in RARE rows has a leaf of its own: rare leaves have an order of their own."""
 
 FAR_CELLS = 10_000_000_000
 """A domain whose cells need 64 bits."""
@@ -35,17 +35,15 @@ def call_all() -> None:
     call_for_orphans()
     for microdata in _tables():
         for algorithm in ALGORITHMS.values():
-            model, options = (
-                model_of(microdata.table),
-                Options(refine=int(algorithm.refines), rows_per_call=EXAMPLE_ROWS),
-            )
+            model = model_of(microdata.table)
+            options = Options(refine=int(algorithm.refines), rows_per_call=EXAMPLE_ROWS)
             for asked in (options, replace(options, suppression=0.1)):
                 if not objections(algorithm, microdata.table, model, asked):
                     run(algorithm, microdata, model, asked)
 
 
 def call_for_orphans() -> None:
-    """What `bottom-up` does with rows that fit nowhere: two values, each half of the QI group and of the orphans."""
+    """Rows that fit nowhere, in `bottom-up`: two values, each half of the QI group and of the orphans."""
     *_, table = (one.table for one in _tables() if one.table.diversity.beta)
     table = replace(table, diversity=Diversity(beta=Decimal("0.5")))
     codes, values = np.zeros((6, 2), np.int64), np.array([0, 1, 0, 0, 1, 1])[:, None]

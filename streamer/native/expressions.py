@@ -7,7 +7,7 @@ The rules of this file
 * An expression of a named tuple is a pointer to it. A name *holds* a named tuple itself if a function has returned it.
 * min and max take the first of equals; // and % round down, and by 0 they are 0, as numpy's are.
 * Constants are read from the module. `x is None` is known when the function is translated.
-* What is not known here is refused, with file, line and what to write instead.
+* Any other expression is refused, with file, line and what to write instead.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Value(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether it does not matter when it is computed, nor how often."""
+        """True if it does not matter when it is computed, nor how often."""
         return self.known is not UNKNOWN or isinstance(self.node, ast.Name)
 
 
@@ -137,7 +137,7 @@ class Function:
 
     @property
     def releases(self) -> bool:
-        """Whether it gives back the memory that it allocates: none may be in its result."""
+        """True if it gives back the memory that it allocates: none may be in its result."""
         return self.allocates and not has_array(self.returned)
 
     def line(self, node: ast.AST) -> int:
@@ -158,7 +158,7 @@ class Function:
         return f"t{self.n_temps}"
 
     def stays(self, e: ast.AST) -> bool:
-        """Whether a named tuple is a part of an argument, and so stays as long as the function runs."""
+        """True if a named tuple is a part of an argument, and so stays as long as the function runs."""
         if isinstance(e, ast.Attribute):
             return self.stays(e.value)
         return isinstance(e, ast.Name) and e.id not in self.held and not isinstance(self.names.get(e.id), Several)
@@ -171,7 +171,7 @@ class Function:
         return f"{c} {name} = {value.text};"
 
     def in_order(self, values: Sequence[Value], make: Callable[[Sequence[str]], str]) -> str:
-        """What `make` makes of the values' texts; they are computed in their order."""
+        """The text that `make` makes of the values' texts; they are computed in their order."""
         changes = any(node in self.changing for value in values for node in ast.walk(value.node))
         later = {value: self.temp() for value in values if not value.is_simple} if changes else {}
         if len(later) < 2:
@@ -232,7 +232,7 @@ class Function:
         self.refused(e, "this expression is not in the subset")
 
     def constant(self, e: ast.expr) -> Any:
-        """What an expression stands for that is known when the function is translated; raises KeyError."""
+        """The value of an expression that is known when the function is translated; raises KeyError."""
         match e:
             case ast.Constant(value=value):
                 return value
@@ -301,7 +301,7 @@ class Function:
         return self.cut(e, text, of, [self.along(one, f"{text}.n[{i}]") for i, one in enumerate(indexes)])
 
     def cut(self, e: ast.AST, base: str, of: Array, cuts: Sequence[arrays.Cut]) -> Value:
-        """What is left of an array by an index or a slice along each axis."""
+        """The part of an array that an index or a slice along each axis leaves."""
         if len(cuts) < of.n_dims or not all(isinstance(one, str) for one in cuts):
             return Value(e, *arrays.sliced(self.c, base, of, cuts, self.temp))
         place = arrays.place(base, of, cast(Sequence[str], cuts))
@@ -493,29 +493,29 @@ class Function:
 
 
 def calls(e: ast.AST) -> bool:
-    """Whether an expression has a call in it, which may change something."""
+    """True if an expression has a call in it, which may change something."""
     return any(isinstance(node, ast.Call) for node in ast.walk(e))
 
 
 def is_path(e: ast.expr) -> bool:
-    """Whether naming an array twice costs nothing."""
+    """True if naming an array twice costs nothing."""
     while isinstance(e, ast.Attribute):
         e = e.value
     return isinstance(e, ast.Name)
 
 
 def decided(e: ast.AST, known: Any) -> Value:
-    """What is known when the function is translated."""
+    """A value that is known when the function is translated."""
     return Value(e, type_of(known), literal(known), known)
 
 
 def is_decided(condition: Value) -> bool:
-    """If so, what it rules out is not looked at."""
+    """True for a condition that is known; the branch that it rules out is not looked at."""
     return isinstance(condition.known, bool)
 
 
 def taken(text: str, of: Type) -> str:
-    """What a variable that holds a value itself is set to."""
+    """The text to which a variable that holds a value itself is set."""
     return f"*{text}" if isinstance(of, Fields) else text
 
 

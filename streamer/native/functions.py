@@ -2,7 +2,7 @@
 
 `@compiled`: Python calls the function, and its machine code runs. `@inlined`: it is compiled into each of its callers;
 for few lines in innermost loops. A function that these call needs no decorator: it is translated with them.
-What such a function may say: docs/explanation/native.md.
+The subset of Python for such functions: docs/explanation/native.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., object])
 Instead = Callable[["Compiled[..., Any]", tuple[Any, ...]], Any]
 
 _instead: ContextVar[Instead | None] = ContextVar("instead", default=None)
-"""What runs instead of machine code; None: nothing does."""
+"""The function that runs instead of machine code; None: machine code runs."""
 
 INLINED: set[Callable[..., object]] = set()
 

@@ -68,7 +68,7 @@ def _processor_flags() -> set[str]:
 
 
 def digest_of(names: Iterable[str]) -> str:
-    """What is in these files of the package."""
+    """A digest of these files of the package."""
     digest = blake2b(digest_size=16)
     for name in sorted(names):
         try:
@@ -83,7 +83,7 @@ def digest_of(names: Iterable[str]) -> str:
 
 
 def is_checkout() -> bool:
-    """Whether the package lies beside its pyproject.toml, and so may be built in its folder."""
+    """True if the package lies beside its pyproject.toml, and so may be built in its folder."""
     return (PACKAGE.parent / "pyproject.toml").exists()
 
 
@@ -106,7 +106,7 @@ class Library:
         self._entries: dict[str, Any] = said["entries"]
 
     def is_current(self) -> bool:
-        """Whether it was made of the sources as they are."""
+        """True if it was made of the sources as they are."""
         return bool(digest_of(self.sources["names"]) == self.sources["digest"])
 
     @cached_property
@@ -130,7 +130,7 @@ _loaded: list[Library | None] = []
 
 
 def ready() -> bool:
-    """Whether machine code is there; loads it first, and in a checkout makes it if its sources have changed."""
+    """True if machine code is there; loads it first, and in a checkout makes it if its sources have changed."""
     return _library() is not None
 
 
@@ -144,11 +144,12 @@ def _library() -> Library | None:
     if not _loaded:
         with _lock:
             if not _loaded:
-                _loaded.append(_found())
+                _loaded.append(available())
     return _loaded[0]
 
 
-def _found() -> Library | None:
+def available() -> Library | None:
+    """The library for this process; None, with a word in the log, if everything runs uncompiled."""
     asked = os.environ.get("STREAMER_NATIVE", "")
     if asked == "off":
         return None
@@ -278,7 +279,7 @@ def dtype_of(element: Any) -> np.dtype[Any]:
 
 
 def _taking(of: Any, is_inside: bool = False) -> Take:
-    """What puts the words of an argument of a type; is_inside: it is a part of a named tuple."""
+    """The function that puts the words of an argument of a type; is_inside: it is a part of a named tuple."""
     if isinstance(of, str):
         return {"int": _int, "bool": _bool, "float": _float, "uint": _uint, "None": _none}[of]
     if of[0] == "array":
@@ -373,7 +374,6 @@ def _tuple_taker(name: str, parts: Sequence[Take]) -> Take:
 
 
 def _given(of: Any, words: Any, owns: Callable[[int], None]) -> Any:
-    """A result of its words."""
     if isinstance(of, str):
         word = next(words)
         if of == "float":

@@ -1,6 +1,6 @@
 """The statements of a function, as C.
 
-A name has one type. What would have two is refused: in Python 1 and 1.0 are different values, and True and 1 as well.
+A name has one type. A name with two is refused: in Python 1 and 1.0 are different values, and True and 1 as well.
 None beside another type is decided for each call. A pass over the statements finds the types of the names; a statement
 with a name that has none yet waits for the next pass. A type that is found stays, so there is a last pass, which finds
 none: what it has written is the function. The value of an assignment comes before the indexes of its target, and
@@ -215,7 +215,7 @@ class Translated(Function):
         return "" if of == NOTHING else f"v_{name} = {taken(text, of) if name in self.held else text};"
 
     def parts(self, target: ast.Tuple, value: Value) -> Sequence[Value]:
-        """What unpacking gives."""
+        """The values that unpacking gives."""
         of, n = value.type, len(target.elts)
         if isinstance(of, Array):
             names = all(isinstance(one, ast.Name) for one in target.elts)
@@ -256,7 +256,7 @@ class Translated(Function):
 
 
 def ends(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements always return."""
+    """True if statements always return."""
     match body[-1]:
         case ast.Return():
             return True

@@ -20,7 +20,7 @@ class NotTranslated(StreamerError):
 
 
 class NotTranslatedHere(NotTranslated):
-    """The same, by what does not know its place: whoever does says it."""
+    """The same, without a place in the source, which the caller adds."""
 
 
 class Scalar(NamedTuple):
@@ -37,7 +37,7 @@ NUMBERS = {BOOL, INT, UINT, FLOAT}
 
 
 class Element(NamedTuple):
-    """What an array holds: a number of this code, or a record of named numbers at these offsets."""
+    """An item of an array: a number of this code, or a record of named numbers at these offsets."""
 
     code: str
     size: int
@@ -77,7 +77,7 @@ C_ELEMENT = {"i1": "int8_t", "i2": "int16_t", "i4": "int32_t", "i8": "int64_t", 
 
 
 def element_of(dtype: npt.DTypeLike) -> Element:
-    """What an array of this dtype holds."""
+    """The items of an array of this dtype."""
     dtype = np.dtype(dtype)
     if dtype.names is None:
         code = dtype.str[1:]
@@ -131,12 +131,12 @@ def said(of: Type | None) -> str:
 
 
 def has_array(of: Type) -> bool:
-    """Whether a result of this type may hold memory."""
+    """True if a result of this type may hold memory."""
     return any(map(has_array, of.types)) if isinstance(of, Several) else isinstance(of, Array | Fields)
 
 
 def item_of(of: Array) -> Type:
-    """What one index leaves of an array."""
+    """The type that one index leaves of an array."""
     if of.n_dims > 1:
         return of._replace(n_dims=of.n_dims - 1)
     return LOADED[of.element.code] if of.element.code else RecordType(of.element)
@@ -150,13 +150,13 @@ class CTypes:
         self._named: dict[object, str] = {}
 
     def passed(self, of: Type) -> str:
-        """What an expression of a type is: of a named tuple or a record a pointer."""
+        """The C type of an expression: of a named tuple or a record a pointer."""
         if isinstance(of, Fields):
             return f"const {self.held(of)} *"
         return f"{self._element(of.element)} *" if isinstance(of, RecordType) else self.held(of)
 
     def held(self, of: Type) -> str:
-        """What holds a value of this type itself."""
+        """The C type of a variable that holds a value itself."""
         if isinstance(of, Scalar):
             return of.c
         if isinstance(of, Array):

@@ -1,1 +1,1 @@
-"""What a QI group must satisfy before it may leave: models as predicates, by group, and row by row."""
+"""Privacy models, which every QI group must hold before it may leave: as predicates, by group and row by row."""

@@ -96,7 +96,7 @@ def remove(rules: Rules, scratch: Scratch, row: int) -> None:
 
 
 def holds(rules: Rules, scratch: Scratch) -> bool:
-    """Whether the counted rows are a group that holds the model."""
+    """True if the counted rows are a group that holds the model."""
     size = scratch.size[0]
     if size < rules.rows:
         return False
@@ -120,7 +120,7 @@ def clear(rules: Rules, scratch: Scratch, rows: Ints) -> None:
 
 
 def holds_together(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
-    """Whether the rows as one group hold the model; the counts are empty before and after."""
+    """True if the rows as one group hold the model; the counts are empty before and after."""
     if rows.shape[0] < rules.rows:
         return False
     if rules.distinct.shape[0] == 0:

@@ -100,7 +100,7 @@ class Model:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """What is counted, in the order of the columns that `holds_by_group` takes."""
+        """The counted subjects, in the order of the columns that `holds_by_group` takes."""
         return tuple(sorted({*self.distinct, *self.shares}))
 
     @property
@@ -111,11 +111,11 @@ class Model:
 
     @property
     def is_growing(self) -> bool:
-        """Whether a group that holds still holds with any row added."""
+        """True if a group that holds still holds with any row added."""
         return not self.shares
 
     def holds_by_group(self, qi_group: Ints, n_groups: int, subjects: Ints) -> Bools:
-        """Whether each QI group holds; an empty group does not. Rows with a negative group number do not count.
+        """True for each QI group that holds; an empty group does not. Rows with a negative group number do not count.
 
         qi_group: int64 (n,); subjects: int64 (n, s), columns as in `subjects`, codes from 0. Returns bool (n_groups,).
         """
@@ -139,7 +139,7 @@ class Model:
         return holds
 
     def holds(self, subjects: Ints) -> bool:
-        """Whether the rows subjects (m, s) as one QI group hold."""
+        """True if the rows subjects (m, s) as one QI group hold."""
         return bool(self.holds_by_group(np.zeros(len(subjects), dtype=np.int64), 1, subjects)[0])
 
     def shortfall(self, subjects: Ints, names: Mapping[Subject, str]) -> str:
@@ -168,7 +168,7 @@ class Model:
 
 
 def exceeds(count: Any, size: Any, share: Any) -> Any:
-    """Whether `count` of `size` rows are more than a share of them; numbers or arrays.
+    """True if `count` of `size` rows are more than a share of them; numbers or arrays.
 
     share: anything with a numerator and a denominator.
     """
@@ -243,7 +243,7 @@ def about_individuals(model: Model) -> Model:
 
 
 def subject_names(table: Table, model: Model) -> dict[Subject, str]:
-    """What messages call each subject."""
+    """The name of each subject in messages."""
     names = {INDIVIDUAL: "individuals"}
     for subject in model.subjects:
         if subject != INDIVIDUAL:
@@ -264,14 +264,10 @@ def words(table: Table, model: Model) -> str:
     names = subject_names(table, model)
     said = [] if model.rows <= 1 else [f"at least {model.rows} rows"]
     said += [f"at least {n} distinct {names[subject]}" for subject, n in model.distinct.items()]
-    said += [
-        f"at most {_percent(r)} of the rows for any of the {names[subject]}" for subject, r in model.shares.items()
-    ]
+    for subject, share in model.shares.items():
+        percent = f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"
+        said.append(f"at most {percent} of the rows for any of the {names[subject]}")
     return " and ".join(said) or "nothing"
-
-
-def _percent(share: Fraction) -> str:
-    return f"{Decimal(share.numerator) * 100 / Decimal(share.denominator):.4g} %"
 
 
 NODES_MAX = 1 << 16
@@ -279,7 +275,7 @@ NODES_MAX = 1 << 16
 
 
 def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | None]:
-    """What a subject, other than individuals, counts of a published row: a text or the node above; None for a null."""
+    """The reader of a subject, other than individuals, in a published row: a text or the node above; None: a null."""
     i, level, column = subject.column, subject.level, table.kept[subject.column]
 
     @lru_cache(NODES_MAX)
@@ -315,7 +311,7 @@ class SubjectCodes:
 
 
 class Margin(NamedTuple):
-    """One constraint on one QI group. `spare`: so many rows, whichever they are, can leave before it may break."""
+    """One constraint on one QI group. `spare`: the number of rows, whichever they are, that can leave and it holds."""
 
     what: str
     has: float

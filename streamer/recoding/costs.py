@@ -1,4 +1,4 @@
-"""What k and the grids cost a table, found by trying.
+"""The costs of k and of the grids of a table, found by trying.
 
 Every answer is a run of the default algorithm over the same rows with one thing changed: k, or one column's grid.
 Losses compare across grids: an interval counts by its width over the domain's, into whatever cells it was cut. Beside
@@ -21,10 +21,15 @@ from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, lattice_nodes
 from streamer.recoding.metrics.utility import ncp, ncp_by_attribute
 from streamer.table.arrays import Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import Span
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    Span,
+    TemporalAttribute,
+    decimal_text,
+)
 from streamer.table.microdata import Microdata
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 
 KS = (3, 5, 10, 20)
@@ -37,7 +42,7 @@ GRID_FACTORS = (Decimal("0.5"), Decimal(2))
 
 
 def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
-    """What each k, each attribute and each other grid costs; plain values, counts and shares.
+    """The costs of each k, each attribute and each other grid; plain values, counts and shares.
 
     `k` has an entry for table.yaml's k and for each of `KS`; `attributes` has the loss of each attribute at
     table.yaml's k, and if it is published in intervals, the loss of the whole table with half and double the grid. If
@@ -55,18 +60,17 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
         if recoding is not None and k == microdata.table.k:
             losses = ncp_by_attribute(microdata, recoding)
             names = [attribute.name for attribute in microdata.table.attributes]
-            shares = (
-                []
-                if losses is None
-                else [{"name": name, "ncp": loss} for name, loss in zip(names, losses.tolist(), strict=True)]
-            )
+            if losses is not None:
+                shares = [{"name": name, "ncp": loss} for name, loss in zip(names, losses.tolist(), strict=True)]
         on_progress(done / work)
     found = {"algorithm": DEFAULT_ALGORITHM, "rows": len(microdata), "k": by_k, "none_suppressing": reason or None}
     if not shares:
         return found | {"attributes": []}
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks) + 1):
-        by_grid.setdefault(j, []).append(_cost_of_grid(microdata, j, grid))
+        data = with_grid(microdata, j, grid)
+        facts = _facts(data, run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table)))
+        by_grid.setdefault(j, []).append({"grid": grid.text if isinstance(grid, Span) else grid, **facts})
         on_progress(done / work)
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
 
@@ -74,7 +78,7 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
 def cost_of_shards(
     microdata: Microdata, shard: Ints, shards: int, on_progress: OnProgress, rows_max: int
 ) -> dict[str, Any]:
-    """What it costs to anonymize each shard by itself; plain values. shard: int64 (n,), 0..shards-1, of each row.
+    """The cost of anonymizing each shard by itself; plain values. shard: int64 (n,), 0..shards-1, of each row.
 
     `ncp` is over the rows of the `tried` shards that hold the model by themselves, None if there is none; the rows of
     the others would wait. Shards are tried in their order until they have rows_max rows; a larger one is tried by two
@@ -102,7 +106,7 @@ def cost_of_shards(
 
 
 SAMPLES_APART = 4
-"""By how much the smaller sample has fewer rows than the larger one."""
+"""The larger sample has this many times the rows of the smaller one."""
 
 
 def _loss_foreseen(microdata: Microdata, rows_max: int) -> tuple[float, bool]:
@@ -156,24 +160,18 @@ def with_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> Microdata:
         finer = _regridded(attribute, grid)
         codes[:, j] = finer.calendar.code_of(attribute.calendar.moment_of(codes[:, j]))
     elif isinstance(attribute, NumericAttribute) and isinstance(grid, Decimal):
-        finer, codes[:, j] = _in_numbers(attribute, grid, codes[:, j])
+        finer = replace(attribute, grid=grid, hierarchy=None)
+        if attribute.step is None:  # codes count within cells, and the cells have changed
+            last = finer.n_cells * finer.codes_per_cell - 1
+            codes[:, j] = np.minimum(codes[:, j] * float(attribute.grid / grid), last).astype(np.int64)
     else:
         raise ValueError("only numbers, dates and timestamps have a grid")
     attributes = (*table.attributes[:j], finer, *table.attributes[j + 1 :])
     return replace(microdata, table=replace(table, attributes=attributes), codes=codes)
 
 
-def _in_numbers(attribute: NumericAttribute, grid: Decimal, codes: Ints) -> tuple[NumericAttribute, Ints]:
-    """The attribute with another grid and without its hierarchy, and its codes (n,) there."""
-    finer = replace(attribute, grid=grid, hierarchy=None)
-    if attribute.step is None:  # codes count within cells, and the cells have changed
-        moved = np.minimum(codes * float(attribute.grid / grid), finer.n_cells * finer.codes_per_cell - 1)
-        return finer, moved.astype(np.int64)
-    return finer, codes
-
-
 def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> tuple[dict[str, Any], Recoding | None]:
-    """What k costs, and the recoding; or why the model cannot hold, and None."""
+    """The cost of k, and the recoding; or why the model cannot hold, and None."""
     data = replace(microdata, table=replace(microdata.table, k=k))
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
@@ -200,9 +198,3 @@ def suppressing(table: Table, model: Model) -> tuple[Algorithm | None, str]:
 
 def _facts(microdata: Microdata, recoding: Recoding) -> dict[str, Any]:
     return {"groups": recoding.n_groups, "ncp": ncp(microdata, recoding), "suppressed": recoding.n_suppressed}
-
-
-def _cost_of_grid(microdata: Microdata, j: int, grid: Decimal | Span) -> dict[str, Any]:
-    data = with_grid(microdata, j, grid)
-    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table))
-    return {"grid": grid.text if isinstance(grid, Span) else grid, **_facts(data, recoding)}

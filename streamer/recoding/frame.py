@@ -73,8 +73,8 @@ def anonymize(
     argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.
 
     >>> from decimal import Decimal
-    >>> from streamer.table.attributes import NumericAttribute
-    >>> from streamer.table.schema import KeptColumn, Table
+    >>> from streamer.table.codes import KeptColumn, NumericAttribute
+    >>> from streamer.table.schema import Table
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
     >>> table = Table("people", ("id",), (age,), (KeptColumn("problem", sensitive=True),), k=2)
     >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "cough", "flu"]}

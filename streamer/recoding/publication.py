@@ -7,7 +7,7 @@ The rules of this file
   publish the same are interchangeable. Suppressed rows are left out.
 * A lossy join (Tong et al. 2010, section 3.2) is two such tables: the rows' own cells by QI group, and the kept values
   by QI group and individual. An individual's number is valid within its QI group only.
-* What many rows share is made once: the ends of an interval and a label per box, a kept value per distinct text.
+* Values that many rows share are made once: the ends of an interval and a label per box, a kept value per text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.table.arrays import Ints, Objects
 from streamer.table.arrow_table import require, to_arrow
-from streamer.table.attributes import Attribute
+from streamer.table.codes import Attribute
 from streamer.table.microdata import Microdata
 from streamer.table.published.rows import attribute_columns, box_columns, qi_group_name
 from streamer.table.typed_frame import decode_json, typed_frame
@@ -85,29 +85,17 @@ def lossy_join_frames(microdata: Microdata, recoding: Recoding) -> tuple[pd.Data
     names = _objects(group_names(recoding))
     qit: dict[str, Objects] = {"qi_group": names[joined.qit_group]}
     for j, attribute in enumerate(table.attributes):
-        qit |= dict(columns_of_boxes(attribute, joined.qit_cells[:, j], joined.qit_cells[:, j]))
+        cells = joined.qit_cells[:, j]
+        qit |= {name: different[numbers] for name, different, numbers in _boxes_of(attribute, cells, cells)}
     stt: dict[str, Objects] = {"qi_group": names[joined.stt_group]}
     stt[INDIVIDUAL_COLUMN] = (joined.stt_individual + FIRST_NUMBER).astype(object)
-    stt |= _kept_columns(microdata, joined.stt_values)
+    for i, (column, texts) in enumerate(zip(table.kept, microdata.texts, strict=True)):
+        stt[column.name] = _objects([decode_json(text) for text in texts])[joined.stt_values[:, i]]
     return typed_frame(table, qit), typed_frame(table, stt).astype({INDIVIDUAL_COLUMN: "int64"})
 
 
-def _kept_columns(microdata: Microdata, values: Ints) -> dict[str, Objects]:
-    """Kept columns as decoded JSON, nothing rounded; values: int64 (m, kept), numbers of their texts."""
-    return {
-        column.name: _objects([decode_json(text) for text in texts])[values[:, i]]
-        for i, (column, texts) in enumerate(zip(microdata.table.kept, microdata.texts, strict=True))
-    }
-
-
-def columns_of_boxes(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects]]:
-    """The published columns of one attribute for runs of cells lo..hi (m,): name and cells (m,)."""
-    for name, different, numbers in _boxes_of(attribute, lo, hi):
-        yield name, different[numbers]
-
-
 def _boxes_of(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, Objects, Ints]]:
-    """Name, different cells, and the number of each run's cell."""
+    """The published columns of one attribute for runs of cells lo..hi (m,): name, different cells, number by run."""
     runs, numbers = np.unique(np.stack([lo, hi], axis=1), axis=0, return_inverse=True)
     published = [box_columns(attribute, *ends) for ends in runs.tolist()]
     for name in attribute_columns(attribute):
@@ -115,7 +103,6 @@ def _boxes_of(attribute: Attribute, lo: Ints, hi: Ints) -> Iterator[tuple[str, O
 
 
 def _objects(values: Sequence[object]) -> Objects:
-    """An array of any values."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -56,8 +56,20 @@ def _without_gaps(column: Ints) -> tuple[Ints, int]:
     return numbers.astype(np.int64), len(distinct)
 
 
+def ranks(columns: Ints) -> Ints:
+    """Ranks of the rows of non-negative columns (n, c), from 0 without gaps; int64 (n,)."""
+    return np.unique(row_numbers(columns), return_inverse=True)[1].astype(np.int64)
+
+
+def inverse_of(order: Ints) -> Ints:
+    """The place of each of the numbers 0..n-1 in an order of them; int64 (n,)."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
 class Counted(NamedTuple):
-    """How many rows have which numbers."""
+    """Rows of numbers, and the count of each."""
 
     numbers: Ints  # (m, c), each row once, in order
     rows: Ints  # (m,)

@@ -16,18 +16,14 @@ from typing import Any
 import pandas as pd
 
 from streamer.errors import StreamerError, needs_extra
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute, cell_text
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import interval_columns
 from streamer.table.schema import Table
-from streamer.table.source_texts import cell_text
-from streamer.table.typed_frame import DATE_TYPE, column_types, places_of_ends
+from streamer.table.typed_frame import DATE_TYPE, column_types
 
 RECORD = "_record"
 """The column of the keys of records, for those who keep a copy of a changelog's table current."""
-
-DECIMAL128_DIGITS = 38
-"""The digits of a decimal128; an end of an interval has at most 27."""
 
 
 def require(module: str, extra: str) -> Any:
@@ -50,7 +46,7 @@ def arrow_types(table: Table) -> dict[str, Any]:
     types = {name: same.get(kind) for name, kind in column_types(table).items()}
     for attribute in table.attributes:
         if isinstance(attribute, NumericAttribute) and types[interval_columns(attribute.name)[0]] is None:
-            ends = arrow.decimal128(DECIMAL128_DIGITS, places_of_ends(attribute))
+            ends = arrow.decimal128(38, attribute.places)  # all its digits; an end of an interval has at most 27
             types |= dict.fromkeys(interval_columns(attribute.name), ends)
     declared = {"integer": arrow.int64(), "boolean": arrow.bool_()}
     kept = {column.name: declared.get(str(column.type), arrow.string()) for column in table.kept}

@@ -1,4 +1,4 @@
-"""What to report about the data of a table: refused rows, nulls, unknown categories, keys that look alike."""
+"""Warnings about the data of a table: refused rows, nulls, unknown categories, keys that look alike."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, decimal_text, source_cells
+from streamer.table.codes.scalars import shortest_text
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import box_columns
-from streamer.table.scalars import DIGITS_MAX, decimal_text, read_decimal
 from streamer.table.schema import Table
-from streamer.table.source_texts import source_cells
 from streamer.table.yaml.columns import OTHER_LABEL
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def counted(refused: Sequence[RefusedRow]) -> list[tuple[str, str, int]]:
 
 
 def null_text(attribute: Attribute) -> str | None:
-    """What is published of a null alone: a category, or the ends of an interval; None: it is refused."""
+    """The published cell of a null: a category, or the ends of an interval; None: a null is refused."""
     if attribute.null_code is None:
         return None
     cell = attribute.null_code // attribute.axis.codes_per_cell
@@ -160,13 +159,13 @@ _DIFFER = "they differ only in blanks, zeros or a point, as 7, 7.0 and 007 do"
 
 
 def look_alikes(source_keys: Iterable[str]) -> int:
-    """How many different keys look like another one: they differ only in blanks at their ends, zeros or a point.
+    """The number of keys that look like another one: they differ only in blanks at the ends, zeros or a point.
 
     >>> look_alikes(["7", "7.0", " 7", "8"]), look_alikes(["7", "7", "8"])
     (3, 0)
     """
     different = set(source_keys)
-    looks = Counter(map(_looks, different))
+    looks = Counter(shortest_text(source_key.strip()) for source_key in different)
     return sum(looks[look] for look in looks if looks[look] > 1)
 
 
@@ -182,16 +181,10 @@ def warning_of(source_keys: Iterable[str], column: str) -> list[str]:
 
 
 def warning_of_individuals(count: int, column: str | None) -> list[str]:
-    """A warning if so many individuals look alike; column None: k counts rows."""
+    """A warning if `count` individuals look alike; column None: k counts rows."""
     if column is None or not count:
         return []
     return [
         f"individual column {column}: {count:,} individuals look like another one ({_DIFFER}) and each counts;"
         " if they mean one person, a QI group has fewer people than k: write them alike in the source"
     ]
-
-
-def _looks(source_key: str) -> str:
-    text = source_key.strip()
-    number = read_decimal(text)
-    return text if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)

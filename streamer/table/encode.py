@@ -7,12 +7,12 @@ The rules of this file
   value it counts as. Columns that table.yaml does not name are ignored.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. In a
   file of a table without a key, the row's number is its key.
-* `frame` encodes each distinct value once, with the same encoders as `row`. What a text means (`na`, `written`), and
-  what a cell of a file or a value of a DataFrame stands for, is decided first (`streamer.table.source_texts`).
+* `frame` encodes each distinct value once, with the same encoders as `row`. The meaning of a text (`na`, `written`), of
+  a cell of a file or of a value of a DataFrame is decided first (`streamer.table.codes.source_texts`).
 * A date or a timestamp is an ISO text, a `datetime.date` or a `datetime.datetime`; in a DataFrame also datetime64 and
   pandas' Timestamps. It is never a number.
-* What cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with the
-  value.
+* A value that cannot be encoded raises: `EventRefused` for an event, `ConfigError` with the line for a file; never with
+  the value.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ import numpy as np
 
 from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
-from streamer.table.column_codes import decimal_exact, from_code, is_stepless, to_code, to_json_text
+from streamer.table.codes import from_code, is_stepless, source_cells, type_of_column
+from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
+from streamer.table.codes.scalars import key_text
+from streamer.table.codes.source_texts import CellReader, in_its_own_form, meanings_of
 from streamer.table.published.schemas import within_type
 from streamer.table.row import Row, Values
-from streamer.table.scalars import key_text
 from streamer.table.schema import Table
-from streamer.table.source_texts import CellReader, in_its_own_form, meanings_of, source_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,8 +146,9 @@ class Encoder:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.unlisted: Counter[str] = Counter()
-        """How many values only `other` took, by column; callers clear it."""
-        self._meanings = meanings_of(table)
+        """The number of values that only `other` took, by column; callers clear it."""
+        types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
+        self._meanings = meanings_of(table.source_texts, types)
         self._codes_plan = tuple(
             (a.name, self._of_source(a.name, to_code(a, self._note_unlisted))) for a in table.attributes
         )
@@ -167,7 +169,7 @@ class Encoder:
         if (who := table.individual) is not None:
             self._who = who, self._of_source(who, partial(_individual_of, who))
         self._columns = tuple(column.name for column in (*table.attributes, *table.kept))
-        self._cells = CellReader(table, self._meanings)
+        self._cells = CellReader(types, self._meanings)
 
     def _note_unlisted(self, name: str) -> None:
         self.unlisted[name] += 1
@@ -218,17 +220,14 @@ class Encoder:
             codes = tuple([code(fields[name]) for name, code in self._codes_plan])
             values = tuple([text(fields[name]) for name, text in self._kept_plan])
         except KeyError:
-            raise self._missing_column(fields) from None
+            name = next(name for name in self._columns if name not in fields)
+            raise EventRefused("missing-column", f"column {name!r} is missing", name) from None
         exact = tuple([text(fields[name]) for _, name, text in self._stepless]) if self._stepless else ()
         return Row(codes, values, exact, individual, self._nulls(fields) if self._nullable else ())
 
     def _nulls(self, fields: Fields) -> tuple[int, ...]:
         """Numbers of the attributes that are there and null."""
         return tuple([j for j, name, is_null in self._nullable if name in fields and is_null(fields[name])])
-
-    def _missing_column(self, fields: Fields) -> EventRefused:
-        name = next(name for name in self._columns if name not in fields)
-        return EventRefused("missing-column", f"column {name!r} is missing", name)
 
     def some(self, fields: Fields) -> tuple[dict[int, int], dict[int, str], dict[int, bytes], tuple[int, ...]]:
         """The named columns that are there: codes and exact texts by attribute number, JSON texts by kept number, and
@@ -244,7 +243,7 @@ class Encoder:
         return code, None if exact is None else exact(value)
 
     def is_null(self, j: int, value: object) -> bool:
-        """Whether one quasi-identifier's value, which has a code, is a null or a word for it."""
+        """True if one quasi-identifier's value, which has a code, is a null or a word for it."""
         return any(is_null(value) for number, _, is_null in self._nullable if number == j)
 
     def kept(self, i: int, value: object) -> bytes:
@@ -252,7 +251,7 @@ class Encoder:
         return self._kept_plan[i][1](value)
 
     def meant(self, name: str, text: str) -> object:
-        """What a text of a column means; None: a null. EventRefused: wrong-type."""
+        """The meaning of a text of a column; None: a null. EventRefused: wrong-type."""
         meaning = self._meanings.get(name)
         return text if meaning is None else meaning(text)
 
@@ -278,7 +277,7 @@ class Encoder:
         return columns
 
     def fields(self, cells: Mapping[str, object]) -> dict[str, object]:
-        """What a row of a CSV file means: numbers and booleans by their column's type, an empty cell is a null.
+        """The meaning of a row of a CSV file: numbers and booleans by their column's type, an empty cell is a null.
 
         Raises EventRefused for what is no text.
         """

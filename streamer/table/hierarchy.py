@@ -34,7 +34,7 @@ from typing import Protocol
 import numpy as np
 
 from streamer.errors import ConfigError
-from streamer.table.arrays import Ints, row_numbers
+from streamer.table.arrays import Ints, ranks
 
 ROOT_LABEL = "*"
 
@@ -195,7 +195,7 @@ class Hierarchy:
         return label
 
     def is_ambiguous(self, label: str) -> bool:
-        """Whether several nodes have this label."""
+        """True if several nodes have this label."""
         return sum(name == label for name, _, _ in self._named) > 1
 
     @property
@@ -330,9 +330,7 @@ class DoublingLevels:
 
 def value_numbers(levels: Levels, level: int, cells: Ints) -> Ints:
     """Numbers, from 0 without gaps, of the values that `level` publishes for `cells`; int64 (m,)."""
-    return np.unique(row_numbers(np.stack(levels.recode(level, cells), axis=1)), return_inverse=True)[1].astype(
-        np.int64
-    )
+    return ranks(np.stack(levels.recode(level, cells), axis=1))
 
 
 def levels_of_tree(tree: Hierarchy) -> TableLevels:

@@ -17,15 +17,16 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from streamer.table.arrays import Ints, numbers_of, row_numbers
+from streamer.table.arrays import Ints, inverse_of, numbers_of, ranks
+from streamer.table.codes import KeptColumn
 from streamer.table.encode import EncodedColumns, EncodedRows
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import Space
 
 
 @dataclass(frozen=True, order=True)
 class Subject:
-    """What is counted: individuals, or the values of a kept column, or their ancestors."""
+    """Individuals, or the values of a kept column, or their ancestors: a constraint counts them."""
 
     column: int  # -1: individuals
     level: int = 0  # of the ancestors; 0: the values
@@ -61,7 +62,7 @@ class Microdata:
         return self.space.cells(self.codes)
 
     def subject(self, subject: Subject) -> Ints:
-        """What `subject` counts, by row; int64 (n,): individuals from 0, values from 1, NULL for a null."""
+        """The codes of a subject by row; int64 (n,): individuals from 0, values from 1, NULL for a null."""
         if subject == INDIVIDUAL:
             return np.arange(len(self), dtype=np.int64) if self.individuals is None else self.individuals
         return self._ancestors(subject)[self.values[:, subject.column]]
@@ -153,7 +154,7 @@ def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
         order, who = np.argsort(kind, kind="stable"), None
     else:
         by_name = np.unique(microdata.individuals[rows], return_index=True, return_inverse=True)
-        number = _in_order_of(multiset_ranks(by_name[2], kind), by_name[1])[by_name[2]]
+        number = numbered_by_rank(multiset_ranks(by_name[2], kind), by_name[1])[by_name[2]]
         order = np.lexsort((number, kind))
         who = number[order]
     del kind
@@ -164,11 +165,9 @@ def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
     return Canonical(Microdata(table, codes, who, np.take(values, rows, axis=0), microdata.texts), rows)
 
 
-def _in_order_of(rank: Ints, first: Ints) -> Ints:
+def numbered_by_rank(rank: Ints, first: Ints) -> Ints:
     """Numbers from 0 in the order of the ranks, equal ranks by their first rows; int64, as long as rank."""
-    number = np.empty_like(rank)
-    number[np.lexsort((first, rank))] = np.arange(len(rank))
-    return number
+    return inverse_of(np.lexsort((first, rank)))
 
 
 def multiset_ranks(who: Ints, kind: Ints) -> Ints:
@@ -192,7 +191,7 @@ def multiset_ranks(who: Ints, kind: Ints) -> Ints:
         left, length = left[np.repeat(~done, length)], length[~done]
         going = going[~done]
         left, length = _paired(left, length)
-    return _dense(np.column_stack([n_rows, number]))
+    return ranks(np.column_stack([n_rows, number]))
 
 
 def _paired(left: Ints, length: Ints) -> tuple[Ints, Ints]:
@@ -206,9 +205,4 @@ def _paired(left: Ints, length: Ints) -> tuple[Ints, Ints]:
     second = np.zeros(len(left), dtype=np.int64)
     second[:-1] = left[1:] + 1
     second[begins + length - 1] = 0
-    return _dense(np.column_stack([left[one], second[one]])), (length + 1) // 2
-
-
-def _dense(columns: Ints) -> Ints:
-    """The rows' ranks from 0, without gaps, in the order of the first column, then the next; int64 (n,)."""
-    return np.unique(row_numbers(columns), return_inverse=True)[1].astype(np.int64)
+    return ranks(np.column_stack([left[one], second[one]])), (length + 1) // 2

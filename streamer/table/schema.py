@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple
 
-from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.hierarchy import Hierarchy
+from streamer.table.codes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
 from streamer.table.space import Space
 
 # The fingerprint of a shard's state: the engine's version, and a hash of each part of table.yaml that decides the
@@ -22,11 +21,10 @@ from streamer.table.space import Space
 # differ.
 
 VERSION = "engine-version"
-DIGEST_BYTES = 8
 
 
 class Differences(NamedTuple):
-    """What differs between two fingerprints."""
+    """The differences between two fingerprints."""
 
     versions: tuple[str, str] | None  # the engine that kept the state ("": unknown) and ours; None: they are the same
     parts: tuple[str, ...]  # of table.yaml
@@ -39,12 +37,12 @@ def fingerprint_of(version: str, parts: Mapping[str, Iterable[str]]) -> str:
     'engine-version:6 privacy:3cb2877fcbf2dbc8'
     """
     texts = {name: "\x1e".join(said).encode() for name, said in parts.items()}
-    hashes = {name: hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest() for name, text in texts.items()}
+    hashes = {name: hashlib.blake2b(text, digest_size=8).hexdigest() for name, text in texts.items()}
     return " ".join(f"{name}:{value}" for name, value in {VERSION: version, **hashes}.items())
 
 
 def differences(kept: str, ours: str) -> Differences:
-    """What differs between the fingerprint of a state and ours.
+    """The differences between the fingerprint of a state and ours.
 
     >>> differences("engine-version:5 columns:aa privacy:bb", "engine-version:6 columns:aa privacy:cc")
     Differences(versions=('5', '6'), parts=('privacy',))
@@ -65,7 +63,7 @@ def version_of(fingerprint: str) -> str:
 
 
 def precedes(version: str, other: str) -> bool:
-    """Whether one version of the engine is older than another; one that is not known is not.
+    """True if one version of the engine is older than another; an unknown one is not.
 
     >>> precedes("6.2", "6.10"), precedes("7.1", "6.2"), precedes("", "6")
     (True, False, False)
@@ -95,7 +93,7 @@ REPAIR_VERSION = 5
 
 @dataclass(frozen=True)
 class Repair:
-    """What each row that local repair publishes again must save, in NCP summed over the columns; neither: it is off.
+    """The NCP, summed over the columns, that local repair must save by each row it publishes again; neither: it is off.
 
     >>> print(Repair(share=0.05), Repair(price=0.055), Repair())
     5% 0.055 off
@@ -124,35 +122,8 @@ REPAIR_HASHED_BEFORE = ("7.5", {Repair(share=0.07): "0.055", REPAIR: "5%"})
 
 
 @dataclass(frozen=True)
-class KeptColumn:
-    """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
-
-    name: str
-    sensitive: bool
-    type: str | None = None  # "text", "integer", "decimal", "boolean", or the name of a clock; None: any JSON scalar
-    hierarchy: Hierarchy | None = None
-    other: str | None = None  # the leaf that an unknown category counts as; None: it is a dead letter
-    grid: Decimal | None = None  # numbers are rounded to a multiple of it
-    domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether other values than those of the source are kept."""
-        return self.grid is not None or self.domain is not None
-
-
-@dataclass(frozen=True)
-class SourceText:
-    """How the texts of one column of the source are written (`streamer.table.source_texts`)."""
-
-    column: str
-    na: tuple[str, ...] = field(default=(), repr=False)  # words that are nulls, sorted
-    written: str | None = None  # the pattern of dates or numbers; None: that of ISO or JSON
-
-
-@dataclass(frozen=True)
 class Diversity:
-    """What a QI group must satisfy in addition to k, for every sensitive column by itself; None: nothing."""
+    """The demands on a QI group in addition to k, for every sensitive column by itself; None: no demand."""
 
     l: int | None = None  # noqa: E741 - l-diversity: the least number of distinct sensitive values
     alpha: Decimal | None = None  # the largest share of one individual's rows
@@ -203,7 +174,7 @@ class RebuildRules:
 
 @dataclass(frozen=True)
 class EpochLength:
-    """When an epoch of a sealed changelog ends: by the clock, or after so many row changes of a shard."""
+    """When an epoch of a sealed changelog ends: by the clock, or after a number of row changes of a shard."""
 
     seconds: int | None = None
     events: int | None = None
@@ -285,10 +256,11 @@ class Table:
     @cached_property
     def fingerprint(self) -> str:
         """All that decides what a shard's state means: tables with the same one may share a state."""
-        return self._fingerprint(REPAIR_HASHED.get(self.repair, self._repair_text))
+        repair = str(self.repair) if self.repair.share else str(self.repair.price)
+        return self._fingerprint(REPAIR_HASHED.get(self.repair, repair))
 
     def differences(self, kept: str) -> Differences:
-        """What differs between the fingerprint of a state and ours, hashed as the engine that kept it did."""
+        """The differences between the fingerprint of a state and ours, hashed as the engine that kept it did."""
         found, (version, before) = differences(kept, self.fingerprint), REPAIR_HASHED_BEFORE
         if self.repair in before and precedes(version_of(kept), version):
             other = differences(kept, self._fingerprint(before[self.repair]))
@@ -309,16 +281,12 @@ class Table:
         return fingerprint_of(engine, parts)
 
     def _sealed_parts(self) -> dict[str, list[str]]:
-        """What is promised, and how it is published; a table without has the fingerprint that it had before."""
+        """The promise, and how it is published; a table without `sealed` keeps the fingerprint that it had before."""
         if self.sealed is None:
             return {}
         rules = self.sealed
         how = f"{rules.epoch} theta {rules.theta} tau {rules.tau} delta {rules.delta} counters {rules.counters}"
         return {"sealed": [f"alpha {rules.alpha} l {rules.l}"], "epochs": [how]}
-
-    @property
-    def _repair_text(self) -> str:
-        return str(self.repair) if self.repair.share else str(self.repair.price)
 
     def _column_texts(self) -> Iterator[str]:
         """Columns and hierarchies as texts."""

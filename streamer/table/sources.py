@@ -1,7 +1,7 @@
 """Where rows come from: one door to files of every kind, and to tables and queries of databases.
 
 * A place is a file, "-", the URL of a database, or env:NAME, a variable that holds such a URL. Whatever it is,
-  `RowSource.rows` gives what `streamer.table.files.read_rows` does: a DataFrame whose n-th row is data row n.
+  `RowSource.rows` gives what `read_rows` does: a DataFrame whose n-th row is data row n.
 * A secret comes from the environment and stays there: a URL with a password is refused unless a variable holds it, no
   `RowSource` holds one, and what is printed of a URL is system, host and database.
 * Drivers' errors may quote a query, a value or a setting: they are told by their codes alone.
@@ -24,19 +24,22 @@ from typing import Any
 import pandas as pd
 
 from streamer.errors import ConfigError, ServerUnreachable, UsageError, needs_extra
-from streamer.table.files import (
+from streamer.table.csv_files import (
     LINES_AT_ONCE,
-    PARQUET,
-    STDIN,
     TEXTS_REMEMBERED,
     checked_encoding,
     csv_chunks,
+    csv_header,
+    read_csv,
+)
+from streamer.table.files import PARQUET, STDIN, require_header
+from streamer.table.parquet_files import (
     frame_of_arrow,
     is_parquet_source,
+    parquet_names,
     parquet_parts,
+    read_parquet,
     read_part,
-    read_rows,
-    require_header,
 )
 
 EXCEL = ".xlsx"
@@ -78,6 +81,19 @@ _STATES_OF_MYSQL = {
 _STATES_OF_DUCKDB = {"CatalogException": "42P01", "BinderException": "42703", "ParserException": "42601"}
 
 
+def read_rows(path: str | Path, encoding: str | None = None) -> pd.DataFrame:
+    """A file of rows: Parquet, as Arrow columns by their types, or CSV as a table of texts (`csv_files.py`).
+
+    Raises ConfigError if it cannot be read, and if Parquet is given and pyarrow is not installed.
+    """
+    return read_parquet(path) if is_parquet_source(path) else read_csv(path, encoding)
+
+
+def column_names(path: str | Path, encoding: str | None = None) -> list[str]:
+    """The names of the columns of a file of rows. Raises ConfigError as `read_rows` does."""
+    return parquet_names(path) if is_parquet_source(path) else csv_header(path, encoding)
+
+
 @dataclass(frozen=True)
 class RowSource:
     """A place that rows are read from, and how. Raises UsageError for what does not go together."""
@@ -101,7 +117,7 @@ class RowSource:
 
     @property
     def is_database(self) -> bool:
-        """Whether rows come from a database."""
+        """True if rows come from a database."""
         return self.place.startswith(VARIABLE) or _URL.match(self.place) is not None
 
     @property
@@ -119,7 +135,7 @@ class RowSource:
 
     @property
     def name(self) -> str:
-        """What a reader may be told of the place."""
+        """The place in words that a reader may see."""
         if not self.is_database:
             return "standard input" if self.place == STDIN else Path(self.place).name
         url = self._url()

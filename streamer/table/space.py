@@ -32,7 +32,7 @@ CELLS_MAX = (1 << 31) - 1
 """The most cells of one column: a shard's table has them as int32, and counts one beyond the last."""
 
 UNIT_SHARE = Decimal("0.2")
-"""What counts as 1 in QGSSD by default: this share of the domain, or of the leaves."""
+"""The length that counts as 1 in QGSSD by default: this share of the domain, or of the leaves."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Axis:
     n_cells: int
     closed: bool  # whether the interval of a cell ends at its last code, not at the next cell's edge
     width_codes: float  # of the whole domain; all leaves
-    unit_codes: float  # what counts as 1 in QGSSD
+    unit_codes: float  # the length that counts as 1 in QGSSD
     hierarchy: Hierarchy | None
 
 
@@ -90,7 +90,7 @@ class Space:
         return lo, hi
 
     def contains(self, lo: Ints, hi: Ints, cells: Ints) -> Bools:
-        """Whether boxes (..., d) contain cells (..., d); broadcast."""
+        """True for boxes (..., d) that contain cells (..., d); broadcast."""
         return np.asarray(((lo <= cells) & (cells <= hi)).all(axis=-1))
 
     def edges(self, lo: Ints, hi: Ints) -> tuple[Floats, Floats]:

@@ -24,9 +24,18 @@ import pandas as pd
 
 from streamer.errors import EventRefused
 from streamer.table.arrays import Objects
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
+from streamer.table.codes import (
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    CategoricalAttribute,
+    Clock,
+    NumericAttribute,
+    TemporalAttribute,
+    moment_of,
+    moment_text,
+)
 from streamer.table.published.rows import QI_GROUP, interval_columns
-from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, moment_of, moment_text
 from streamer.table.schema import Table
 
 DATE_TYPE = "datetime64[s]"
@@ -57,16 +66,11 @@ def _type_of_interval(attribute: NumericAttribute | TemporalAttribute) -> str:
         return _TYPE_OF[attribute.calendar.clock]
     if attribute.width is not None:
         return "str"
-    places = places_of_ends(attribute)
+    places = attribute.places
     largest = max(abs(end) for end in attribute.domain)  # ends lie inside the domain, on multiples of 10^-places
     if places == 0:
         return "int64" if largest <= np.iinfo(np.int64).max else "object"
     return "float64" if largest.scaleb(places) < 10**FLOAT_DIGITS else "object"
-
-
-def places_of_ends(attribute: NumericAttribute) -> int:
-    """Digits after the point that the ends of an attribute's intervals need."""
-    return attribute.places
 
 
 def exact_number(text: str) -> float | Decimal:

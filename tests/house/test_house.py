@@ -66,7 +66,8 @@ ABOVE = (*MEETING, "streamer.loading", "streamer.erasure", "streamer.audit", "st
 # Whatever is not named here holds values and functions of values only.
 SHELLS = (
     "streamer/native/", "streamer/kafka/",
-    "streamer/table/files.py", "streamer/table/sources.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
+    "streamer/table/files.py", "streamer/table/csv_files.py", "streamer/table/parquet_files.py",
+    "streamer/table/sources.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/commit.py", "streamer/status/collect.py",

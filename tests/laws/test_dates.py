@@ -19,7 +19,7 @@ from streamer.cli.main import main
 from streamer.incremental.engine.engine import Engine
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.recoding.frame import anonymize
-from streamer.table.scalars import TIMESTAMP
+from streamer.table.codes import TIMESTAMP
 from streamer.table.schema import Repair
 from worlds.dates import Person, Registry, counted, temporal, write_messages, write_table
 from worlds.engine_tables import FoldedTable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +20,11 @@ from worlds.status_facts import WELL, worker
 NOW = int(CLOCK.seconds)
 
 
-async def peopled() -> tuple[RebuiltShard, State]:
+def peopled() -> tuple[RebuiltShard, State]:
     shard = RebuiltShard()
-    await shard.take_over()
-    await shard.come(150)
-    await shard.go_on(1)
+    shard.take_over()
+    shard.come(150)
+    shard.go_on(1)
     state = shard.store.load()
     assert state is not None
     return shard, replace(state, kept=replace(state.kept, records=list(state.kept.records), similarity={}))
@@ -40,22 +39,19 @@ def mean_width(shard: RebuiltShard, state: State) -> float:
 
 
 def test_a_live_table_groups_a_trial_and_a_rebuild_say_the_loss_that_anonymize_would() -> None:
-    shard, state = asyncio.run(peopled())
+    shard, state = peopled()
     table, expected = shard.table, mean_width(shard, state)
     assert 0 < expected < 0.5 < shard.shard.machine.engine.loss / 150, "a sum, which would be seen"
     assert shard.facts.ncp == pytest.approx(expected)
-    by_group = [groups._described(table, 0, *one, raw=False) for one in dict(state.kept.qi_groups).items()]
+    by_group = [groups.group_described(table, 0, *one, raw=False) for one in dict(state.kept.qi_groups).items()]
     assert sum(one["size"] * one["ncp"] for one in by_group) / 150 == pytest.approx(expected)
     trial = tried(table, 0, state, "ordered", lambda _: None)
     assert trial.ncp_before == pytest.approx(expected)
     assert trial.ncp_now is not None
     assert 0 < trial.ncp_now < expected
 
-    async def rebuilt() -> None:
-        shard.asks(FullRebuild(0, "r1", NOW), CLOCK.seconds)
-        await shard.go_on()
-
-    asyncio.run(rebuilt())
+    shard.asks(FullRebuild(0, "r1", NOW), CLOCK.seconds)
+    shard.go_on()
     (done,) = shard.shard.meta.rebuilds
     said = described(done, table.space)
     assert said["ncp_before"] == pytest.approx(expected, abs=1e-6)
@@ -63,7 +59,7 @@ def test_a_live_table_groups_a_trial_and_a_rebuild_say_the_loss_that_anonymize_w
 
 
 def test_the_page_and_the_metrics_show_it_as_it_is() -> None:
-    shard, _ = asyncio.run(peopled())
+    shard, _ = peopled()
     facts = worker(replace(WELL, ncp=shard.facts.ncp))
     page = page_facts(shard.table, facts, {0: ShardMetrics()}, Seen(), ())
     assert page["shards"][0]["ncp"] == pytest.approx(shard.facts.ncp, abs=1e-6)

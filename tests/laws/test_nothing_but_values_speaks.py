@@ -21,7 +21,7 @@ from streamer.errors import EventRefused
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change, DeleteWhere, Insert, Modify, ModifyWhere, Upsert
 from streamer.incremental.release.changelog import Changelog
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Repair, Table
 from worlds.core_arrays import halves, shard_of

@@ -19,12 +19,11 @@ import pytest
 from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.events.changes import Insert, Upsert
 from streamer.incremental.events.decoder import Decoder
-from streamer.table.attributes import Attribute, NumericAttribute
+from streamer.table.codes import LOCAL_TIMESTAMP, TIMESTAMP, Attribute, KeptColumn, NumericAttribute, SourceText
 from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
-from streamer.table.scalars import LOCAL_TIMESTAMP, TIMESTAMP
-from streamer.table.schema import KeptColumn, SourceText, Table
+from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from worlds.dates import temporal
 from worlds.small_tables import BMI, CITY
 

@@ -25,8 +25,8 @@ from streamer.recoding.algorithms.contract import Options, Recoding
 from streamer.recoding.costs import with_grid
 from streamer.recoding.publication import lossy_join_frames, published_frame
 from streamer.table.arrays import Floats, Ints
-from streamer.table.attributes import NumericAttribute
-from streamer.table.files import write_rows
+from streamer.table.codes import NumericAttribute
+from streamer.table.csv_files import write_rows
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import MODELS, TABLES, TEXTS, holding, microdata, moved_in_cells, people, permuted, renamed

@@ -21,11 +21,11 @@ from streamer.recoding.algorithms.contract import Recoding
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.algorithms.top_down import TOP_DOWN
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn
 from streamer.table.encode import EncodedRows
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, Microdata, Subject, canonical, microdata_of
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.microdata import canonical_form
 
 ZIPS = ["10085", "10086", "10087", "10075", "10076", "10077", "10050"]

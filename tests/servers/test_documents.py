@@ -42,14 +42,20 @@ NOT_HERE = {
     "examples/pipeline/show.sh": "tests/servers/pipeline/test_example.py runs it on a real Postgres and Connect",
     "kafka-topics": "the tests' Kafka has no scripts; tests/servers/test_recreated_topics.py adds partitions",
     "streamer demo": "tests/servers/test_demo.py runs it, also on real servers",
+    "streamer init 'postgresql": "tests/servers/pipeline/test_rows_of_databases.py reads a real Postgres",
 }
 """What a command that does not run here begins with, and why."""
 
 OTHERWISE: dict[str, tuple[int, str]] = {
     "streamer topics create --table mine --shards 4 --replicas 3": (2, "Kafka has fewer brokers than that"),
     "streamer topics create --table mine --shards 8": (2, "have 4 partitions, and the number cannot be changed"),
+    "streamer topics create --table mine --compact-changes": (2, "no existing topic was changed"),
     "streamer skip --table mine --shard 0 --offset 1234": (2, "--offset 1234: shard 0 of"),
     "streamer load rows.csv --table mine": (2, "`load` fills empty tables only"),
+    "streamer load people.parquet --table mine --shards 0-15": (2, "there is no shard 15"),
+    "streamer erase --table mine -": (2, "name either rows by their KEYs"),  # of no keys on standard input
+    "streamer erase --table mine --individual 4711 --count --json": (2, "names no column of individuals"),
+    "streamer init rows.csv -o mine --ask": (2, "it needs a terminal"),
     "streamer reload --from-source": (2, "Option '--from-source' requires an argument"),
     "streamer end-snapshot --table mine": (2, "no shard holds back rows of a snapshot"),
     "streamer end-snapshot --table mine --shard 2": (2, "shard 2 does not hold back rows of a snapshot"),

@@ -28,9 +28,9 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoin
 def logs(servers: Servers) -> Path:
     """The folder of the broker's logs."""
     servers.require_own()
-    if not isinstance(servers._kafka, Kafka):
+    if not isinstance(servers.kafka, Kafka):
         pytest.skip("logs can be cut only if the broker is a process of this machine")
-    return next(servers._kafka.home.rglob("meta.properties")).parent
+    return next(servers.kafka.home.rglob("meta.properties")).parent
 
 
 def batches_of(log: bytes) -> list[tuple[int, int]]:

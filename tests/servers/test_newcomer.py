@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from servers.broker.servers import Servers
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from worlds.checkout import ROOT, put_streamer
 from worlds.kafka_and_redis import fresh_name
 

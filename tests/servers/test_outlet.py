@@ -196,8 +196,8 @@ def test_a_fatal_error_that_the_client_lost_on_the_way_is_asked_for_again(
             producer.flush(seconds_max)
         raise SystemError("exception <class 'str'> is not a BaseException subclass")
 
-    monkeypatch.setattr("streamer.kafka.outlet.flush", losing)
-    monkeypatch.setattr("streamer.kafka.clients.Confirmations.check", lambda _: None)
+    monkeypatch.setattr(module, "flush", losing)
+    monkeypatch.setattr(clients.Confirmations, "check", lambda _: None)
     with pytest.raises(Fenced):
         outlet.publish([live("zombie")], position(2))
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Message, Producer
@@ -20,7 +18,6 @@ from servers.broker.servers import Servers
 from streamer.cli.main import main
 from streamer.cli.support.signals import StopSign
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.message_files import read_messages
 from streamer.incremental.topics import CHANGES
 from worlds.checkout import PATIENTS
 from worlds.workers import WorkedTable, wait_until
@@ -43,15 +40,6 @@ def arrived(table: WorkedTable) -> list[list[Message]]:
 
 def insertion(source_key: int, **columns: object) -> str:
     return json.dumps({"op": "insert", "row": {**ROW, "id": source_key, **columns}})
-
-
-def test_rows_reach_the_shards_of_their_keys_and_are_counted(table: WorkedTable) -> None:
-    report = table.report("produce", table.folder / "rows.csv")
-    assert (report["messages"], report["rows"], report["unrouted"], report["statements"]) == (40, 40, 0, 0)
-    shards = arrived(table)
-    assert sum(map(len, shards)) == 40
-    for shard, messages in enumerate(shards):
-        assert all(shard_of(message.key(), SHARDS) == shard for message in messages)
 
 
 # -- message keys -----------------------------------------------------------------------------------------------------
@@ -173,13 +161,6 @@ def test_a_truncation_does_not_go_out_before_rows_that_lack_a_column(table: Work
     assert table.ends() == [0] * SHARDS
 
 
-def test_the_example_events_are_sent_whole(table: WorkedTable) -> None:
-    report = table.report("produce", table.folder / "events.jsonl")
-    lines = list(read_messages(str(table.folder / "events.jsonl")))
-    assert report["rows"] + report["statements"] == len(lines)
-    assert report["unrouted"] == 0
-
-
 def test_nothing_to_send_is_a_usage_error() -> None:
     assert CliRunner().invoke(main, ["produce", "--table", str(PATIENTS)]).exit_code == 2
 
@@ -201,15 +182,6 @@ def test_messages_of_one_row_keep_their_order_around_statements(table: WorkedTab
     for statement in said:
         (statement or {}).pop("statement_id", None)
     assert said == [*map(json.loads, lines[:4]), None]
-
-
-def test_a_statement_reaches_every_shard_once_under_one_id_and_in_a_transaction(table: WorkedTable) -> None:
-    report = table.report("produce", "-", stdin='{"op": "delete", "where": "age > 100"}')
-    assert (report["statements"], report["messages"]) == (1, SHARDS)
-    (statement_id,) = report["statement_ids"]
-    for (message,) in arrived(table):
-        body = {"op": "delete", "where": "age > 100", "statement_id": statement_id}
-        assert (message.key(), json.loads(message.value())) == (None, body)
 
 
 def test_a_statement_is_repeated_under_the_id_that_is_given(table: WorkedTable) -> None:
@@ -261,15 +233,6 @@ def test_refused_rows_are_not_sent_and_are_listed_and_rows_may_be_upserts(table:
     assert ops(table) == {b"1": "upsert", b"3": "upsert"}
     assert left_out.read_text().splitlines() == ["data_row,reason,column", "2,out-of-domain,age"]
     assert f"left out: 1 of 3 rows, listed in {left_out}: 1 out-of-domain (age)" in said
-
-
-def test_rows_of_a_parquet_file_are_sent_and_a_refused_one_is_listed(table: WorkedTable) -> None:
-    columns: dict[str, list[object]] = {"id": [1, 2], "age": [30, 777], "zip": [12000, 12000], "bmi": [20.5, 20.0]}
-    path, left_out = table.folder / "rows.parquet", table.folder / "left-out.csv"
-    pq.write_table(pa.table({**columns, "sex": ["Male", "Male"], "problem": ["flu", None]}), path)
-    said = table.must("produce", path, "--skip-refused", left_out).stdout
-    assert ops(table) == {b"1": "insert"}
-    assert f"left out: 1 of 2 rows, listed in {left_out}: 1 out-of-domain (age)" in said
 
 
 def test_of_upserts_with_one_key_none_is_refused_and_the_last_one_counts(table: WorkedTable) -> None:

@@ -253,14 +253,6 @@ def test_a_topic_that_has_lost_its_beginning_is_no_table_until_the_whole_one_is_
     assert json.loads(result.stdout)["rows"] == 2
 
 
-def test_the_command_prints_the_table_for_people(kafka: str, table_yaml: Path, table: Table) -> None:
-    ShardWriter(kafka, table, 0).publish(1, PublishedGroup((0,), (0,), ((b"null",),) * 30))
-    result = run("subscribe", "--table", table_yaml, "--kafka", kafka)
-    assert result.exit_code == 0, result.output
-    assert "30 rows in 1 QI group; the first 20 are shown" in " ".join(result.output.split())
-    assert result.output.count("0-1") == 20
-
-
 def test_on_the_embedded_broker_it_works_alike(table: Table) -> None:
     with embedded_servers(table.name) as embedded:
         writer = ShardWriter(embedded.kafka, table, 2)

@@ -41,19 +41,6 @@ def existing(table: WorkedTable) -> set[str]:
     return {topic for topic in there if topic.startswith(f"{table.name}.")}
 
 
-def test_create_makes_every_topic_with_the_settings_that_the_guarantees_need(table: WorkedTable) -> None:
-    report = table.report("topics create", "--shards", "3")
-    assert report["shards"] == 3
-    by_name = {topic["topic"].partition(".")[2]: topic for topic in report["topics"]}
-    assert set(by_name) == {"changes", "live", "positions", "dead-letters", "control"}
-    assert all(topic["created"] and topic["partitions"] == 3 for topic in by_name.values())
-    assert by_name["changes"]["config"]["retention.ms"] == "-1"
-    assert by_name["live"]["config"]["cleanup.policy"] == "compact"
-    assert by_name["live"]["config"]["min.compaction.lag.ms"] == DAY_MS
-    assert by_name["live"]["config"]["delete.retention.ms"] == DAY_MS
-    assert by_name["positions"]["config"]["cleanup.policy"] == "compact"
-
-
 @pytest.mark.parametrize(("replicas", "confirming"), [("1", None), ("3", "2")])
 def test_topics_of_three_copies_are_asked_for_with_two_that_confirm(
     table: WorkedTable, monkeypatch: pytest.MonkeyPatch, replicas: str, confirming: str | None
@@ -95,6 +82,8 @@ def test_an_input_that_expires_is_refused(table: WorkedTable) -> None:
     make(table, "changes", 4, retention_ms="604800000")
     refused = table.refused("topics create")
     assert f"{table.name}.changes: retention.ms is 604800000, wanted -1" in refused
+    assert "`streamer topics create --adopt` corrects them" in refused
+    assert setting_of(table, f"{table.name}.changes", "retention.ms") == "604800000"
 
 
 # -- topics that someone else made first ---------------------------------------------------------------------------
@@ -144,13 +133,6 @@ def test_partitions_are_never_changed_and_nothing_is_adopted_beside_them(table: 
     assert existing(table) == {f"{name}.changes"}
 
 
-def test_who_did_not_ask_for_it_hears_of_adopt(table: WorkedTable) -> None:
-    make(table, "changes", 1, retention_ms="604800000")
-    refused = table.refused("topics create")
-    assert "`streamer topics create --adopt` corrects them" in refused
-    assert setting_of(table, f"{table.name}.changes", "retention.ms") == "604800000"
-
-
 def test_another_number_of_partitions_is_refused_by_create_and_by_check(table: WorkedTable) -> None:
     name = table.name
     table.must("topics create", "--shards", "2")
@@ -194,12 +176,6 @@ def test_of_another_grown_topic_the_advice_is_its_own(
     table.must("topics create")
     grow(table.bootstrap, f"{table.name}.{kind}", 5)
     assert advice(table.name) in table.refused("topics check")
-
-
-def test_check_names_what_is_missing_and_makes_nothing(table: WorkedTable) -> None:
-    found = table.refused("topics check")
-    assert f"{table.name}.positions: the topic is missing" in found
-    assert existing(table) == set()
 
 
 @pytest.mark.parametrize(

@@ -254,9 +254,3 @@ def test_topics_that_are_missing_are_named(world: WorkedTable) -> None:
     said = world.refusal()
     assert "never-made.changes" in said
     assert "streamer topics create" in said
-
-
-def test_a_redis_that_is_not_there_ends_the_worker_with_the_servers_code(world: WorkedTable) -> None:
-    world.environment["REDIS_URL"] = "redis://127.0.0.1:1/0"
-    assert world.start().ended() == 3
-    assert "Redis 127.0.0.1:1" in world.logs()

@@ -1,4 +1,4 @@
-"""The rows that a simulated reload brings, and what it reads of the output."""
+"""The rows that a simulated reload brings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulation.simulator import World
-from streamer.incremental.release.records import Outgoing
 from streamer.incremental.shard.bootstrap import known_secret
 from streamer.incremental.shard.first_commits import FirstTable
-from streamer.incremental.shard.outlet import Position
 from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.topics import OUTPUTS
 from streamer.table.encode import EncodedRows
 from streamer.table.row import Row
 
@@ -36,8 +33,3 @@ def first_table(world: World, rows: Mapping[str, Row], k: int, next_: int | None
     stored = MemoryStore(world.server, world.table.name, 0).meta()
     secret = known_secret(world.kept_secret(), stored) or NEW_SECRET
     return FirstTable(EncodedRows.of_rows(rows, 2), cut, secret, world.end if next_ is None else next_)
-
-
-def published(world: World) -> list[tuple[list[Outgoing], Position]]:
-    """What readers find in the topics of whatever form, transaction by transaction."""
-    return world.topic.in_topic(*OUTPUTS)

@@ -24,7 +24,7 @@ from simulation import test_retries as retries
 from simulation import test_sealed as sealed
 from simulation import test_truncations as truncations
 from simulation.simulator import Fault, World
-from simulation.story import MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events
+from simulation.story import MESSAGES, PEOPLE, assert_nothing_lost_or_doubled, events, faults
 from simulation.truncating_source import SHARDS, Source, read_apart_and_lose, worlds_of
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental.shard.requests import CancelRebuild, FullRebuild
@@ -33,11 +33,6 @@ from streamer.table.schema import Limits
 from worlds.published_groups import FORMS
 
 Worlds = Sequence[World]
-
-
-def faults(chance: random.Random, share: float, steps: int = 200, first: int = 0) -> dict[int, Fault]:
-    """A plan in which something happens at a share of the steps."""
-    return {first + step: chance.choice(list(Fault)) for step in range(steps) if chance.random() < share}
 
 
 def with_faults(seed: int) -> Worlds:

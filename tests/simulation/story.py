@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simulation.simulator import SECRET, World
-from streamer.incremental.release.records import Outgoing
+from simulation.simulator import SECRET, Fault, World
+from streamer.incremental.checks.changelog import ChangelogLaws
+from streamer.incremental.release.fold import FoldedRelease
+from streamer.incremental.release.records import OUTSIDE, Outgoing
 from streamer.incremental.shard.input import Message
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.schema import Table
@@ -60,6 +62,11 @@ def tables_by_count(
     return tables
 
 
+def faults(chance: random.Random, share: float, steps: int = 200, first: int = 0) -> dict[int, Fault]:
+    """A plan in which something happens at a share of the steps."""
+    return {first + step: chance.choice(list(Fault)) for step in range(steps) if chance.random() < share}
+
+
 def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:
     for record in records:
         if record.topic in OUTPUTS:
@@ -67,6 +74,25 @@ def fold(folded: dict[bytes, bytes], records: Sequence[Outgoing]) -> None:
                 del folded[record.key]
             else:
                 folded[record.key] = record.value
+
+
+def published_table(world: World, kinds: Sequence[str] = OUTPUTS) -> dict[bytes, bytes]:
+    """What readers find in topics of published rows, folded from their beginnings."""
+    folded: dict[bytes, bytes] = {}
+    for records, _ in world.topic.in_topic(*kinds):
+        fold(folded, records)
+    return folded
+
+
+def held_to_laws(world: World, since: int = 0, of: Table | None = None, outside: bool = False) -> ChangelogLaws:
+    """The laws after every release in the topics obeyed them; outside: some may come from outside, and say so."""
+    laws = ChangelogLaws(of or world.table)
+    for records, position in world.topic.in_topic(*OUTPUTS):
+        if position.commit >= since:
+            rows = [(record.key, record.value) for record in records]
+            from_outside = outside and any(OUTSIDE in record.headers for record in records)
+            laws.check(FoldedRelease(world.shard, position.release, position.next, rows, from_outside))
+    return laws
 
 
 def table_before(tables: list[dict[bytes, bytes]], messages: list[Message], offset: int) -> dict[bytes, bytes]:
@@ -93,6 +119,16 @@ def assert_nothing_lost_or_doubled(world: World, messages: list[Message]) -> Non
 
 
 MESSAGES = events(36)
+HALF = len(MESSAGES) // 2
+
+
+def half_read(people: Table = PEOPLE) -> World:
+    """A shard at rest, which is to read the other half."""
+    world = World(people, MESSAGES, {})
+    world.written = HALF
+    world.run(batch=5)
+    world.written = None
+    return world
 
 
 def steps_of_a_quiet_run() -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from functools import partial
 
 import pytest
 
-from simulation.simulator import Fault, World
+from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events, fold, steps_of_a_quiet_run, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.input import Message
@@ -57,16 +56,3 @@ def test_the_offsets_of_a_new_input_are_never_taken_for_those_of_the_former(batc
         else:  # the shard had committed nothing yet, and began with the new one
             assert_published_from(world, OTHERS, OTHER_TABLES)
             assert world.meta().topic_ids[CHANGES] == "first changes, made anew"
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_an_input_recreated_beside_many_faults(seed: int) -> None:
-    rng = random.Random(seed)
-    plan = {step: rng.choice(list(Fault)) for step in range(100) if rng.random() < 0.1}
-    world = World(PEOPLE, MESSAGES, plan)
-    world.answers_late = rng.random() < 0.5
-    world.happens = {rng.randrange(60): partial(world.make_input_anew, OTHERS)}
-    if read_until_refused(world, rng.choice([1, 4])):
-        assert_published_from(world, MESSAGES, TABLES)
-    else:
-        assert_published_from(world, OTHERS, OTHER_TABLES)

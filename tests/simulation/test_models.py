@@ -9,9 +9,7 @@ from decimal import Decimal
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import PEOPLE, events, fold
-from streamer.incremental.checks.changelog import ChangelogLaws
-from streamer.incremental.release.fold import FoldedRelease
+from simulation.story import PEOPLE, events, held_to_laws, published_table
 from streamer.incremental.topics import OUTPUTS
 from streamer.table.schema import REPAIR, ROWS, Diversity, Table
 from worlds.published_groups import FORMS
@@ -24,13 +22,7 @@ def table_and_releases(small: Table, plan: dict[int, Fault]) -> tuple[dict[bytes
     """The published table at the end, every release of which was lawful, and how many there were."""
     world = World(small, MESSAGES, plan)
     world.run(batch=7)
-    laws, folded, releases = ChangelogLaws(small), dict[bytes, bytes](), 0
-    for records, position in world.topic.transactions:
-        fold(folded, records)
-        rows = [(record.key, record.value) for record in records if record.topic in OUTPUTS]
-        if rows:
-            laws.check(FoldedRelease(0, position.release, position.next, rows))
-            releases += 1
+    laws, folded, releases = held_to_laws(world), published_table(world), len(world.topic.in_topic(*OUTPUTS))
     assert laws.n_rows == len(folded) or small.form != ROWS
     assert world.meta().counts.messages == len(MESSAGES)
     return folded, releases

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import MESSAGES, PEOPLE, table_before, tables_by_count
+from simulation.story import MESSAGES, PEOPLE, half_read, table_before, tables_by_count
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
@@ -19,19 +19,9 @@ from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryServer
 from streamer.incremental.topics import OUTPUTS, POSITIONS, outputs_of
-from streamer.table.schema import Table
 from worlds.published_groups import FORMS
 
-HALF = len(MESSAGES) // 2
 ALL_FORMS = {form: replace(PEOPLE, form=form) for form in FORMS}
-
-
-def half_read(table: Table = PEOPLE) -> World:
-    world = World(table, MESSAGES, {})
-    world.written = HALF
-    world.run(batch=5)
-    world.written = None
-    return world
 
 
 def assert_readers_see_whole_tables(world: World, since: int) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from simulation import story
 from simulation.model_kafka import ModelOutlet
-from simulation.reloaded_table import N_NEW, first_table, new_rows, published
+from simulation.reloaded_table import N_NEW, first_table, new_rows
 from simulation.simulator import Died, Fault, Faulty, World
-from simulation.story import MESSAGES, PEOPLE, fold, tables_by_count
+from simulation.story import HALF, MESSAGES, PEOPLE, held_to_laws, published_table, tables_by_count
 from streamer.errors import Fenced, ServerUnreachable, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.checks.changelog import ChangelogLaws
@@ -27,7 +28,6 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 from worlds.published_groups import FORMS
 from worlds.small_tables import CITY, YEARS, table
 
-HALF = len(MESSAGES) // 2
 STRICTER = table(YEARS, CITY, k=3)
 PUBLISHING = 8
 """The step of a reload that publishes its first commit."""
@@ -43,27 +43,15 @@ def begin(world: World, new: Table = STRICTER, next_: int | None = None, records
 
 
 def half_read(table: Table = PEOPLE) -> World:
-    world = World(table, MESSAGES, {})
+    """Of which the other half is not written yet."""
+    world = story.half_read(table)
     world.written = HALF
-    world.run(batch=5)
     return world
 
 
-def folded(world: World) -> dict[bytes, bytes]:
-    rows: dict[bytes, bytes] = {}
-    for records, _ in published(world):
-        fold(rows, records)
-    return rows
-
-
 def assert_lawful(world: World) -> ChangelogLaws:
-    """By the laws that `verify` holds a changelog to, from its first record on; k as of the table of that time."""
-    laws = ChangelogLaws(replace(PEOPLE, form=world.table.form))
-    for records, position in published(world):
-        rows = [(record.key, record.value) for record in records]
-        outside = any(OUTSIDE in record.headers for record in records)
-        laws.check(FoldedRelease(0, position.release, position.next, rows, outside))
-    return laws
+    """k is that of the former table."""
+    return held_to_laws(world, of=replace(PEOPLE, form=world.table.form), outside=True)
 
 
 def source_keys(world: World) -> set[str]:
@@ -76,9 +64,9 @@ def assert_begun(world: World) -> None:
     """Store and output hold the new table and nothing else, and a worker goes on with it."""
     assert source_keys(world) == set(new_rows())
     assert assert_lawful(world).n_rows == N_NEW
-    before = folded(world)
+    before = published_table(world)
     worker = world.run(batch=5)
-    assert folded(world) == before
+    assert published_table(world) == before
     assert (worker.engine.n_rows, worker.meta.secret) == (N_NEW, world.kept_secret().secret)
     assert len(secrets_in(world.control, 0)) == 1
     assert_lawful(world)
@@ -128,7 +116,7 @@ def test_of_two_topics_of_which_one_is_lost_the_other_is_emptied(kind: str) -> N
     world.make_anew(kind)
     begin(world, replace(STRICTER, form=LOSSY_JOIN))
     laws = ChangelogLaws(world.table)
-    laws.check(FoldedRelease(0, 1, world.end, list(folded(world).items())))
+    laws.check(FoldedRelease(0, 1, world.end, list(published_table(world).items())))
     assert laws.n_rows == N_NEW
     assert world.run(batch=5).engine.n_rows == N_NEW
 
@@ -139,7 +127,7 @@ def test_a_table_may_begin_anew_in_another_form_of_the_same_topic(before: str, a
     world = half_read(replace(PEOPLE, form=before))
     begin(world, replace(PEOPLE, form=after))
     laws = ChangelogLaws(world.table)
-    laws.check(FoldedRelease(0, 1, world.end, list(folded(world).items())))
+    laws.check(FoldedRelease(0, 1, world.end, list(published_table(world).items())))
     assert laws.n_rows == N_NEW
     assert world.run(batch=5).engine.n_rows == N_NEW
 
@@ -176,7 +164,7 @@ def test_a_crash_at_every_step_leaves_the_old_table_or_the_new_or_a_refusal_that
                 begin(world, PEOPLE, records_max=records_max)
                 assert_begun(world)
                 continue
-            if set(folded(world)) == old:
+            if set(published_table(world)) == old:
                 seen.add("old")
                 assert not again
             else:
@@ -298,11 +286,11 @@ def test_requests_that_have_their_answers_are_not_answered_again() -> None:
 
 def test_a_table_of_nobody_takes_all_rows_away() -> None:
     world = half_read()
-    assert folded(world)
+    assert published_table(world)
     prepared = prepare(PEOPLE, 0, 1, FirstTable(EncodedRows.of_rows({}, 2), [], world.secret, world.end))
     store, outlet = MemoryStore(world.server, "people", 0), ModelOutlet(world.topic, world.shard)
     reload(PEOPLE, 0, store, outlet, world.state(), prepared)
-    assert not folded(world)
+    assert not published_table(world)
     assert world.run(batch=5).engine.n_rows == 0
     assert_lawful(world)
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from simulation.simulator import Fault, World
-from simulation.story import PEOPLE, fold
+from simulation.story import PEOPLE, published_table
 from streamer.errors import ShardRefused
 from streamer.incremental.shard.input import Message
 from streamer.incremental.store.memory import MemoryStore
@@ -56,13 +56,6 @@ def answers(world: World) -> dict[int, list[str]]:
     return kinds
 
 
-def published(world: World) -> dict[bytes, bytes]:
-    folded: dict[bytes, bytes] = {}
-    for records, _ in world.topic.transactions:
-        fold(folded, records)
-    return folded
-
-
 def story(seed: int) -> World:
     """Some messages are passed over, as an unknown fault would have it; most are tried again, some asked for twice."""
     rng = random.Random(seed)
@@ -83,7 +76,7 @@ def assert_done_once_and_in_order(world: World, seed: int) -> None:
     assert world.topic.transactions[-1][1].retried == meta.retried
     assert meta.counts.messages == len(world.messages)
     assert meta.counts.dead_letters == len(world.skips) - len(applied)
-    assert len(published(world)) in (0, len(rows(world)))
+    assert len(published_table(world)) in (0, len(rows(world)))
     stand = frozenset(offset for offset in world.skips if last[offset] in ("refused", "refused-again"))
     assert rows(world) == rows_without(seed, stand)
 
@@ -125,11 +118,11 @@ def test_a_store_that_loses_commits_tries_the_same_again_at_the_same_places(seed
     world = story(seed)
     world.arrivals = 0
     world.run_in_parts((1, 12, 25), lambda: rng.choice([1, 4, 9]))
-    retried, before, out = world.meta().retried, published(world), len(world.topic.transactions)
+    retried, before, out = world.meta().retried, published_table(world), len(world.topic.transactions)
     world.lose_commits(rng.choice(world.snapshots))
     world.plan = {world.steps + rng.randrange(60): rng.choice(list(Fault)) for _ in range(rng.randrange(4))}
     world.run(batch=rng.choice([1, 3, 50]))
-    assert (world.meta().retried, published(world)) == (retried, before)
+    assert (world.meta().retried, published_table(world)) == (retried, before)
     assert not any(one.topic == "live" for records, _ in world.topic.transactions[out:] for one in records)
     assert_done_once_and_in_order(world, seed)
 

@@ -59,16 +59,6 @@ def test_who_was_shut_out_stays_shut_out_however_often_it_tries() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_many_faults_at_random_steps(seed: int) -> None:
-    rng = random.Random(seed)
-    messages = events(60, seed)
-    plan = {step: rng.choice(list(Fault)) for step in range(200) if rng.random() < 0.15}
-    world = World(PEOPLE, messages, plan, arrivals=rng.choice([0, 0.2, 1, 5]))
-    world.run(batch=rng.choice([1, 3, 7, 20]))
-    assert_nothing_lost_or_doubled(world, messages)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_a_store_that_loses_commits_is_repeated_from_the_input_and_publishes_nothing_twice(seed: int) -> None:
     rng = random.Random(seed)
     messages = events(60, seed)

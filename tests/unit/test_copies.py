@@ -30,8 +30,9 @@ from streamer.copies import (
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.incremental.release.fold import FoldedRelease
 from streamer.incremental.release.frames import PUBLISHED
+from streamer.table.codes import KeptColumn
 from streamer.table.files import table_files
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.published_groups import FORMS, FollowedTable, followed, rows_of
 
 

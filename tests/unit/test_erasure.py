@@ -18,7 +18,7 @@ def row(source_key: str) -> erasure.FoundRow:
 
 
 def test_a_row_that_comes_meanwhile_is_not_passed_over() -> None:
-    (came,) = erasure._came_since([row("a"), row("b")], ["a"])
+    (came,) = erasure.came_since([row("a"), row("b")], ["a"])
     assert (came.state, came.shard) == (erasure.ROW_THERE, 2)
     assert "call this again" in came.why
 
@@ -29,7 +29,7 @@ def test_a_row_that_is_not_in_redis_is_not_gone_before_readers_have_that(monkeyp
     for published, is_behind in ((None, True), (6, True), (7, False)):
         position = None if published is None else SimpleNamespace(commit=published)
         monkeypatch.setattr(erasure, "last_position", lambda *_, position=position: position)
-        behind = erasure._behind(cast(Any, None), table, store)
+        behind = erasure.not_published(cast(Any, None), table, store)
         assert (behind is not None) == is_behind
         assert behind is None or "commit 7 is not published yet" in behind.why
 

@@ -122,11 +122,8 @@ def rows() -> pd.DataFrame:
     ("argument", "value", "says"),
     [
         ("algorithm", 3, "algorithm must be a text, not int"),
-        ("algorithm", ["mondrian"], "algorithm must be a text, not list"),
         ("k", "3", "k must be a whole number or None, not str"),
-        ("k", 3.5, "k must be a whole number or None, not float"),
         ("suppression", "5%", "suppression must be a number, not str"),
-        ("suppression", None, "suppression must be a number, not NoneType"),
         ("refine", 1.5, "refine must be a whole number, not float"),
         ("merge_equal_boxes", "yes", "merge_equal_boxes must be True or False, not str"),
         ("seed", "1", "seed must be a whole number or None, not str"),
@@ -143,7 +140,6 @@ def test_every_argument_of_anonymize_is_looked_at(argument: str, value: Any, say
     [
         ((3, "127.0.0.1:1"), "the table must be a Table or the path of a table.yaml, not int"),
         ((PATIENTS, 9092), "kafka must be a text, not int"),
-        ((PATIENTS, ["127.0.0.1:1"]), "kafka must be a text, not list"),
         ((PATIENTS, "127.0.0.1:1", "http://registry"), "schemas must be those of a schema registry or None, not str"),
     ],
 )
@@ -158,7 +154,6 @@ def test_every_argument_of_a_subscription_is_looked_at(arguments: tuple[Any, ...
     [
         ((None, "live.jsonl"), "the table must be a Table or the path of a table.yaml, not NoneType"),
         ((PATIENTS, ["live.jsonl"]), "live must be the path of a file, not list"),
-        ((PATIENTS, "live.jsonl", 3), "live must be the path of a file, not int"),
     ],
 )
 def test_every_argument_of_verify_is_looked_at(arguments: tuple[Any, ...], says: str) -> None:

@@ -13,8 +13,8 @@ from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Insert
 from streamer.recoding.algorithms.catalog import ALGORITHMS
 from streamer.table.encode import EncodedRows, Encoder
-from streamer.table.files import read_rows
 from streamer.table.row import Row
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS
 from worlds.engine_tables import FoldedTable

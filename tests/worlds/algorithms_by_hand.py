@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from streamer.privacy.models import Model
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import NULL, Microdata
 from streamer.table.schema import Table

@@ -33,6 +33,7 @@ from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
 from worlds.native import compiled_now
+from worlds.twin import Scan
 
 Cells = list[int]
 Box = tuple[Cells, Cells]
@@ -66,81 +67,6 @@ SPACES = {
     "categories": Space([tree_axis(FLAT), tree_axis(DEEP, 2.0), tree_axis(SINGLE)]),
     "mixed": Space([tree_axis(DEEP), number_axis(2, 3), tree_axis(FLAT, 0.6), decimal_axis(2.5), number_axis(1, 2)]),
 }
-
-
-class Twin:
-    """Definitions 6 and 7 of Song et al. 2009 and the tie rule, number by number over all QI groups."""
-
-    def __init__(self, space: Space) -> None:
-        self.axes = space.axes
-        self.groups: dict[int, tuple[Cells, Cells, int]] = {}
-
-    def locate(self, cells: Cells) -> int:
-        inside = [
-            number
-            for number, (lo, hi, _) in self.groups.items()
-            if all(a <= cell <= b for a, cell, b in zip(lo, cells, hi, strict=True))
-        ]
-        if inside:
-            return min(inside, key=self.worth)
-        scores = {number: self.t_qgssd(cells, number) for number in self.groups}
-        return min(self.groups, key=lambda number: (-scores[number], self.worth(number)))
-
-    def nearest(self, number: int) -> tuple[int, float] | None:
-        scores = {other: self.qgssd(number, other) for other in self.groups if other != number}
-        if not scores:
-            return None
-        first = min(scores, key=lambda other: (-scores[other], self.worth(other)))
-        return first, scores[first]
-
-    def worth(self, number: int) -> tuple[float, int, int]:
-        lo, hi, members = self.groups[number]
-        return self.ncp(lo, hi), members, number
-
-    def ncp(self, lo: Cells, hi: Cells) -> float:
-        total = 0.0
-        for a, b, axis in zip(lo, hi, self.axes, strict=True):
-            first, last = self.edges(axis, a, b)
-            span = last - first + (axis.hierarchy is not None and b > a)
-            total += span / axis.width_codes if axis.width_codes else 0.0
-        return total
-
-    def t_qgssd(self, cells: Cells, number: int) -> float:
-        total = 0.0
-        for cell, axis, lo, hi in zip(cells, self.axes, *self.groups[number][:2], strict=True):
-            total += self.ssd(axis, cell, lo, hi)
-        return total
-
-    def ssd(self, axis: Axis, cell: int, lo: int, hi: int) -> float:
-        if lo <= cell <= hi:
-            return 1.0
-        if axis.hierarchy is not None:
-            return (hi - lo + 1) / self.leaves(axis.hierarchy, min(lo, cell), max(hi, cell))
-        first, last = self.edges(axis, lo, hi)
-        center = (first + last) / 2
-        return max(last - center, center - first, 0.5) / abs(sum(self.edges(axis, cell, cell)) / 2 - center)
-
-    def qgssd(self, one: int, other: int) -> float:
-        total = 0.0
-        for axis, *ends in zip(self.axes, *self.groups[one][:2], *self.groups[other][:2], strict=True):
-            total += 1 / max(self.distance(axis, *ends), 0.5)
-        return total
-
-    def distance(self, axis: Axis, lo1: int, hi1: int, lo2: int, hi2: int) -> float:
-        if axis.hierarchy is not None:
-            both = self.leaves(axis.hierarchy, min(lo1, lo2), max(hi1, hi2))
-            return (both - ((hi1 - lo1 + 1) + (hi2 - lo2 + 1)) / 2) / axis.unit_codes
-        return abs(sum(self.edges(axis, lo1, hi1)) / 2 - sum(self.edges(axis, lo2, hi2)) / 2) / axis.unit_codes
-
-    @staticmethod
-    def edges(axis: Axis, lo: int, hi: int) -> tuple[float, float]:
-        last = (hi + 1) * axis.codes_per_cell - (1 if axis.closed else 0)
-        return float(lo * axis.codes_per_cell), min(float(last), axis.width_codes)
-
-    @staticmethod
-    def leaves(tree: Hierarchy, lo: int, hi: int) -> int:
-        first, last = tree.cover(lo, hi)
-        return last - first + 1
 
 
 @st.composite
@@ -220,11 +146,11 @@ def roomy_shard(space: Space, n_groups: int) -> Shard:
 
 
 class ShardBoxes:
-    """A shard's tree, and the twin that scans the same groups; a group's index is its number's in `indexes`."""
+    """A shard's tree, and a scan of the same groups; a group's index is its number's in `indexes`."""
 
     def __init__(self, space: Space, n_groups: int = FIRST_CAPACITY, compiled: bool = False) -> None:
         self.space, self.s = space, roomy_shard(space, n_groups)
-        self.twin = Twin(space)
+        self.twin = Scan(space)
         self.floors: dict[int, float] = {}
         self.indexes: dict[int, int] = {}
         self._free = list(range(n_groups - 1, -1, -1))
@@ -379,7 +305,7 @@ class ShardBoxes:
         record, known = self.s.tree.node[node], self.s.groups
         assert self.s.tree.hull[node].tolist() == self._hull(groups).tolist()
         numbers = [int(number) for number in known.group[groups].number]
-        assert known.group[record.first].number == min(numbers, key=self.twin.worth)
+        assert known.group[record.first].number == min(numbers, key=self.twin.tie)
         assert record.ncp == known.group[record.first].ncp
         assert known.group[record.lowest].number == min(numbers)
         assert record.floor == min(self.floors.get(number, np.inf) for number in numbers)

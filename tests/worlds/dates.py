@@ -13,9 +13,8 @@ from typing import Any
 import pandas as pd
 from hypothesis import strategies as st
 
-from streamer.table.attributes import TemporalAttribute
-from streamer.table.calendar import CalendarCells, Span, read_span
-from streamer.table.scalars import DATE, Clock, limit_of
+from streamer.table.codes import DATE, Clock, Span, TemporalAttribute, limit_of
+from streamer.table.codes.calendar import CalendarCells, read_span
 
 GRIDS = ("1 day", "2 days", "7 days", "1 month", "2 months", "3 months", "7 months", "1 year", "5 years")
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, alpha_beta, distinct_l, identity_reserved, k_anonymity, k_l, r_k
 from streamer.recoding.algorithms.catalog import objections, run
 from streamer.recoding.algorithms.contract import PLAIN, Algorithm, Options, Recoding, local_recoding
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import INDIVIDUAL, NULL, Microdata, Subject, canonical
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, YEARS
 
 PROBLEMS = Hierarchy.from_rows(

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry, PublishedGroup
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CLOCKS, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.encode import Encoder
-from streamer.table.scalars import CLOCKS
-from streamer.table.schema import ROWS, KeptColumn, Table
+from streamer.table.schema import ROWS, Table
 from worlds.dates import temporal
 from worlds.small_tables import CITIES
 

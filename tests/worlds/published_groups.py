@@ -15,8 +15,8 @@ from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold, FoldedRelease
 from streamer.incremental.release.frames import recorded_frames
 from streamer.incremental.release.records import OutboxEntry, PublishedGroup
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
-from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, KeptColumn, Table
+from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
+from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, VALUES, YEARS
 
 SONG_AGE = NumericAttribute("age", (Decimal(1), Decimal(120)), Decimal(5), Decimal(1), Decimal(1))

@@ -157,12 +157,12 @@ class RebuiltShard:
         self._rng = random.Random(5)
         self._sent = 0
 
-    async def take_over(self) -> None:
+    def take_over(self) -> None:
         self.drop_job()
         self.drive(Assigned(clock=CLOCK.seconds))
         self._heard = self.shard.meta.control_next
 
-    async def come(self, count: int) -> None:
+    def come(self, count: int) -> None:
         """So many people come, each between others."""
         self.drive(Messages([self.one_more() for _ in range(count)]))
 
@@ -170,7 +170,7 @@ class RebuiltShard:
         self.kafka.asked.append(request if isinstance(request, bytes) else request.to_json())
         self.kafka.written_at = written_at
 
-    async def go_on(self, times: int = 200, idle: bool = True) -> None:
+    def go_on(self, times: int = 200, idle: bool = True) -> None:
         for _ in range(times):
             self._hear()
             self.drive(Tick(CLOCK.seconds, CLOCK.seconds, idle, self.since, self._rng.getrandbits(64)))

@@ -15,9 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.schema import KeptColumn, Limits, Repair, Table
+from streamer.table.schema import Limits, Repair, Table
 from streamer.table.yaml.loading import load_table
 from worlds import adult_people
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, YEARS, table

@@ -41,7 +41,7 @@ class SmallPublisher:
     def __post_init__(self) -> None:
         self._chance = Random(self.seed)
         self._rows: dict[str, tuple[int, str]] = {}
-        self._pool: dict[str, None] = {}
+        self.pool: dict[str, None] = {}
         self._where: dict[str, str] = {}
         self._n: dict[str, int] = {}
         self._left: dict[str, int] = {}
@@ -54,8 +54,8 @@ class SmallPublisher:
             self._apply(op, key, years, problem)
         records = [*self._departures()]
         cohorts: dict[str, list[str]] = {}
-        if len(self._pool) >= SEALED_PEOPLE.k:
-            for keys in self._cut(sorted(self._pool, key=lambda key: (self._rows[key][0], key))):
+        if len(self.pool) >= SEALED_PEOPLE.k:
+            for keys in self._cut(sorted(self.pool, key=lambda key: (self._rows[key][0], key))):
                 name = f"{self._chance.getrandbits(128):032x}"
                 cohorts[name] = keys
                 records.append(self._added(name, keys))
@@ -79,10 +79,10 @@ class SmallPublisher:
         old_years, old_problem = before or (0, "")
         self._rows[key] = (old_years if years is None else years, problem or old_problem)
         if key not in self._where:
-            self._pool[key] = None
+            self.pool[key] = None
 
     def _depart(self, key: str) -> None:
-        self._pool.pop(key, None)
+        self.pool.pop(key, None)
         name = self._where.pop(key, None)
         if name in self._left:
             self._left[name] -= 1
@@ -115,7 +115,7 @@ class SmallPublisher:
         safe = max(Counter(map(tuple, values)).values()) <= self.alpha * len(keys)
         for key in keys:
             self._where[key] = name
-            del self._pool[key]
+            del self.pool[key]
         self._n[name] = self._left[name] = len(keys)
         return {"record": "ADD", "cohort": name, "n": len(keys), "box": box, "sensitive": values if safe else None}
 

@@ -14,9 +14,9 @@ from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import Add, EpochEnd, Live, Retire, SealedRecord, Written, encode
 from streamer.incremental.sealed.stored_state import NO_MARK, SealedPlace, StoredCohort, StoredSealed
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import KeptColumn, NumericAttribute
 from streamer.table.row import Row
-from streamer.table.schema import EpochLength, KeptColumn, SealedRules, Table
+from streamer.table.schema import EpochLength, SealedRules, Table
 
 MINUTE = 60
 
@@ -212,7 +212,7 @@ def stream(
     for _ in range(epochs):
         happened = []
         for _ in range(events):
-            kind = rng.choices(Weights._fields, weights)[0] if there else "insert"
+            kind = rng.choices([*Weights.__annotations__], weights)[0] if there else "insert"
             name = rng.choice([*there]) if kind != "insert" else f"p{made}"
             if kind == "insert":
                 made, there[name] = made + 1, drawn()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Protocol
@@ -81,12 +82,13 @@ class Driven:
         secret: bytes | None = None,
         holding: Holding = Holding.NOTHING,
         schemas: Schemas | None = None,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
         self.table, self.shard = table, shard
         self.schemas = schemas or NoSchemas()
         secret = secret or token_bytes(SECRET_BYTES)
         form = None if table.sealed is None else median_cuts(table.space, table.k)
-        self.machine = Machine(table, shard, secret, holding, self.schemas.known, form=form)
+        self.machine = Machine(table, shard, secret, holding, self.schemas.known, turn, form=form)
         self.servers = Servers(store, outlet, InputState({}, 1, 0, 0), self.schemas)
 
     def drive(self, event: Event) -> Ready:
@@ -176,13 +178,16 @@ class Shard(DeafOutlet):
     earliest: int = 0
     fences: int = 0
     asked: list[str] = field(default_factory=list)
+    number: int = 0
+    shards: int = 1
 
-    def publisher(self) -> Driven:
-        return Driven(self.table, 0, MemoryStore(self.server, "people", 0), self)
+    def publisher(self, holding: Holding = Holding.NOTHING, secret: bytes | None = None) -> Driven:
+        store = MemoryStore(self.server, self.table.name, self.number)
+        return Driven(self.table, self.number, store, self, secret, holding)
 
     def state(self, last: int | None = None) -> InputState:
         self.asked.append("input")
-        return InputState({"changes": "id"}, 1, self.earliest, self.end)
+        return InputState({"changes": "id"}, self.shards, self.earliest, self.end)
 
     def secret(self) -> None: ...
 
@@ -204,8 +209,12 @@ class Shard(DeafOutlet):
         return len({r.key for r in live}) - sum(r.value is None for r in live)
 
     @property
+    def letters(self) -> list[dict[str, str]]:
+        return [json.loads(r.value) for r in self.sent if r.topic == "dead-letters" and r.value]
+
+    @property
     def reasons(self) -> list[str]:
-        return [json.loads(r.value or b"")["reason"] for r in self.sent if r.topic == "dead-letters"]
+        return [letter["reason"] for letter in self.letters]
 
 
 def insert(offset: int, problem: str = "flu", city: str = "a1") -> Message:

@@ -12,8 +12,9 @@ from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Shard, empty_s
 from streamer.incremental.core.scores import set_shape
 from streamer.incremental.engine.stored_state import SimilarityList
 from streamer.table.space import Space
-from worlds.boxes import Cells, Twin
+from worlds.boxes import Cells
 from worlds.native import compiled_now
+from worlds.twin import Scan
 
 LENGTH, MOST = 4, 8
 
@@ -21,7 +22,7 @@ LENGTH, MOST = 4, 8
 class ScannedLists:
     """The lists of a twin's QI groups of k members and fewer, by number; k of them are tracked."""
 
-    def __init__(self, twin: Twin, k: int) -> None:
+    def __init__(self, twin: Scan, k: int) -> None:
         self.twin, self.k = twin, k
         self.lists: dict[int, SimilarityList] = {}
 
@@ -117,7 +118,7 @@ class ListedBoxes:
 
     def __post_init__(self) -> None:
         self.s = empty_shard(self.space, self.k, recut=True, shrink=True, individuals=False)
-        self.twin = Twin(self.space)
+        self.twin = Scan(self.space)
         self.scanned = ScannedLists(self.twin, self.k)
         self.reload()
 

@@ -25,10 +25,10 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.table.arrays import Bools
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView
-from streamer.table.schema import NO_REPAIR, VERSION, Diversity, KeptColumn, Repair, Table
+from streamer.table.schema import NO_REPAIR, VERSION, Diversity, Repair, Table
 
 CITIES = Hierarchy.from_rows(
     [

@@ -7,7 +7,7 @@ and the decisions where the paper is silent). It shares the table's description 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
@@ -30,9 +30,9 @@ from streamer.incremental.events.changes import (
     Truncate,
     Upsert,
 )
-from streamer.table.attributes import CategoricalAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
+from streamer.table.space import Space
 from worlds.engine_tables import FoldedTable
 
 Box = tuple[tuple[int, int], ...]
@@ -56,59 +56,113 @@ def shuffled(tie_hash: int, number: int, next_number: int) -> int:
     return tie_hash - 2**64 if tie_hash >= 2**63 else tie_hash
 
 
-class Twin:
-    """The k-anonymous table of one shard, the slow way."""
+class Scan:
+    """Definitions 6 and 7 of Song et al. 2009 and the tie rule, by a look at every QI group."""
 
-    def __init__(self, table: Table, secret: bytes = b"") -> None:
-        self.table = table
-        self.secret = secret
-        self.rows: dict[str, Row] = {}
-        self.group_of: dict[str, int] = {}
-        self.groups: dict[int, TwinGroup] = {}
-        self.next_number = 1
-        self.box_event: set[int] = set()
-        self.repaired: Counter[str] = Counter()
+    def __init__(self, space: Space) -> None:
+        self.axes = space.axes
+        self.groups: dict[int, Any] = {}
+        """By number: first cells, last cells, size."""
 
-    # -- definitions ----------------------------------------------------------------------------------------------
+    def place(self, number: int) -> tuple[Box, int]:
+        """Box and size of a QI group."""
+        lo, hi, size = self.groups[number]
+        return tuple(zip(lo, hi, strict=True)), size
 
-    def cell(self, j: int, code: int) -> int:
-        attribute = self.table.attributes[j]
-        return code if isinstance(attribute, CategoricalAttribute) else code // attribute.codes_per_cell
+    def tie(self, number: int) -> tuple[float, int, int]:
+        box, size = self.place(number)
+        return self.ncp(box), size, number
+
+    def locate(self, cells: Sequence[int]) -> int:
+        holding = [n for n in self.groups if self.inside(self.place(n)[0], cells)]
+        if holding:
+            return min(holding, key=self.tie)
+        return min(self.groups, key=lambda n: (-self.t_qgssd(cells, n), self.tie(n)))
+
+    def nearest(self, number: int) -> tuple[int, float] | None:
+        scores = {other: self.qgssd(number, other) for other in self.groups if other != number}
+        if not scores:
+            return None
+        first = min(scores, key=lambda other: (-scores[other], self.tie(other)))
+        return first, scores[first]
+
+    def inside(self, box: Box, cells: Sequence[int]) -> bool:
+        return all(lo <= cell <= hi for (lo, hi), cell in zip(box, cells, strict=True))
 
     def cover(self, j: int, lo: int, hi: int) -> tuple[int, int]:
-        attribute = self.table.attributes[j]
-        if not isinstance(attribute, CategoricalAttribute):
+        tree = self.axes[j].hierarchy
+        if tree is None:
             return lo, hi
-        nodes = [(a, b) for a, b in attribute.hierarchy.interval_of.values() if a <= lo and hi <= b]
+        nodes = [(a, b) for a, b in tree.interval_of.values() if a <= lo and hi <= b]
         return min(nodes, key=lambda node: node[1] - node[0])
-
-    def box(self, keys: list[str]) -> Box:
-        box = []
-        for j in range(len(self.table.attributes)):
-            cells = [self.cell(j, self.rows[key].codes[j]) for key in keys]
-            box.append(self.cover(j, min(cells), max(cells)))
-        return tuple(box)
 
     def edges(self, j: int, lo: int, hi: int) -> tuple[float, float]:
         """Ends of the published interval, in codes."""
-        attribute = self.table.attributes[j]
-        if isinstance(attribute, CategoricalAttribute):
-            raise TypeError("a category has no edges")
-        per, end = attribute.codes_per_cell, float(attribute.width_codes)
-        last = (hi + 1) * per - attribute.axis.closed
-        return float(lo * per), min(float(last), end)
+        axis = self.axes[j]
+        last = (hi + 1) * axis.codes_per_cell - axis.closed
+        return float(lo * axis.codes_per_cell), min(float(last), axis.width_codes)
 
     def ncp(self, box: Box) -> float:
         total = 0.0
         for j, (lo, hi) in enumerate(box):
-            attribute = self.table.attributes[j]
-            if isinstance(attribute, CategoricalAttribute):
-                total += 0.0 if lo == hi else (hi - lo + 1) / attribute.hierarchy.n_leaves
+            width = self.axes[j].width_codes
+            if self.axes[j].hierarchy is not None:
+                total += 0.0 if lo == hi else (hi - lo + 1) / width
             else:
                 first, last = self.edges(j, lo, hi)
-                width = float(attribute.width_codes)
                 total += (last - first) / width if width else 0.0
         return total
+
+    def t_qgssd(self, cells: Sequence[int], number: int) -> float:
+        """A number stands in the middle of what its cell publishes."""
+        total = 0.0
+        for j, ((lo, hi), cell) in enumerate(zip(self.place(number)[0], cells, strict=True)):
+            if lo <= cell <= hi:
+                total += 1.0
+            elif self.axes[j].hierarchy is not None:
+                wide = self.cover(j, min(lo, cell), max(hi, cell))
+                total += (hi - lo + 1) / (wide[1] - wide[0] + 1)
+            else:
+                first, last = self.edges(j, lo, hi)
+                center = (first + last) / 2
+                half = max(last - center, center - first, 0.5)
+                total += half / abs(sum(self.edges(j, cell, cell)) / 2 - center)
+        return total
+
+    def qgssd(self, one: int, other: int) -> float:
+        total, sides = 0.0, zip(self.place(one)[0], self.place(other)[0], strict=True)
+        for j, ((lo1, hi1), (lo2, hi2)) in enumerate(sides):
+            if self.axes[j].hierarchy is not None:
+                wide = self.cover(j, min(lo1, lo2), max(hi1, hi2))
+                apart = (wide[1] - wide[0] + 1) - ((hi1 - lo1 + 1) + (hi2 - lo2 + 1)) / 2
+            else:
+                apart = abs(sum(self.edges(j, lo1, hi1)) / 2 - sum(self.edges(j, lo2, hi2)) / 2)
+            total += 1 / max(apart / self.axes[j].unit_codes, 0.5)
+        return total
+
+
+class Twin(Scan):
+    """The k-anonymous table of one shard, the slow way."""
+
+    def __init__(self, table: Table, secret: bytes = b"") -> None:
+        super().__init__(table.space)
+        self.table = table
+        self.secret = secret
+        self.rows: dict[str, Row] = {}
+        self.group_of: dict[str, int] = {}
+        self.next_number = 1
+        self.box_event: set[int] = set()
+        self.repaired: Counter[str] = Counter()
+
+    def place(self, number: int) -> tuple[Box, int]:
+        return self.groups[number].box, len(self.groups[number].members)
+
+    def box(self, keys: list[str]) -> Box:
+        box = []
+        for j in range(len(self.table.attributes)):
+            cells = [self.cells(key)[j] for key in keys]
+            box.append(self.cover(j, min(cells), max(cells)))
+        return tuple(box)
 
     def tie_hash(self, key: str) -> int:
         return int.from_bytes(blake2b(key.encode(), key=self.secret, digest_size=8).digest(), "little", signed=True)
@@ -118,57 +172,10 @@ class Twin:
         return shuffled(self.tie_hash(key), number, self.next_number)
 
     def cells(self, key: str) -> tuple[int, ...]:
-        return tuple(self.cell(j, code) for j, code in enumerate(self.rows[key].codes))
+        return self.cells_of(self.rows[key])
 
-    def inside(self, box: Box, codes: tuple[int, ...]) -> bool:
-        return all(lo <= self.cell(j, codes[j]) <= hi for j, (lo, hi) in enumerate(box))
-
-    def t_qgssd(self, codes: tuple[int, ...], box: Box) -> float:
-        """A number stands in the middle of what its cell publishes."""
-        total = 0.0
-        for j, (lo, hi) in enumerate(box):
-            attribute, a = self.table.attributes[j], codes[j]
-            if lo <= self.cell(j, a) <= hi:
-                total += 1.0
-            elif isinstance(attribute, CategoricalAttribute):
-                wide = self.cover(j, min(lo, a), max(hi, a))
-                total += (hi - lo + 1) / (wide[1] - wide[0] + 1)
-            else:
-                b, c = self.edges(j, lo, hi)
-                half = max((c - b) / 2, 0.5)
-                own = self.edges(j, self.cell(j, a), self.cell(j, a))
-                total += half / abs(sum(own) / 2 - (c + b) / 2)
-        return total
-
-    def qgssd(self, one: Box, other: Box) -> float:
-        total = 0.0
-        for j, ((lo1, hi1), (lo2, hi2)) in enumerate(zip(one, other, strict=True)):
-            attribute = self.table.attributes[j]
-            if isinstance(attribute, CategoricalAttribute):
-                wide = self.cover(j, min(lo1, lo2), max(hi1, hi2))
-                mean = ((hi1 - lo1 + 1) + (hi2 - lo2 + 1)) / 2
-                distance = ((wide[1] - wide[0] + 1) - mean) / float(attribute.unit)
-            else:
-                (b1, c1), (b2, c2) = self.edges(j, lo1, hi1), self.edges(j, lo2, hi2)
-                distance = abs((b1 + c1) / 2 - (b2 + c2) / 2) / attribute.axis.unit_codes
-            total += 1 / max(distance, 0.5)
-        return total
-
-    def tie(self, number: int) -> tuple[float, int, int]:
-        group = self.groups[number]
-        return self.ncp(group.box), len(group.members), number
-
-    def locate(self, codes: tuple[int, ...]) -> int:
-        holding = [n for n, group in self.groups.items() if self.inside(group.box, codes)]
-        if holding:
-            return min(holding, key=self.tie)
-        return min(self.groups, key=lambda n: (-self.t_qgssd(codes, self.groups[n].box), *self.tie(n)))
-
-    def nearest(self, number: int) -> int:
-        box = self.groups[number].box
-        return min(
-            (n for n in self.groups if n != number), key=lambda n: (-self.qgssd(box, self.groups[n].box), *self.tie(n))
-        )
+    def cells_of(self, row: Row) -> tuple[int, ...]:
+        return tuple(code // axis.codes_per_cell for axis, code in zip(self.axes, row.codes, strict=True))
 
     # -- the privacy model, by its definitions --------------------------------------------------------------------
 
@@ -287,7 +294,7 @@ class Twin:
         self.repair({self.join(key)}, set())
 
     def join(self, key: str) -> int:
-        number = self.locate(self.rows[key].codes)
+        number = self.locate(self.cells(key))
         self.join_group(key, number)
         return number
 
@@ -337,7 +344,7 @@ class Twin:
                 self.rows[key] = row
                 continue
             group = self.groups[number]
-            if self.inside(group.box, row.codes):
+            if self.inside(group.box, self.cells_of(row)):
                 self.rows[key] = row
                 if row.values != old.values:
                     group.slots[max(i for i, values in enumerate(group.slots) if values == old.values)] = row.values
@@ -385,7 +392,7 @@ class Twin:
                 touched |= {number, donor}
                 to_cut.add(number)
                 continue
-            partner = self.nearest(number)
+            partner, _ = self.nearest(number) or (0, 0.0)
             small, large = sorted((number, partner), key=lambda n: (len(self.groups[n].members), -n))
             members = self.groups[large].members + self.groups.pop(small).members
             freed.append(small)
@@ -557,8 +564,7 @@ def move(twin: Twin, key: str, to: int) -> None:
 
 def nearest(twin: Twin, number: int) -> list[int]:
     """All other groups, those of highest QGSSD first; equal ones by number."""
-    box = twin.groups[number].box
-    return sorted((n for n in twin.groups if n != number), key=lambda n: (-twin.qgssd(box, twin.groups[n].box), n))
+    return sorted((n for n in twin.groups if n != number), key=lambda n: (-twin.qgssd(number, n), n))
 
 
 def adopt(twin: Twin, number: int) -> int | None:
@@ -712,6 +718,7 @@ def assert_same(engine: Engine, folded: FoldedTable, twin: Twin) -> None:
         n: (tuple(lo for lo, _ in g.box), tuple(hi for _, hi in g.box), tuple(g.slots)) for n, g in twin.groups.items()
     }
     assert {key: record.qi_group for key, record in folded.records.items()} == twin.group_of
+    assert {key: record.row for key, record in folded.records.items()} == twin.rows
     assert {n: sorted(state.members) for n, state in folded.qi_groups.items()} == {
         n: sorted(group.members) for n, group in twin.groups.items()
     }

@@ -29,6 +29,7 @@ from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import Line, figure, plural, show
 from streamer.copies import is_parquet, write_parquet, write_published
+from streamer.engines.alike import ReportFigures
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
@@ -42,22 +43,12 @@ from streamer.recoding.publication import group_names, lossy_join_frames, publis
 from streamer.recoding.report.findings import drawn_of
 from streamer.spark import session
 from streamer.table import data_warnings
+from streamer.table.csv_files import ESCAPE, write_index
 from streamer.table.encode import Encoder
-from streamer.table.files import (
-    ESCAPE,
-    PARQUET,
-    STDIN,
-    STDOUT,
-    atomic_writers,
-    column_names,
-    is_stream,
-    sha256_by_name,
-    table_files,
-    write_index,
-)
+from streamer.table.files import PARQUET, STDIN, STDOUT, atomic_writers, is_stream, sha256_by_name, table_files
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
-from streamer.table.sources import RowSource
+from streamer.table.sources import RowSource, column_names
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
@@ -273,13 +264,17 @@ def _by_fragments(
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
         if report is not None and done.report is not None:
-            sources = reports.sources_of(asked.table, asked.data, column_names(data, encoding))
-            found = done.report.findings(sources["columns"])
-            facts["report"] = reports.with_digests(found, sources, sha256_by_name(out))
+            facts["report"] = _figures_of_fragments(asked, done.report)
             curves = reports.curves_of(done.report.sample, chosen, options, progress)
             page = reports.anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
             files[report].write(page)
     return facts | {"files": [str(path) for path in (out, *others)]}
+
+
+def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[str, Any]:
+    columns = column_names(asked.data.file("--fragment-rows"), asked.data.encoding)
+    sources = reports.sources_of(asked.table, asked.data, columns)
+    return reports.with_digests(figures.findings(sources["columns"]), sources, sha256_by_name(asked.out))
 
 
 def _about_rows(

@@ -40,8 +40,9 @@ from streamer.incremental.message_files import count_lines, read_files, read_mes
 from streamer.progress import OnProgress
 from streamer.reader import SealedSubscription
 from streamer.table.encode import Encoder
-from streamer.table.files import STDIN, atomic_writers, open_bytes, read_rows
+from streamer.table.files import STDIN, atomic_writers, open_bytes
 from streamer.table.schema import EpochLength, SealedRules, Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import files_of, load_table
 
 LIVE, SEALED = "live", "sealed"

@@ -28,15 +28,23 @@ from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
 from streamer.recoding.metrics.risk import rows_of_one
 from streamer.table import data_warnings
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
+from streamer.table.codes import (
+    CLOCKS,
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    TemporalAttribute,
+    decimal_text,
+    moment_text,
+)
 from streamer.table.encode import EncodedColumns, Encoder
 from streamer.table.files import atomic_writer
 from streamer.table.hierarchy import labels_beside_their_leaves
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
-from streamer.table.scalars import CLOCKS, decimal_text, moment_text
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, Table
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 

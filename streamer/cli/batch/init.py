@@ -19,11 +19,11 @@ from streamer.cli.support.outputs import OutputPath, force_option, require_writa
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
 from streamer.errors import ConfigError, UsageError
+from streamer.table.codes import cell_text, is_scalar, source_cells
 from streamer.table.draft import yaml_text
 from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
-from streamer.table.source_texts import cell_text, is_scalar, source_cells
 from streamer.table.sources import RowSource
 from streamer.table.yaml import FILE_NAME
 

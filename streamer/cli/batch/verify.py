@@ -31,9 +31,9 @@ from streamer.incremental.replay import encode_initial
 from streamer.incremental.shard.input import Message
 from streamer.incremental.verification import EngineBehind, follow, require_records
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.published.rows import parse_qi_group
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 
 INDEX_COLUMNS = ["key", "qi_group"]

@@ -155,11 +155,11 @@ def _left_in_kafka(table: Table, erased: erasure.Erased) -> Iterator[Left]:
     If no row was found, it may have been published.
     """
     if erased.messages != 0:
-        yield _left_in_input(topic_name(table.name, CHANGES), erased.settings, erased.messages)
+        yield left_in_input(topic_name(table.name, CHANGES), erased.settings, erased.messages)
     if not erased.rows or any(one.was == erasure.IN_GROUP for one in erased.rows):
         for kind in live_kinds(table):
             topic = topic_name(table.name, kind)
-            yield _compacted(topic, "the former record: intervals and published values, no key", erased.settings[topic])
+            yield compacted(topic, "the former record: intervals and published values, no key", erased.settings[topic])
     if table.sealed is not None and (not erased.rows or any(one.sealed == erasure.IN_COHORT for one in erased.rows)):
         yield Left(
             topic_name(table.name, SEALED),
@@ -169,11 +169,11 @@ def _left_in_kafka(table: Table, erased: erasure.Erased) -> Iterator[Left]:
         )
 
 
-def _left_in_input(topic: str, settings: erasure.Settings, messages: int | None) -> Left:
+def left_in_input(topic: str, settings: erasure.Settings, messages: int | None) -> Left:
     what = "messages" if messages is None else f"{plural(messages, 'message')}, the deletion included,"
     what, own = f"{what} with the key and raw values", settings[topic]
     if "compact" in own["cleanup.policy"]:
-        return _compacted(topic, what, own)
+        return compacted(topic, what, own)
     kept = "for ever" if own["retention.ms"] == "-1" else f"for {_span(own['retention.ms'])}"
     return Left(
         topic,
@@ -198,7 +198,7 @@ def _span(milliseconds: str) -> str:
     return plural(days, "day") if days and not rest else f"{int(milliseconds) / 1000:,g} s"
 
 
-def _compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
+def compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
     """A record that Kafka removes by itself, and when, by the topic's settings."""
     now = int(_now().timestamp() * 1000)
     least, most = int(settings["min.compaction.lag.ms"]), int(settings["max.compaction.lag.ms"])

@@ -61,7 +61,7 @@ def command(table: str, redis: str, shard: int | None, nearest: str | None, limi
                 qi_groups = _qi_groups(schema, RedisLookups(client, schema.name, number))
             total += len(qi_groups)
             wanted = sorted(qi_groups)[: limit - len(shown)]
-            shown += [_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
+            shown += [group_described(schema, number, qi_group, qi_groups[qi_group], raw) for qi_group in wanted]
     show({"table": schema.name, "qi_groups": total, "shown": shown}, _lines(schema, shown, total, raw))
 
 
@@ -93,7 +93,7 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int) -> No
     show({"qi_group": name, "source": source, "nearest": neighbours, "floor": floor}, lines)
 
 
-def _described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
+def group_described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:
     lo, hi = np.array(state.lo, dtype=np.int64), np.array(state.hi, dtype=np.int64)
     described = {
         "qi_group": qi_group_name(shard, qi_group),

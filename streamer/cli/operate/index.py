@@ -18,7 +18,8 @@ from streamer.errors import Conflict, UsageError
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect_now
-from streamer.table.files import atomic_writer, write_index
+from streamer.table.csv_files import write_index
+from streamer.table.files import atomic_writer
 from streamer.table.published.rows import qi_group_name
 from streamer.table.yaml.loading import files_of, load_table
 

@@ -40,10 +40,11 @@ from streamer.kafka.registry import registry_from
 from streamer.loading.key_form import key_form_seen
 from streamer.progress import OnProgress
 from streamer.table import data_warnings
+from streamer.table.codes import cell_text, source_cells
 from streamer.table.encode import Encoder
-from streamer.table.files import PARQUET, STDIN, atomic_writer, is_named, read_rows
+from streamer.table.files import PARQUET, STDIN, atomic_writer, is_named
 from streamer.table.schema import Table
-from streamer.table.source_texts import cell_text, source_cells
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import files_of, load_table
 
 # -- routing ----------------------------------------------------------------------------------------------------------

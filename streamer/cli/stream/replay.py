@@ -18,8 +18,9 @@ from streamer.incremental.message_files import count_lines, read_messages
 from streamer.incremental.replay import LIVE_FILE, NAME, ReplayReport, replay_files, replayed_files, secret_of_seed
 from streamer.table.arrays import Ints
 from streamer.table.encode import EncodedRows
-from streamer.table.files import STDIN, read_rows
+from streamer.table.files import STDIN
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 
 

@@ -39,7 +39,8 @@ from streamer.incremental.sealed.fold import COHORT, SealedFold
 from streamer.progress import OnProgress
 from streamer.reader import SealedEpoch, SealedSubscription, Subscription
 from streamer.table.arrow_table import RECORD
-from streamer.table.files import KEEP, PARQUET, table_files
+from streamer.table.csv_files import KEEP
+from streamer.table.files import PARQUET, table_files
 from streamer.table.published.groups import COUNT
 from streamer.table.published.rows import QI_GROUP
 from streamer.table.schema import Table

@@ -159,7 +159,7 @@ json_option = click.option(
 
 def formulas_option(default: str, of: str) -> Callable[[Any], Any]:
     """The option of a command that writes texts of a table as CSV."""
-    from streamer.table.files import ESCAPE, KEEP, REFUSE  # imports pandas, which other commands do without
+    from streamer.table.csv_files import ESCAPE, KEEP, REFUSE  # imports pandas, which other commands do without
 
     return click.option(
         "--formulas",

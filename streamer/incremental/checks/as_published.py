@@ -1,4 +1,4 @@
-"""What readers know of one QI group, gathered record by record, in every form of publication.
+"""A QI group as readers know it, gathered record by record, in every form of publication.
 
 * A form says by a record's key to which QI group the record belongs, and which item of it it is. An item is written or
   removed. The laws ask what follows from all items: how many rows, which values, where the rows may be.
@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +25,8 @@ from streamer.table.schema import GROUPS, LOSSY_JOIN, ROWS, Table
 
 QIGroupId = tuple[int, int]
 """Shard and number."""
+
+Boxed = published_rows.PublishedRow | groups.PublishedMessage
 
 
 class Item(NamedTuple):
@@ -44,7 +46,7 @@ class GroupSeen(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it is published."""
+        """True if nothing of it is published."""
 
     @property
     def values(self) -> Sequence[Values]:
@@ -57,13 +59,18 @@ class GroupSeen(Protocol):
         """Removes an item; False if it is not there."""
 
     def faults(self) -> Iterator[Fault]:
-        """What breaks a law of the form."""
+        """The broken laws of the form; most forms have none of their own."""
+        return iter(())
 
     def misplaced(self, cells: Ints) -> int | None:
         """The number of an attribute in which the group's rows, with cells (n, d), cannot be; None: they can."""
 
     def wider(self, lo: Ints, hi: Ints) -> int | None:
-        """The number of an attribute in which the group's box is not the one from lo to hi, (d,); None: it is."""
+        """The number of an attribute in which the group's box is not the one from lo to hi, (d,); None: it is.
+
+        None, too, for a form that publishes cells and no box.
+        """
+        return None
 
 
 class Form(Protocol):
@@ -79,6 +86,7 @@ class Form(Protocol):
 
     def topic(self, key: bytes) -> str:
         """The kind of topic that holds a record."""
+        return LIVE
 
     def new(self) -> GroupSeen:
         """An empty QI group."""
@@ -89,16 +97,13 @@ class OtherGroupNamed(Exception):
 
 
 def group_name(qi_group: QIGroupId) -> str:
-    """The published name of a QI group."""
     return published_rows.qi_group_name(*qi_group)
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-class RowsForm:
-    """Rows by slot."""
-
+class RowsForm(Form):
     def __init__(self, table: Table) -> None:
         self.table = table
         self.reader = published_rows.RowReader(table)
@@ -112,14 +117,11 @@ class RowsForm:
         name, slot = self._key.read(key)
         return b'{"qi_group":%b,"slot":%b}' % (_canonical_name(name), slot)
 
-    def topic(self, key: bytes) -> str:
-        return LIVE
-
     def new(self) -> RowsSeen:
         return RowsSeen(self)
 
 
-class RowsSeen:
+class RowsSeen(GroupSeen):
     """The rows of a QI group by slot."""
 
     def __init__(self, form: RowsForm) -> None:
@@ -155,20 +157,16 @@ class RowsSeen:
                 yield "one box", f"its rows differ in column {names[next(differ)]}"
 
     def misplaced(self, cells: Ints) -> int | None:
-        first = next(iter(self.slots.values()))
-        return _outside_box(first.lo, first.hi, cells)
+        return _outside_box(next(iter(self.slots.values())), cells)
 
     def wider(self, lo: Ints, hi: Ints) -> int | None:
-        first = next(iter(self.slots.values()))
-        return _another_box(first.lo, first.hi, lo, hi)
+        return _another_box(next(iter(self.slots.values())), lo, hi)
 
 
 # -- whole QI groups --------------------------------------------------------------------------------------------------
 
 
-class GroupsForm:
-    """One message per QI group."""
-
+class GroupsForm(Form):
     def __init__(self, table: Table) -> None:
         self.reader = groups.GroupReader(table)
         self._key = published_rows.TextsReader([published_rows.QI_GROUP])
@@ -180,14 +178,11 @@ class GroupsForm:
         (name,) = self._key.read(key)
         return b'{"qi_group":%b}' % _canonical_name(name)
 
-    def topic(self, key: bytes) -> str:
-        return LIVE
-
     def new(self) -> MessageSeen:
         return MessageSeen(self)
 
 
-class MessageSeen:
+class MessageSeen(GroupSeen):
     """The last message of a QI group."""
 
     def __init__(self, form: GroupsForm) -> None:
@@ -212,14 +207,11 @@ class MessageSeen:
         found, self._message = self._message is not None, None
         return found
 
-    def faults(self) -> Iterator[Fault]:
-        return iter(())
-
     def misplaced(self, cells: Ints) -> int | None:
-        return _outside_box(self._message.lo, self._message.hi, cells) if self._message else 0
+        return _outside_box(self._message, cells) if self._message else 0
 
     def wider(self, lo: Ints, hi: Ints) -> int | None:
-        return _another_box(self._message.lo, self._message.hi, lo, hi) if self._message else 0
+        return _another_box(self._message, lo, hi) if self._message else 0
 
 
 def _values(counts: Mapping[Values, int]) -> list[Values]:
@@ -230,20 +222,20 @@ def _canonical_name(text: bytes) -> bytes:
     return msgspec.json.encode(read_text(text, published_rows.QI_GROUP))
 
 
-def _outside_box(lo: Iterable[int], hi: Iterable[int], cells: Ints) -> int | None:
-    outside = ((cells < list(lo)) | (cells > list(hi))).any(axis=0)
+def _outside_box(seen: Boxed, cells: Ints) -> int | None:
+    outside = ((cells < list(seen.lo)) | (cells > list(seen.hi))).any(axis=0)
     return int(outside.argmax()) if outside.any() else None
 
 
-def _another_box(seen_lo: Iterable[int], seen_hi: Iterable[int], lo: Ints, hi: Ints) -> int | None:
-    edges = zip(seen_lo, seen_hi, lo.tolist(), hi.tolist(), strict=True)
+def _another_box(seen: Boxed, lo: Ints, hi: Ints) -> int | None:
+    edges = zip(seen.lo, seen.hi, lo.tolist(), hi.tolist(), strict=True)
     return next((j for j, (low, high, least, most) in enumerate(edges) if (low, high) != (least, most)), None)
 
 
 # -- the two tables of a lossy join -----------------------------------------------------------------------------------
 
 
-class JoinForm:
+class JoinForm(Form):
     """Cells in one table, values in the other."""
 
     def __init__(self, table: Table) -> None:
@@ -273,7 +265,7 @@ class JoinForm:
         return JoinSeen(self)
 
 
-class JoinSeen:
+class JoinSeen(GroupSeen):
     """The rows of a QI group in either table."""
 
     def __init__(self, form: JoinForm) -> None:
@@ -322,9 +314,6 @@ class JoinSeen:
             return None
         d = cells.shape[1]
         return next((j for j in range(d) if {row[j] for row in rows} != {row[j] for row in self.cells}), 0)
-
-    def wider(self, lo: Ints, hi: Ints) -> int | None:
-        return None  # it publishes cells, no box
 
 
 FORMS: Mapping[str, type[Form]] = MappingProxyType({ROWS: RowsForm, GROUPS: GroupsForm, LOSSY_JOIN: JoinForm})

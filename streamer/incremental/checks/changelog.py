@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamer.errors import LawViolated
@@ -61,12 +62,10 @@ class LiveRecord(NamedTuple):
 
 
 def violation(law: str, where: str, what: str) -> LawViolated:
-    """A broken law in one sentence."""
     return LawViolated(f"law {law!r} is broken at {where}: {what}")
 
 
 def release_name(release: FoldedRelease) -> str:
-    """The name of a release in sentences."""
     return f"release {release.number} of shard {release.shard}"
 
 
@@ -86,15 +85,13 @@ def in_releases(records: Iterable[LiveRecord]) -> Iterator[FoldedRelease]:
         yield current.finish()
 
 
+@dataclass(slots=True)
 class _Unfinished:
     """A release that is not complete; parts are counted topic by topic."""
 
-    __slots__ = ("parts", "release", "seen")
-
-    def __init__(self, release: FoldedRelease) -> None:
-        self.release = release
-        self.parts: dict[str, ReleasePart] = {}
-        self.seen: Counter[str] = Counter()
+    release: FoldedRelease
+    parts: dict[str, ReleasePart] = field(default_factory=dict)
+    seen: Counter[str] = field(default_factory=Counter)
 
     def add(self, record: LiveRecord) -> None:
         self.release.records.append((record.key, record.value))
@@ -118,15 +115,13 @@ class _Unfinished:
         return violation("parts", release_name(self.release), what)
 
 
+@dataclass(slots=True)
 class _ShardProgress:
-    """How far a shard's changelog has been read."""
+    """The progress in reading a shard's changelog."""
 
-    __slots__ = ("highest", "release", "through")
-
-    def __init__(self) -> None:
-        self.release: int | None = None
-        self.through = 0
-        self.highest = 0
+    release: int | None = None
+    through: int = 0
+    highest: int = 0
 
 
 class ChangelogLaws:

@@ -25,7 +25,6 @@ DOUBLED_BELOW = 1 << 16
 OWN_PAGES_FROM = 1 << 20
 """Bytes of the smallest array in pages of its own."""
 
-
 JOURNAL_RUNS = {
     layout.SLOTS_BEFORE: "slots_before", layout.TOUCHED: "touched", layout.CHANGED: "changed", layout.GONE: "gone"
 }  # fmt: skip
@@ -53,15 +52,14 @@ def grow(s: Shard) -> Shard:
             return s._replace(lists=_more_lists(s, least))
         case layout.MEMBERS:
             n = _more(s.work.ints[0], least)
-            ints, tie_hashes, losses = (
-                _longer(s.work.ints, n, 1),
-                _longer(s.work.tie_hashes, n, 1),
-                _longer(s.work.losses, n),
-            )
-            demands = s.demands._replace(fits=np.zeros(n, np.int8))
-            return s._replace(demands=demands, work=s.work._replace(ints=ints, tie_hashes=tie_hashes, losses=losses))
+            ints, tie_hashes = _longer(s.work.ints, n, 1), _longer(s.work.tie_hashes, n, 1)
+            work = s.work._replace(ints=ints, tie_hashes=tie_hashes, losses=_longer(s.work.losses, n))
+            return s._replace(demands=s.demands._replace(fits=np.zeros(n, np.int8)), work=work)
         case layout.TALLIES:
-            return _rehashed(s, _more(s.work.tally.n, least))
+            tally, old = empty_tally(_more(s.work.tally.n, least)), s.work.tally
+            used = np.flatnonzero(old.n)
+            fill_tally(tally, old.key[used], old.n[used].astype(np.int64))
+            return s._replace(work=s.work._replace(tally=tally))
         case layout.EXPORT:  # its contents are not needed any more
             return s._replace(export=type(s.export)(np.zeros(least, np.int64), np.zeros(least)))
         case layout.ENTRIES:
@@ -76,7 +74,7 @@ def grow(s: Shard) -> Shard:
 
 
 def with_capacity(s: Shard, what: int, least: int) -> Shard:
-    """Capacity for at least so many entries of what `state.short` could name."""
+    """The shard with capacity for `least` entries of what `state.short` could name."""
     lengths: dict[int, int] = {
         layout.GROUPS: len(s.groups.group),
         layout.POOL: s.groups.pool.shape[1],
@@ -132,35 +130,24 @@ def _longer(old: Any, n: int, axis: int = 0) -> Any:
     """The array with n entries along an axis, the new ones zero."""
     shape = list(old.shape)
     shape[axis] = n
-    new = _zeros(shape, old.dtype)
+    n_bytes = prod(shape) * old.dtype.itemsize
+    if n_bytes < OWN_PAGES_FROM:
+        new: Any = np.zeros(shape, old.dtype)
+    else:
+        pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            pages.madvise(mmap.MADV_HUGEPAGE)  # as numpy does
+        new = np.frombuffer(pages, old.dtype).reshape(shape)
     new[tuple(map(slice, old.shape))] = old
     return new.view(np.recarray) if old.dtype.names else new
 
 
-def _zeros(shape: list[int], dtype: np.dtype[Any]) -> Any:
-    n_bytes = prod(shape) * dtype.itemsize
-    if n_bytes < OWN_PAGES_FROM:
-        return np.zeros(shape, dtype)
-    pages = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        pages.madvise(mmap.MADV_HUGEPAGE)  # as numpy does
-    return np.frombuffer(pages, dtype).reshape(shape)
-
-
 def _more_lists(s: Shard, least: int) -> layout.Lists:
     lists = s.lists
-    n, n_before = max(len(lists.one), least), max(len(lists.before), least)
-    if n > len(lists.one):
+    if least > len(lists.one):
         n = _more(lists.one, least)
         lists = lists._replace(one=_longer(lists.one, n), link=_longer(lists.link, n * LINKS))
-    if n_before > len(lists.before):
+    if least > len(lists.before):
         n = _more(lists.before, least)
         lists = lists._replace(before=_longer(lists.before, n), links_before=_longer(lists.links_before, n * LINKS))
     return lists
-
-
-def _rehashed(s: Shard, n: int) -> Shard:
-    tally, old = empty_tally(n), s.work.tally
-    used = np.flatnonzero(old.n)
-    fill_tally(tally, old.key[used], old.n[used].astype(np.int64))
-    return s._replace(work=s.work._replace(tally=tally))

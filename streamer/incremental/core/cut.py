@@ -1,4 +1,4 @@
-"""Where a QI group is cut in two: the allowed cut of least information loss.
+"""The cut of a QI group in two: the allowed cut of least information loss.
 
 The rules of this file
 ----------------------
@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Demands, Shard, Work
+from streamer.incremental.core.layout import HI, LO, NONE, CoreRows, Shard, Work
 from streamer.incremental.core.model import mark_fitting, may_be_cut
 from streamer.incremental.core.scores import hull_ncp
 from streamer.kernels.boxes import Geometry, ncp_term, total, widen
-from streamer.table.arrays import Records
 
 # Sorting rows. Few rows, the common case, are inserted one by one. Many are counted into buckets, never more than
 # rows, so that one scratch array of n suffices; a domain with more cells takes several rounds.
@@ -134,7 +133,7 @@ MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def cut(s: Shard, g: int) -> tuple[int, bool]:
-    """Size of the lower half of the best cut of group g, 0 if none is allowed; and whether that half keeps the number.
+    """The size of the lower half of the best cut of group g, 0 if none is allowed; True if that half keeps the number.
 
     work.ints[BEST, :n] then has the members, the lower half first. Needs n columns of `work.ints`, `work.tie_hashes`
     and `work.losses`, and overwrites them and `work.last_seen`.
@@ -143,8 +142,7 @@ def cut(s: Shard, g: int) -> tuple[int, bool]:
         return 0, False
     n = int(s.groups.group[g].members)
     _take_members(s, g, g, 0)
-    first = _sort_taken(s, n)
-    position, lower_stays, _ = _cut_sorted(s, n, first, inf, 1, 1)
+    position, lower_stays, _ = _cut_sorted(s, n, _sort_taken(s, n), inf, 1, 1)
     return position, lower_stays
 
 
@@ -212,7 +210,7 @@ def _sort_taken(s: Shard, n: int) -> int:
     work = s.work
     sort_by_tie_hash(work.ints[BASE], work.tie_hashes, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
     first = work.ints[BASE, 0]
-    _sort_members(s.state[0], s.rows, work, n)
+    _sort_members(s, n)
     return int(first)
 
 
@@ -225,7 +223,7 @@ def _cut_sorted(s: Shard, n: int, first: int, most: float, lower: int, upper: in
     position, loss, least = 0, most, (n + 3) // 4 if n >= 4 * k else 1
     while position == 0 and least > 0:
         lowest, highest = max(least, lower), n - max(least, upper)
-        position, loss = _best_cut(s.state[0], s.space, s.rows, s.demands, work, n, lowest, highest, most)
+        position, loss = _best_cut(s, n, lowest, highest, most)
         least = 1 if least > 1 else 0
     if 2 * position != n:
         return position, 2 * position > n, loss
@@ -262,8 +260,9 @@ def _take_members(s: Shard, g: int, cut_as: int, at: int) -> None:
         s.work.tie_hashes[0, at + i] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
 
 
-def _sort_members(state: Records, rows: CoreRows, work: Work, n: int) -> None:
+def _sort_members(s: Shard, n: int) -> None:
     """Sorts BASE by cells in table order, bundles, tie hashes: the order along the first attribute."""
+    state, rows, work = s.state[0], s.rows, s.work
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
     _set_whole(rows, work, n)
     for j in range(cells.shape[1] - 1, -1, -1):
@@ -308,24 +307,14 @@ def _gather_bundles(rows: CoreRows, work: Work, stamp: int, begin: int, end: int
         base[at] = spare[at]
 
 
-def _best_cut(
-    state: Records,
-    space: Geometry,
-    rows: CoreRows,
-    demands: Demands,
-    work: Work,
-    n: int,
-    lowest: int,
-    highest: int,
-    most: float,
-) -> tuple[int, float]:
+def _best_cut(s: Shard, n: int, lowest: int, highest: int, most: float) -> tuple[int, float]:
     """The best position in lowest..highest along all attributes, and its loss; BEST gets the halves.
 
     0: no allowed position loses less than `most`. An attribute that does not vary, or before which none does, orders
     the rows as the first one does, so it cannot be better. Whether halves meet the demands is asked only if a cut would
     be better, which is rare.
     """
-    cells, hull = rows.cells, work.hull[WHOLE]
+    cells, work, hull = s.rows.cells, s.work, s.work.hull[WHOLE]
     along, least, lean, position, varied = work.ints[ALONG], most, 0, 0, False
     for j in range(cells.shape[1]):
         varies = hull[LO, j] < hull[HI, j]
@@ -335,33 +324,32 @@ def _best_cut(
             if j > 0:
                 column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
                 sort_by_cells(column, low, high, along, work.ints[SPARE_ROWS], work.ints[COUNTS], n)
-            first, last = _allowed(state, rows, work, n)
+            first, last = _allowed(s, n)
             first, last = max(first, lowest), min(last, highest)
-            better, now, leaning = _best_along(state, space, rows, demands, work, n, first, last, least, lean, False)
-            if better and demands.demand.shape[0] > 0:
-                first, last = mark_fitting(state, demands, rows, work, along, n, first, last)
-                better, now, leaning = _best_along(state, space, rows, demands, work, n, first, last, least, lean, True)
+            better, now, leaning = _best_along(s, n, first, last, least, lean, False)
+            if better and s.demands.demand.shape[0] > 0:
+                first, last = mark_fitting(s, along, n, first, last)
+                better, now, leaning = _best_along(s, n, first, last, least, lean, True)
             if better:
-                least, lean = now, leaning
-                position = better
+                least, lean, position = now, leaning, better
                 for at in range(n):
                     work.ints[BEST, at] = along[at]
         varied = varied or varies
     return position, least
 
 
-def _allowed(state: Records, rows: CoreRows, work: Work, n: int) -> tuple[int, int]:
+def _allowed(s: Shard, n: int) -> tuple[int, int]:
     """The lowest and the highest position along ALONG that leave k on both sides."""
-    k = int(state.k)
+    state, k = s.state[0], int(s.state[0].k)
     if not state.individuals:
         return k, n - k
     state.stamp += 2
-    first = _rows_of(rows, work, state.stamp - 1, k, 0, 1, n)
-    return first, n - _rows_of(rows, work, state.stamp, k, n - 1, -1, n)
+    first = _rows_of(s.rows, s.work, state.stamp - 1, k, 0, 1, n)
+    return first, n - _rows_of(s.rows, s.work, state.stamp, k, n - 1, -1, n)
 
 
 def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: int, n: int) -> int:
-    """How many rows along ALONG, from `begin` on, have k individuals; n if all of them have fewer."""
+    """The number of rows along ALONG, from `begin` on, that have k individuals; n if all of them have fewer."""
     along, last_seen, count = work.ints[ALONG], work.last_seen, 0
     for i in range(n):
         who = rows.row[along[begin + step * i]].who
@@ -374,17 +362,7 @@ def _rows_of(rows: CoreRows, work: Work, stamp: int, k: int, begin: int, step: i
 
 
 def _best_along(
-    state: Records,
-    space: Geometry,
-    rows: CoreRows,
-    demands: Demands,
-    work: Work,
-    n: int,
-    first: int,
-    last: int,
-    least: float,
-    lean: int,
-    marked: bool,
+    s: Shard, n: int, first: int, last: int, least: float, lean: int, marked: bool
 ) -> tuple[int, float, int]:
     """The best position in first..last along ALONG, its loss and lean; 0 if none is better than `least` and `lean`.
 
@@ -393,21 +371,20 @@ def _best_along(
     """
     if first > last:
         return 0, least, lean
+    space, rows, work = s.space, s.rows, s.work
     cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[LOWER], work.terms[LOWER]
     _begin_half(space, hull, terms, cells[along[0]])
     for at in range(1, first):
         widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms)
     loss = total(terms)
-    first, start = _lose_above(space, rows, work, n, first, last, least, loss), first
-    position, individuals = 0, state.individuals != 0
+    first, start = _lose_above(s, n, first, last, least, loss), first
+    position, individuals = 0, s.state[0].individuals != 0
     for at in range(start, last + 1):
         if at > start and widen(space, cells[along[at - 1]], cells[along[at - 1]], hull[LO], hull[HI], terms):
             loss = total(terms)
         if at * loss + (n - last) * work.losses[last] > least:
             break
-        if at < first:
-            continue
-        if marked and demands.fits[at] == 0:
+        if at < first or (marked and s.demands.fits[at] == 0):
             continue
         if individuals and _same_bundle(rows, along[at - 1], along[at]):
             continue
@@ -417,15 +394,14 @@ def _best_along(
     return position, least, lean
 
 
-def _lose_above(
-    space: Geometry, rows: CoreRows, work: Work, n: int, first: int, last: int, least: float, lower: float
-) -> int:
+def _lose_above(s: Shard, n: int, first: int, last: int, least: float, lower: float) -> int:
     """Writes NCP of the upper half at first..last to work.losses; returns the lowest position that may be the best.
 
     lower: NCP of the lower half at `first`. Larger halves lose more. So no position is better below one whose upper
     half loses more than `least` together with the lower half at `first`.
     """
-    cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[UPPER], work.terms[UPPER]
+    space, cells, work = s.space, s.rows.cells, s.work
+    along, hull, terms = work.ints[ALONG], work.hull[UPPER], work.terms[UPPER]
     _begin_half(space, hull, terms, cells[along[n - 1]])
     for at in range(n - 2, last - 1, -1):
         widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms)
@@ -444,33 +420,23 @@ def _lose_above(
 
 def _set_whole(rows: CoreRows, work: Work, n: int) -> None:
     """Sets the hull of the n rows in BASE."""
-    hull = work.hull[WHOLE]
-    _start(hull, rows.cells[work.ints[BASE, 0]])
+    hull, cells, base = work.hull[WHOLE], rows.cells, work.ints[BASE]
+    for j in range(cells.shape[1]):
+        hull[LO, j] = hull[HI, j] = cells[base[0], j]
     for at in range(1, n):
-        _widen(hull, rows.cells[work.ints[BASE, at]])
+        for j in range(cells.shape[1]):
+            cell = cells[base[at], j]
+            hull[LO, j], hull[HI, j] = min(hull[LO, j], cell), max(hull[HI, j], cell)
 
 
 def _begin_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> None:
-    """A hull (2, d) around one row's cells (d,), and its terms of NCP (d,)."""
+    """Sets a hull (2, d) around one row's cells (d,), and its terms of NCP (d,)."""
     for j in range(cells.shape[0]):
         hull[LO, j] = hull[HI, j] = cells[j]
         terms[j] = ncp_term(space, j, cells[j], cells[j])
 
 
-def _start(hull: Any, cells: Any) -> None:
-    """A hull (2, d) around one row's cells (d,)."""
-    for j in range(cells.shape[0]):
-        hull[LO, j] = hull[HI, j] = cells[j]
-
-
-def _widen(hull: Any, cells: Any) -> None:
-    """Widens a hull (2, d) to hold cells (d,)."""
-    for j in range(cells.shape[0]):
-        hull[LO, j], hull[HI, j] = min(hull[LO, j], cells[j]), max(hull[HI, j], cells[j])
-
-
 def _same_bundle(rows: CoreRows, one: int, other: int) -> bool:
-    """Whether two rows are of one bundle."""
     return bool(rows.row[one].who == rows.row[other].who) and _same_cells(rows.cells, one, other)
 
 

@@ -1,4 +1,4 @@
-"""What a batch has touched so far; the net effect is made of it. Nothing here decides anything.
+"""The journal: what a batch has touched so far. The net effect is made of it; nothing here decides anything.
 
 A QI group is remembered as it was published before its first change in the batch. At the end it is compared with what
 it is then. So a batch that changes a group ten times publishes it once, and one that undoes its change publishes
@@ -30,19 +30,13 @@ def remember(s: Shard, g: int, rows: int) -> None:
     state.rows_published_max += rows
 
 
-def inherit_entry(s: Shard, g: int, entry: int) -> None:
-    """A new group has the number of one that is gone, and takes over what was published under that number."""
-    s.groups.group[g].entry = entry
-    s.journal.entry[entry].group = g
-
-
 def note_origin(s: Shard, g: int, origin: int) -> None:
     """Notes how a remembered group was formed; the last origin of the batch counts."""
     s.journal.entry[s.groups.group[g].entry].origin = origin
 
 
 def mark_touched(s: Shard, index: int) -> None:
-    """A row or its QI group has changed."""
+    """Notes that a row or its QI group has changed."""
     row, state = s.rows.row[index], s.state[0]
     if row.touched == 0:
         row.touched = 1
@@ -51,7 +45,7 @@ def mark_touched(s: Shard, index: int) -> None:
 
 
 def mark_changed(s: Shard, g: int, moved: int) -> None:
-    """A group's size has changed, or its box, too (`moved`)."""
+    """Notes that a group's size has changed, or its box, too (`moved`)."""
     group, state = s.groups.group[g], s.state[0]
     if moved:
         group.moved = 1
@@ -69,7 +63,7 @@ def mark_gone(s: Shard, g: int) -> None:
 
 
 def journal_is_short(s: Shard, rows: int, groups: int) -> bool:
-    """Whether the journal lacks capacity for so many more rows and QI groups; the state then says of what."""
+    """True if the journal lacks capacity for `rows` and `groups` more; the state then says of what."""
     state, journal = s.state[0], s.journal
     if state.n_journal + groups > journal.entry.shape[0]:
         state.short, state.short_by = ENTRIES, state.n_journal + groups

@@ -2,9 +2,8 @@
 
 The rules of this file
 ----------------------
-* The core knows a row by its cells, the number of its published values, the number of its individual and its tie hash:
-  what may decide what is published, and nothing else. Codes, source keys and names stay outside, in
-  `streamer.incremental.engine.rows`.
+* The core knows of a row only what may decide what is published: its cells, the numbers of its published values and of
+  its individual, its tie hash. Codes, source keys and names stay outside, in `streamer.incremental.engine.rows`.
 * A record array has one record per thing. A vector of d, or of a node's children, is an array of its own beside it, so
   no code is tied to the number of attributes.
 * Things refer to each other by index; NONE is no index. A variable `g` or `h` is the index of a QI group, `index` that
@@ -40,7 +39,7 @@ LENGTH, LINKS = 4, 8
 """Entries of a similarity list: when it is new, and at most."""
 
 GROUPS, POOL, NODES, LISTS, ENTRIES, SLOTS_BEFORE, TOUCHED, CHANGED, GONE, MEMBERS, TALLIES, EXPORT = range(1, 13)
-"""What may run out of capacity, as `state.short` names it."""
+"""Arrays that may run out of capacity, as `state.short` names them."""
 
 NOTHING_TO_MERGE_WITH, MISCOUNTED, BELOW_K, OUTSIDE_ITS_BOX, BREAKS_MODEL, WIDER_THAN_ITS_ROWS = 1, 2, 3, 4, 5, 6
 """Broken laws, as `state.fault` names them; `state.fault_at` is the number of the QI group."""
@@ -54,13 +53,13 @@ freed numbers, groups that local repair may improve.
 """
 
 STOPPED_SHORT, ALL_DONE, MOVED = 0, 1, 2
-"""What a step of local repair returns: out of capacity; nothing to do; something done, perhaps more to do."""
+"""Answers of a step of local repair: out of capacity; nothing to do; something done, perhaps more to do."""
 
 LOSS_UNITS = 1 << 24
 """Units of NCP in `group.loss` and `state.loss`: of 30 columns and a thousand million rows the sum has 59 bits."""
 
 FORMED, WAS_LOADED, MERGED, SPLIT, CUT_AFRESH, REBUILT = 1, 2, 3, 4, 5, 6
-"""How a QI group got its members, in `Journal.entry`; 0: it had them before the batch."""
+"""Origins of a QI group's members, in `Journal.entry`; 0: it had them before the batch."""
 
 LO, HI = 0, 1
 
@@ -278,7 +277,7 @@ class Lists(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """What the batch has touched since the last drain."""
+    """QI groups and rows that the batch has touched since the last drain."""
 
     entry: Records  # (entries,) ENTRY: a QI group as published before; members 0: it was not; group NONE: it is gone
     box: Any  # (entries, 2, d) int32
@@ -351,22 +350,17 @@ class Shard(NamedTuple):
     work: Work
 
 
-FIRST_CAPACITY = 1024
+FIRST_CAPACITY, CANDIDATES = 1024, 1 << 12
 
 
 def empty_tally(length: int) -> CountTable:
-    """Counts of nothing."""
     return CountTable(np.zeros(length, np.int64), np.zeros(length, np.int32))
 
 
-CANDIDATES = 1 << 12
-
-
 def is_exact(space: Space) -> bool:
-    """Whether no sum or difference of edges, centers and half-widths ever rounds in float64."""
-    return all(float(end).is_integer() for end in space.end) and bool(
-        (space.n_cells * space.codes_per_cell < 2**50).all()
-    )
+    """True if no sum or difference of edges, centers and half-widths ever rounds in float64."""
+    are_small = bool((space.n_cells * space.codes_per_cell < 2**50).all())
+    return are_small and all(float(end).is_integer() for end in space.end)
 
 
 def empty_shard(
@@ -412,9 +406,7 @@ def empty_shard(
             records(n, ENTRY),
             np.zeros((n, 2, d), np.int32),
             np.zeros(16 * n, np.int32),
-            np.zeros(n, np.int32),
-            np.zeros(n, np.int32),
-            np.zeros(n, np.int32),
+            *(np.zeros(n, np.int32) for _ in range(3)),
         ),
         CoreValues(records(n, VALUE), np.zeros(16 * n, np.uint8)),
         Demands(

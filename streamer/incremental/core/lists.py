@@ -9,13 +9,12 @@ The rules of this file
   tracked, or if nothing is left in it. If a listed box changes, it moves, or falls to the floor and out. Any other box
   that rises above the floor enters; a group that is gone leaves. A list that ends with more than LINKS entries is
   cut to its LENGTH best, and its floor becomes the score of the next.
-* The result of a refresh does not depend on the order of the changes. So first everything that changed or is gone is
-  removed, then everything that changed enters. During the second step lists only grow, so the best LINKS entries and
-  their true number suffice.
+* First everything that changed or is gone is removed, then everything that changed enters: the result does not depend
+  on the order of the changes. In the second step lists only grow, so the best LINKS entries and their number suffice.
 * A list is saved before its first change. Outside a refresh it is sorted best first, equal scores by number; during
   one it has holes: links with NONE and the score -inf.
-* The lists that name a group are a chain of links, from `group.listed` on. The lists that a box enters are searched
-  in the tree, by its nodes' lowest floors. No list is visited that does not change.
+* No list is visited that does not change: those that name a group are a chain of links from `group.listed` on, those
+  that a box enters are searched in the tree, by its nodes' lowest floors.
 * Numbers of QI groups that are gone may be used again within a batch. What was stored under such a number is compared
   with the list of the group that has it now, which its entry in the journal names.
 """
@@ -63,7 +62,7 @@ def sort_links(s: Shard, which: int) -> None:
 
 
 def is_before(s: Shard, one: int, other: int) -> bool:
-    """Whether of two links of a list the first comes first."""
+    """True if of two links of a list the first comes first."""
     a, b = s.lists.link[one], s.lists.link[other]
     if a.score != b.score:
         return bool(a.score > b.score)
@@ -97,7 +96,7 @@ def relink(lists: Lists, group: Any, at: int) -> None:
 
 
 NO_LIST = -1
-"""As `n` of a saved list: there was no list."""
+"""The `n` of a saved list if there was no list."""
 
 
 def save_before(s: Shard, which: int) -> None:
@@ -145,31 +144,21 @@ def settle_list(s: Shard, i: int) -> None:
 
 
 def fill(s: Shard, i: int, which: int) -> None:
-    """Fills a list with the LENGTH nearest groups; its floor is the score of the next."""
+    """Fills a list with the LENGTH nearest groups; its floor is the score of the next.
+
+    The search begins with groups that are probably near, which halves the nodes that it visits: those that the list
+    named before, and those of `propose_near`.
+    """
     state, one, found = s.state[0], s.lists.one[which], s.work.found
-    propose_some(s, i, one.owner)
+    state.n_found = 0
+    for j in range(s.lists.before[i].n):
+        propose(s, one.owner, s.lists.links_before[i * LINKS + j].other)
+    propose_near(s, one.owner)
     top(s, one.owner, LENGTH + 1)
     one.n = one.entered = min(state.n_found, LENGTH)
     one.floor = found[LENGTH].score if state.n_found > LENGTH else 0.0
     for j in range(one.n):
         link_to(s, which * LINKS + j, found[j].group, found[j].score)
-
-
-def propose_some(s: Shard, i: int, g: int) -> None:
-    """Puts groups that are probably near g into `found`: a search that begins with them visits half as many nodes.
-
-    They are those that g's list named before, and those of `propose_near`.
-    """
-    s.state[0].n_found = 0
-    for j in range(s.lists.before[i].n):
-        propose(s, g, s.lists.links_before[i * LINKS + j].other)
-    propose_near(s, g)
-
-
-def propose_known(s: Shard, g: int) -> None:
-    """The same while the lists are those of the last refresh."""
-    propose_listed(s, g)
-    propose_near(s, g)
 
 
 def propose_listed(s: Shard, g: int) -> None:
@@ -206,7 +195,7 @@ def propose(s: Shard, g: int, other: int) -> None:
 
 
 def lists_needed(s: Shard) -> int:
-    """The most lists, and saved lists, that a refresh may need."""
+    """The most lists, and the most saved lists, that a refresh may need."""
     return int(s.state[0].lists_used + s.state[0].n_changed)
 
 
@@ -249,7 +238,7 @@ def partner(s: Shard, g: int) -> int:
 
 
 def differs(s: Shard, i: int) -> bool:
-    """Whether the present list of a saved list's owner differs from the saved one."""
+    """True if the present list of a saved list's owner differs from the saved one."""
     before = s.lists.before[i]
     which = s.groups.group[before.owner].list
     if which == NONE:

@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * A model is a conjunction (`streamer.privacy.models`). k, of individuals or rows, is `state.k` and `group.count`. All
-  else are *demands*, one per subject: at least so many distinct subjects, and none with more than a share of the rows.
+  else are *demands*, one per subject: a minimum of distinct subjects, and none with more than a share of the rows.
   Subjects are individuals, or what a sensitive column publishes, or its ancestors at a level; Python numbers them.
 * Counts follow every row that comes, goes or is rewritten (`moves.assign`, `step.write_row`), for QI groups and for the
   pending rows. Groups are counted from the start only at a drain, where the law is checked.
@@ -11,15 +11,11 @@ The rules of this file
   (group, -2 - number of a subject); for shares it has how many subjects have n rows, by (-3 - group, n * demands +
   demand). So the largest count falls by one exactly when the last subject that had it loses a row, and the next one
   need not be sought.
-* Only deletions and rewrites lose distinct subjects. A *share* can also be broken by an insertion (the new row's value,
-  or its individual, is too frequent in the group) and by a rewrite of a sensitive value. The remedy is the same as for
-  a group below k: at the end of the event, the lowest-numbered such group merges with its nearest, until all groups
-  hold. (A cut would not help: if both halves hold, the whole does.) If the last group does not hold, its rows are
-  pending. As soon as all pending rows hold the model together, they form a group.
-* This ends, although a share does not grow with the group: each merge leaves one group fewer, and a cut makes only
-  groups that hold, which nothing breaks before the next event.
-* So rows are pending exactly while all of them together break the model: models are closed under union, so the union of
-  QI groups that hold would hold. (Rows that an initial table leaves in no group are pending, too.)
+* Only deletions and rewrites lose distinct subjects; an insertion, too, can break a *share*. The remedy is that for a
+  group below k: merges at the end of the event. (A cut would not help: if both halves hold, the whole does.) This ends:
+  each merge leaves one group fewer, and a cut makes only groups that hold, which nothing breaks before the next event.
+* So rows are pending exactly while all of them together break the model: models are closed under union. (Rows that an
+  initial table leaves in no group are pending, too.)
 * A group is cut if both halves hold. `may_be_cut` often rules that out from the counts alone: two halves with m
   distinct subjects each need 2m rows that differ within their half, one from a subject with one row, at most two from
   every other. So a large group whose values are all alike is not searched at every insertion.
@@ -38,7 +34,7 @@ from streamer.table.arrays import Ints, Records
 
 
 def key_of(group: int, who: int) -> int:
-    """Under which the tally counts who in a group (or PENDING)."""
+    """The key of an individual, or of a subject, in a group (or PENDING)."""
     return (int(group) << 32) + int(who)
 
 
@@ -70,19 +66,17 @@ def fill_tally(tally: CountTable, keys: Ints, n: Ints) -> None:
 
 
 def holds(s: Shard, g: int) -> bool:
-    """Whether a QI group holds the model."""
     group = s.groups.group[g]
     return bool(group.count >= s.state[0].k) and reached_by(s.demands, s.demands.reached[g + 1], int(group.members))
 
 
 def pending_hold(s: Shard) -> bool:
-    """Whether all pending rows together hold the model."""
     state = s.state[0]
     return bool(state.pending_count >= state.k) and reached_by(s.demands, s.demands.reached[0], int(state.n_pending))
 
 
 def reached_by(demands: Demands, reached: Records, n: int) -> bool:
-    """Whether n rows with these counts, (c,) REACHED, meet every demand."""
+    """True if n rows with these counts, (c,) REACHED, meet every demand."""
     for c in range(demands.demand.shape[0]):
         if not reaches(demands.demand[c], int(reached[c].distinct), int(reached[c].top), n):
             return False
@@ -90,12 +84,12 @@ def reached_by(demands: Demands, reached: Records, n: int) -> bool:
 
 
 def reaches(demand: Records, distinct: int, most: int, n: int) -> bool:
-    """Whether n rows with so many distinct subjects, of which one has `most` rows, meet a demand."""
+    """True if n rows with `distinct` subjects, of which one has `most` rows, meet a demand."""
     return bool(distinct >= demand.least) and bool(keeps_share(most, n, demand.numerator, demand.denominator))
 
 
 def may_be_cut(s: Shard, g: int) -> bool:
-    """Whether a group's counts leave it possible that both halves of a cut hold."""
+    """True if a group's counts leave it possible that both halves of a cut hold."""
     group = s.groups.group[g]
     if group.count < 2 * s.state[0].k:
         return False
@@ -175,7 +169,6 @@ def falls(s: Shard, c: int, group: int, n: int) -> None:
 
 
 def asks_share(demand: Records) -> bool:
-    """Whether a demand limits shares."""
     return bool(demand.numerator < demand.denominator)
 
 
@@ -228,7 +221,7 @@ def count_seen(seen: Any, which: int, stamp: int) -> int:
 
 
 def counts_are_right(s: Shard, g: int) -> bool:
-    """Whether a group's counts are those of its members, counted from the start."""
+    """True if a group's counts are those of its members, counted from the start."""
     demands, group, state = s.demands, s.groups.group[g], s.state[0]
     if demands.demand.shape[0] == 0:
         return True
@@ -243,15 +236,14 @@ def counts_are_right(s: Shard, g: int) -> bool:
     return True
 
 
-def mark_fitting(
-    state: Records, demands: Demands, rows: CoreRows, work: Work, along: Any, n: int, first: int, last: int
-) -> tuple[int, int]:
+def mark_fitting(s: Shard, along: Any, n: int, first: int, last: int) -> tuple[int, int]:
     """Marks in fits[first..last] where a cut of the n rows along leaves two halves that meet the demands.
 
-    Returns the lowest and the highest such position; if there is none, the lowest is n. CountTable forwards, then
+    Returns the lowest and the highest such position; if there is none, the lowest is n. Counts forwards, then
     backwards.
     """
-    fits, stamp = demands.fits, int(state.stamp)
+    demands, rows, work = s.demands, s.rows, s.work
+    fits, stamp = demands.fits, int(s.state[0].stamp)
     begin_pass(demands)
     for at in range(1, last + 1):
         pass_row(demands, rows, work, stamp, along[at - 1])
@@ -267,7 +259,7 @@ def mark_fitting(
                 lowest, highest = at, max(at, highest)
             else:
                 fits[at] = 0
-    state.stamp = stamp + n
+    s.state[0].stamp = stamp + n
     return lowest, highest
 
 
@@ -279,7 +271,7 @@ def mark_fitting(
 
 
 def can_lose(s: Shard, index: int) -> bool:
-    """Whether a row's QI group holds the model without it; no, if its individual has other rows there."""
+    """True if a row's QI group holds the model without it; false if its individual has other rows there."""
     state, row = s.state[0], s.rows.row[index]
     if s.groups.group[row.group].count <= state.k:
         return False
@@ -289,7 +281,7 @@ def can_lose(s: Shard, index: int) -> bool:
 
 
 def can_take(s: Shard, index: int, g: int) -> bool:
-    """Whether QI group g holds the model with a row of another group."""
+    """True if QI group g holds the model with a row of another group."""
     state, count = s.state[0], s.groups.group[g].count
     if state.individuals == 0 or tally_count(s, g, s.rows.row[index].who) == 0:
         count += 1
@@ -297,7 +289,7 @@ def can_take(s: Shard, index: int, g: int) -> bool:
 
 
 def can_spare_one(s: Shard, g: int) -> bool:
-    """Whether a QI group has a row that it does not need to hold the model."""
+    """True if a QI group has a row that it does not need to hold the model."""
     group = s.groups.group[g]
     if group.count <= s.state[0].k:
         return False
@@ -308,7 +300,7 @@ def can_spare_one(s: Shard, g: int) -> bool:
 
 
 def one_row_may_suffice(s: Shard, g: int) -> bool:
-    """Whether one more row may make a QI group hold the model, as far as its counts say."""
+    """True if one more row may make a QI group hold the model, as far as its counts say."""
     group = s.groups.group[g]
     if group.count < s.state[0].k - 1:
         return False
@@ -320,7 +312,7 @@ def one_row_may_suffice(s: Shard, g: int) -> bool:
 
 
 def demands_hold_without(s: Shard, index: int) -> bool:
-    """Whether a row's QI group meets the demands without it."""
+    """True if a row's QI group meets the demands without it."""
     g = int(s.rows.row[index].group)
     left = int(s.groups.group[g].members) - 1
     for c in range(s.demands.demand.shape[0]):
@@ -338,7 +330,7 @@ def demands_hold_without(s: Shard, index: int) -> bool:
 
 
 def demands_hold_with(s: Shard, index: int, g: int) -> bool:
-    """Whether QI group g meets the demands with a row of another group."""
+    """True if QI group g meets the demands with a row of another group."""
     members = int(s.groups.group[g].members) + 1
     for c in range(s.demands.demand.shape[0]):
         demand, reached = s.demands.demand[c], s.demands.reached[g + 1, c]
@@ -354,7 +346,7 @@ def demands_hold_with(s: Shard, index: int, g: int) -> bool:
 
 
 def subject_number(s: Shard, c: int, index: int) -> int:
-    """What a demand counts of a row, as a `who` of the tally; NONE: nothing."""
+    """The subject of a row that a demand counts, as a `who` of the tally; NONE: none."""
     row = s.rows.row[index]
     if s.demands.demand[c].of_individuals:
         return int(row.who)

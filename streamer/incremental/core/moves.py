@@ -32,7 +32,7 @@ SPARE_MEMBERS = 3
 """Row of `work.ints`; not the first one, which has the halves of a cut while groups are formed of them."""
 
 FEW_MEMBERS = 16
-"""So many slots are sorted by insertion; longer runs are merged from such runs."""
+"""Up to here slots are sorted by insertion; longer runs are merged from such runs."""
 
 PREFIX = 8
 """Bytes of a text in `value.prefix`."""
@@ -84,7 +84,7 @@ def _merge(values: CoreValues, slots: Any, spare: Any, begin: int, middle: int, 
 
 
 def text_precedes(values: CoreValues, one: int, other: int) -> bool:
-    """Whether the text of the values `one` comes before that of `other`: by bytes, the shorter first."""
+    """True if the text of the values `one` comes before that of `other`: by bytes, the shorter first."""
     if one == other:
         return False
     first, second = values.value[one], values.value[other]
@@ -106,7 +106,7 @@ LEAST_BLOCK_BITS = 3
 
 
 def block_bits_for(n: int) -> int:
-    """The size of the block for n rows, as a power of two."""
+    """The binary logarithm of the size of the block for n rows."""
     room = LEAST_BLOCK_BITS
     while (1 << room) < n:
         room += 1
@@ -114,13 +114,12 @@ def block_bits_for(n: int) -> int:
 
 
 def take_block(s: Shard, room: int) -> int:
-    """A block of 1 << bits entries; the caller has checked that there is one."""
-    groups = s.groups
+    """A block of 1 << room entries; the caller has checked that there is one."""
+    groups, state = s.groups, s.state[0]
     at = int(groups.block_free[room])
     if at >= 0:
         groups.block_free[room] = groups.pool[0, at]
         return at
-    state = s.state[0]
     at = state.pool_used
     state.pool_used += 1 << room
     return at
@@ -256,7 +255,7 @@ def box_of_members(s: Shard, g: int, box: Any) -> None:
 
 
 def is_tight(s: Shard, g: int) -> bool:
-    """Whether a group's box is the smallest one around its members, which `work.hull[0]` then has."""
+    """True if a group's box is the smallest one around its members, which `work.hull[0]` then has."""
     box, now, same = s.groups.box, s.work.hull[0], True
     box_of_members(s, g, now)
     for j in range(now.shape[1]):
@@ -374,8 +373,7 @@ def dissolve(s: Shard, g: int) -> None:
 
 
 def is_short(s: Shard, rows: int, groups: int) -> bool:
-    """Whether capacity lacks for a move of so many rows and groups, which may put groups + 1 boxes elsewhere in the
-    tree.
+    """True if capacity lacks for a move of `rows` and `groups`, which may put groups + 1 boxes elsewhere in the tree.
 
     The state then says what has to grow.
     """

@@ -27,9 +27,9 @@ from typing import Any
 
 from streamer.incremental.core import layout, model, moves, worklist
 from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, loss_of_parts, shuffled
-from streamer.incremental.core.journal import inherit_entry, mark_touched, note_origin
+from streamer.incremental.core.journal import mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, Shard
-from streamer.incremental.core.lists import partner, propose_known
+from streamer.incremental.core.lists import partner, propose_listed, propose_near
 from streamer.incremental.core.scores import box_contains, cover_with_children, hull_ncp, set_query_tuple
 from streamer.incremental.core.search import push_candidate, top
 from streamer.incremental.core.tree import precedes
@@ -49,14 +49,12 @@ RECORDS_OF_A_REMOVAL = 2
 
 
 def republished(s: Shard, g: int, rows: int) -> int:
-    """How many rows a change of `rows` rows of a group publishes again: none if all are published anyway."""
-    if s.groups.group[g].box_event == s.state[0].event:
-        return 0
-    return rows
+    """The rows that a change of `rows` rows of a group publishes again: none if all are published anyway."""
+    return 0 if s.groups.group[g].box_event == s.state[0].event else rows
 
 
 def move_cost(s: Shard, cells: Any, h: int) -> float:
-    """What it costs group h, and in rows published again, that a row of cells (d,) joins."""
+    """The cost for group h, rows published again included, if a row of cells (d,) joins it."""
     members, grown = int(s.groups.group[h].members), 0.0
     if box_contains(s.groups, h, cells):
         return s.groups.group[h].ncp + s.state[0].price * republished(s, h, 1)
@@ -68,9 +66,9 @@ def move_cost(s: Shard, cells: Any, h: int) -> float:
 
 
 def cost_after_others(s: Shard, i: int) -> float:
-    """What the i-th row of `work.ints[0]` costs the group that `work.ints[1]` names for it, after the rows before it.
+    """The cost of the i-th row of `work.ints[0]` for its group in `work.ints[1]`, after the rows before it.
 
-    state.cost is what it would cost as the first one there.
+    state.cost is its cost as the first one there.
     """
     rows, targets, hull, state = s.work.ints[0], s.work.ints[1], s.work.hull[OUTER], s.state[0]
     h, cells = int(targets[i]), s.rows.cells
@@ -79,7 +77,8 @@ def cost_after_others(s: Shard, i: int) -> float:
     for at in range(i):
         if targets[at] == h:
             if members == first:
-                start_at_box(s, h)
+                for j in range(hull.shape[1]):
+                    hull[LO, j], hull[HI, j] = s.groups.box[h, LO, j], s.groups.box[h, HI, j]
             members += 1
             grew = widen_to_cover(s, hull, cells[rows[at]]) or grew
     if members == first:
@@ -89,13 +88,6 @@ def cost_after_others(s: Shard, i: int) -> float:
         return before + state.price * republished(s, h, 1)
     loss = (members + 1) * hull_ncp(s.space, hull) - members * before
     return loss + state.price * republished(s, h, 1 if grew else members + 1)
-
-
-def start_at_box(s: Shard, h: int) -> None:
-    """Copies the box of a group to the hull that the next rows widen."""
-    hull = s.work.hull[OUTER]
-    for j in range(hull.shape[1]):
-        hull[LO, j], hull[HI, j] = s.groups.box[h, LO, j], s.groups.box[h, HI, j]
 
 
 def widen_to_cover(s: Shard, hull: Any, cells: Any) -> bool:
@@ -197,7 +189,8 @@ ROWS_TOGETHER = 256
 def recut_with_neighbours(s: Shard, g: int) -> int:
     """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
     state, found = s.state[0], s.work.found
-    propose_known(s, g)
+    propose_listed(s, g)
+    propose_near(s, g)
     top(s, g, NEIGHBOURS)
     state.recut_gain, state.recut_one, state.recut_other = 0.0, NONE, NONE
     for a in range(state.n_found):
@@ -248,7 +241,7 @@ def note_recut(s: Shard, h: int, i: int, gain: float, lower: int, upper: int) ->
 
 
 def try_parts(s: Shard, g: int, h: int, i: int, first: int, lower: int, upper: int) -> None:
-    """Notes what the gathered rows of these groups gain if a half of 2k rows at least is cut again."""
+    """Notes the gain of the gathered rows of these groups if a half of at least 2k rows is cut again."""
     n, most_saved = rows_of(s, g, h, i), most_saved_by(s, g, h, i)
     position, lower_is_larger, _ = cut_gathered(s, n, first, inf, lower, upper)
     if position == 0:
@@ -277,13 +270,13 @@ def rows_of(s: Shard, g: int, h: int, i: int) -> int:
 
 
 def republished_of(s: Shard, g: int, h: int, i: int) -> int:
-    """How many rows are published again if all these boxes change."""
+    """The rows that are published again if all these boxes change."""
     rows = republished(s, g, int(s.groups.group[g].members)) + republished(s, h, int(s.groups.group[h].members))
     return rows if i == NONE else rows + republished(s, i, int(s.groups.group[i].members))
 
 
 def most_saved_by(s: Shard, g: int, h: int, i: int) -> float:
-    """What a cut of all would save if its parts lost nothing."""
+    """The loss that a cut of all would save if its parts lost nothing."""
     one, other = s.groups.group[g], s.groups.group[h]
     loss = one.members * one.ncp + other.members * other.ncp
     if i != NONE:
@@ -326,7 +319,7 @@ ROW_LIST, TARGETS = 0, 1
 
 
 def comes_first(s: Shard, index: int, other: int) -> bool:
-    """Whether of two rows of one group the first comes first: by cells in table order, then by shuffled tie hashes."""
+    """True if of two rows of one group the first comes first: by cells in table order, then by shuffled tie hashes."""
     cells, state = s.rows.cells, s.state[0]
     for j in range(cells.shape[1]):
         if cells[index, j] != cells[other, j]:
@@ -378,7 +371,7 @@ def adopt(s: Shard, g: int) -> int:
 
 
 def cost_of_losing(s: Shard, h: int, ncp: float) -> float:
-    """What it costs group h, and in rows published again, to lose a row; ncp: of the smallest box without it."""
+    """The cost for group h, rows published again included, to lose a row; ncp: of the smallest box without it."""
     group, members = s.groups.group[h], int(s.groups.group[h].members)
     rows = RECORDS_OF_A_REMOVAL if ncp == group.ncp else members
     return (members - 1) * ncp - members * group.ncp + s.state[0].price * republished(s, h, rows)
@@ -404,7 +397,7 @@ def improve_next(s: Shard) -> int:
 
 
 def evict(s: Shard, g: int) -> int:
-    """The row that gains most leaves a group, if one gains."""
+    """Moves the row that gains most out of a group, if one gains."""
     state, group = s.state[0], s.groups.group
     members = int(group[g].members)
     if group[g].count <= state.k:
@@ -436,7 +429,7 @@ def evict(s: Shard, g: int) -> int:
 
 
 def scatter(s: Shard, g: int) -> int:
-    """All rows of a group join others, if that gains."""
+    """Moves all rows of a group to others, if that gains."""
     state, group, rows, targets = s.state[0], s.groups.group, s.work.ints[ROW_LIST], s.work.ints[TARGETS]
     members = int(group[g].members)
     gain = members * group[g].ncp - state.price * republished(s, g, members)
@@ -471,7 +464,7 @@ def scatter(s: Shard, g: int) -> int:
 
 
 def all_can_take(s: Shard, n: int) -> bool:
-    """Whether every group in TARGETS, which can take each of the n rows alone, holds the model with all of them."""
+    """True if every group in TARGETS, which can take each of the n rows alone, holds the model with all of them."""
     for c in range(s.demands.demand.shape[0]):
         if model.asks_share(s.demands.demand[c]):
             for i in range(n):
@@ -481,7 +474,7 @@ def all_can_take(s: Shard, n: int) -> bool:
 
 
 def share_allows(s: Shard, c: int, i: int, n: int) -> bool:
-    """Whether the subject of the i-th row in ROW_LIST keeps to its share in its target when all n rows have come."""
+    """True if the subject of the i-th row in ROW_LIST keeps to its share in its target when all n rows have come."""
     rows, targets = s.work.ints[ROW_LIST], s.work.ints[TARGETS]
     h, what, demand = int(targets[i]), model.subject_number(s, c, int(rows[i])), s.demands.demand[c]
     if what == NONE:
@@ -667,7 +660,8 @@ def split_group(s: Shard, g: int, position: int, lower_stays: bool) -> None:
     if s.work.heap_size[layout.FREED] > 0:
         number, entry = worklist.pop(s.work, layout.FREED)
         fresh = moves.new_group(s, number)
-        inherit_entry(s, fresh, entry)
+        s.groups.group[fresh].entry = entry  # what was published under the number is the new group's
+        s.journal.entry[entry].group = fresh
     else:
         fresh = moves.new_group(s, state.qi_group_next)
         state.qi_group_next += 1

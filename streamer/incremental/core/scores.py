@@ -49,7 +49,7 @@ HALF_CODE = 0.5
 
 
 def middle(space: Geometry, j: int, cell: int) -> float:
-    """Where a row stands for T-QGSSD: the middle of its cell's interval; of a category the leaf."""
+    """The place of a row for T-QGSSD: the middle of its cell's interval; of a category the leaf."""
     if space.axes[j].first_leaf >= 0:
         return float(cell)
     return (first_edge(space, j, cell) + last_edge(space, j, cell)) / 2

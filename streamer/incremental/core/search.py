@@ -6,8 +6,8 @@ The rules of this file
   T-QGSSD. `nearest`: the other group of highest QGSSD. Scores are compared without tolerance, equal ones by `precedes`.
   `top`: several, equal ones by number. Every answer depends on the set of groups, never on the shape of the tree.
 * Searches go depth first, the most promising child first, over one stack. A node is visited if its bound exceeds the
-  score of the last of the best so far, or equals it and the node holds a group that wins the tie. So no answer is
-  lost, and thousands of equal boxes cost no more than one.
+  last of the best scores, or equals it and the node holds a group that wins the tie: so no answer is lost, and
+  thousands of equal boxes cost no more than one.
 * The caller may leave groups in `found` that are probably near: the better they are, the fewer nodes are visited. The
   result never depends on them.
 * A search that goes on between calls (`begin_affected`) keeps the bottom of the stack; others begin above it.
@@ -126,7 +126,7 @@ def push_candidate(s: Shard, begin: int, depth: int, node: int, bound: float) ->
 
 @inlined
 def wins(groups: CoreGroups, g: int, h: int, by_number: bool) -> bool:
-    """Whether g comes before h if their scores are equal."""
+    """True if g comes before h at equal scores."""
     if by_number:
         return groups.group[g].number < groups.group[h].number
     return precedes(groups, g, h)
@@ -175,12 +175,11 @@ def search_best(s: Shard, count: int, by_number: bool) -> None:
 
 @inlined
 def may_win(s: Shard, last: Any, node: int, bound: float, by_number: bool) -> bool:
-    """Whether a node may hold a group that comes before the last of those found."""
+    """True if a node may hold a group that comes before the last of those found."""
     if bound != last.score:
         return bound > last.score
-    if by_number:
-        return wins(s.groups, s.tree.node[node].lowest, last.group, by_number)
-    return wins(s.groups, s.tree.node[node].first, last.group, by_number)
+    first = s.tree.node[node].lowest if by_number else s.tree.node[node].first
+    return wins(s.groups, first, last.group, by_number)
 
 
 @inlined

@@ -14,12 +14,11 @@ The rules of this file
   ends. The slots of a formed group follow the order of their values, or, if `values` of the REFORM is not 0, the values
   that its GATHERs name, one slot each.
 * RENEW gives a QI group, named by its index, the box and the similarity list that this version of the core gives it.
-* A call that runs out of capacity stops before the operation, or within it, as `half_done` or `event_open` say. It
-  names what is short in `state.short`; called again, it goes on as if it had never stopped. If a law is broken, it
-  stops for good: `state.fault`.
-* A drain brings the similarity lists up to date, checks every touched QI group (the model, counted from its members;
-  the box, which is the smallest around them, or, if `shrink` is off, has them inside) and exports the net effect. The
-  next operation begins a new batch.
+* A call that runs out of capacity stops before the operation, or within it (`half_done`, `event_open`), and names what
+  is short in `state.short`. Called again, it goes on as if it had never stopped. A broken law, `state.fault`, stops it
+  for good.
+* A drain brings the similarity lists up to date, checks every touched QI group (model and box, from its members) and
+  exports the net effect. The next operation begins a new batch.
 """
 
 from __future__ import annotations
@@ -211,7 +210,7 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
 
 
 def run_operation(s: Shard, operation: Records, cells: Any) -> bool:
-    """One operation; False if capacity ran out."""
+    """Runs one operation; False if capacity ran out."""
     kind, index, state = operation.kind, operation.index, s.state[0]
     if kind == layout.TAKE:
         return take(s, index)
@@ -396,7 +395,7 @@ def check_and_refresh(s: Shard) -> bool:
 
 
 def check_touched(s: Shard) -> bool:
-    """Whether every touched group holds what it must."""
+    """True if every touched group holds what it must; else `state.fault` says what it breaks."""
     state = s.state[0]
     for e in range(state.n_journal):
         g = s.journal.entry[e].group
@@ -421,7 +420,7 @@ def check_touched(s: Shard) -> bool:
 
 
 def count_members(s: Shard, g: int) -> int:
-    """What k counts of a group, counted from its members."""
+    """The rows or individuals that k counts of a group, counted from its members."""
     state, group = s.state[0], s.groups.group[g]
     if state.individuals == 0:
         return group.members

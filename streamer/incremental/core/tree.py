@@ -1,10 +1,9 @@
 """The tree over the boxes of the QI groups.
 
 Tight nodes make searches short. The *extent* of a node along an attribute is the range of its groups' centers; for a
-category, of their boxes, because there a wide box loosens every bound. A new group goes to the child that grows least,
-down to a leaf. A full node is cut in two in its middle third, where the halves' extents are least, sorted by the
-centers or by the widths along any attribute. Extents count by their logarithm, as scores fall with distance: narrow
-along one attribute and wide along another is better than half the width along both. A node with few children left gives
+category, of their boxes, because there a wide box loosens every bound. A new group goes to the child that grows least.
+A full node is cut in its middle third, where the halves' extents are least, sorted by the centers or by the widths
+along any attribute. Extents count by their logarithm, as scores fall with distance. A node with few children left gives
 them to the nearest sibling that has space. The shape of the tree depends on its history; no answer does.
 
 A node knows exactly what is below it: per attribute a hull, the largest half-width and the hull of the centers; the
@@ -42,7 +41,7 @@ from streamer.native import inlined
 
 @inlined
 def precedes(groups: CoreGroups, g: int, h: int) -> bool:
-    """Whether g wins a tie against h: least NCP, then fewest members, then lowest number."""
+    """True if g wins a tie against h: least NCP, then fewest members, then lowest number."""
     one, other = groups.group[g], groups.group[h]
     if one.ncp != other.ncp:
         return one.ncp < other.ncp
@@ -190,7 +189,7 @@ def refresh_upwards(s: Shard, node: int, g: int) -> None:
 
 
 def resized(s: Shard, g: int) -> None:
-    """Only the size of a group has changed: no NCP does."""
+    """Refreshes the nodes above a group of which only the size has changed: no NCP does."""
     node = s.groups.group[g].node
     while node != NONE:
         if not refresh_first(s.tree, s.groups, node) and s.tree.node[node].first != g:
@@ -199,7 +198,7 @@ def resized(s: Shard, g: int) -> None:
 
 
 def floor_changed(s: Shard, g: int) -> None:
-    """A group has a similarity list with another floor, or a new one, or none any more."""
+    """Refreshes the nodes above a group whose similarity list is new, gone or has another floor."""
     tree, child, node, floor = s.tree, g, s.groups.group[g].node, list_floor(s, g)
     while node != NONE:
         tree.rank[node, FLOOR, lane_of(tree, node, child)] = floor
@@ -209,7 +208,7 @@ def floor_changed(s: Shard, g: int) -> None:
 
 
 FEW = FAN // 3
-"""A node with fewer children is dissolved; a cut leaves at least so many on each side."""
+"""A node with fewer children is dissolved; a cut leaves this number on each side, at least."""
 
 
 @inlined
@@ -375,7 +374,7 @@ def take_out(s: Shard, g: int) -> None:
 
 @inlined
 def spans(space: Geometry, tree: CoreTree, groups: CoreGroups, leaf: int, g: int) -> bool:
-    """Whether a leaf's extents, as they were, enclose one of its groups: then it may stay there."""
+    """True if a leaf's extents, as they were, enclose one of its groups: then it may stay there."""
     for j in range(space.axes.shape[0]):
         first, last = extent_figures(space, j)
         lo, hi = ends(space, groups, g, j)
@@ -432,7 +431,7 @@ def nearest_child(s: Shard, node: int, g: int) -> int:
 
 @inlined
 def growth(s: Shard, node: int, g: int) -> float:
-    """How much a node grows by a group, in widths of the domains."""
+    """The growth of a node by a group, in widths of the domains."""
     total = 0.0
     for j in range(s.space.axes.shape[0]):
         first, last = extent_figures(s.space, j)
@@ -475,7 +474,7 @@ def drop_group(s: Shard, g: int) -> int:
 
 
 def drop_root(s: Shard, root: int) -> int:
-    """The root has one child less: frees it if it has none, or only one node; else returns it for a refresh."""
+    """Frees a root that has lost a child, if it has none left or only one node; else returns it for a refresh."""
     record = s.tree.node[root]
     if record.n == 0:
         s.state[0].root = NONE

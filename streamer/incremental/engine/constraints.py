@@ -97,7 +97,7 @@ class ValueTexts(Numbers[Values]):
         self._bytes, self._bytes_kept = 0, sum(len(text) for _, text in self._fresh)
 
     def unwritten(self) -> list[tuple[int, Values]]:
-        """Values that the core does not have yet, by number."""
+        """The values that the core does not have yet, by number."""
         things = [(number, self.things[number]) for number, _ in self._fresh]
         return [(number, thing) for number, thing in things if thing is not None]
 
@@ -127,7 +127,7 @@ Entries = tuple[Ints, Ints, Ints]
 
 
 def counted_by_k(table: Table) -> int:
-    """What the core takes as k: individuals if the table declares them, else the rows that the model asks for."""
+    """The k of the core: of individuals if the table declares them, else the rows that the model asks for."""
     return table.k if table.individual is not None else model_of(table).rows
 
 
@@ -137,7 +137,7 @@ def demanding_subjects(model: Model) -> list[Subject]:
 
 
 def demands_of(table: Table) -> Records:
-    """What the model asks beyond k; (c,) DEMAND, that of the individuals first."""
+    """The demands of the model beyond k; (c,) DEMAND, that of the individuals first."""
     model = model_of(table)
     subjects = demanding_subjects(model)
     demand = records(len(subjects), DEMAND)
@@ -150,7 +150,7 @@ def demands_of(table: Table) -> Records:
 
 
 class SubjectNumbers:
-    """What each demand counts of values, by number."""
+    """The subjects that each demand counts of values, by number."""
 
     def __init__(self, table: Table) -> None:
         self._subjects = demanding_subjects(model_of(table))
@@ -158,7 +158,7 @@ class SubjectNumbers:
         self._numbers: Numbers[tuple[int, Hashable]] = Numbers()
 
     def write_to(self, shard: Shard, fresh: Iterable[tuple[int, Values]]) -> Shard:
-        """The shard, with what is counted of these values, given by number.
+        """The shard, with the subjects of these values, given by number.
 
         Raises ValueError if its column cannot have a value; only a store can contain such.
         """
@@ -171,7 +171,7 @@ class SubjectNumbers:
         return shard
 
     def _codes(self, values: Values) -> list[int]:
-        """-2 - number of what each demand counts; NONE for nothing, and for an individual."""
+        """-2 - number of the subject of each demand; NONE for none, and for an individual."""
         codes = []
         for c, (subject, reader) in enumerate(zip(self._subjects, self._readers, strict=True)):
             counted = None if reader is None else _read(reader, values)
@@ -216,14 +216,14 @@ def count_demands(s: Shard) -> Entries:
 
 
 def _counted(group: Ints, what: Ints) -> Entries:
-    """Each pair that there is, int64, and how often; group >= PENDING, what an int32."""
+    """The distinct pairs, int64, and how often each comes; group >= PENDING, what an int32."""
     low = 1 << 31
     pairs, n = np.unique((group.astype(np.int64) << 32) + (what.astype(np.int64) + low), return_counts=True)
     return pairs >> 32, (pairs & (2 * low - 1)) - low, n.astype(np.int64)
 
 
 def groups_that_hold(s: Shard) -> Bools:
-    """Whether the QI groups with indexes 0..n-1 hold the model; (n,) bool."""
+    """True for each of the QI groups with indexes 0..n-1 that holds the model; (n,) bool."""
     n = int(s.state.groups_used[0])
     group, holds = s.groups.group[:n], np.asarray(s.groups.group["count"][:n] >= s.state.k[0])
     for c, demand in enumerate(s.demands.demand):

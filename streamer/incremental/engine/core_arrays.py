@@ -33,15 +33,9 @@ class CoreArrays:
         self._k = counted_by_k(table)
         self._nothing = records(0, OPERATION), np.zeros((0, table.space.d), np.int32)
         self._is_drained = False
+        demands, repair, has_individuals = demands_of(table), table.repair, table.individual is not None
         self.arrays: Shard = empty_shard(
-            table.space,
-            self._k,
-            table.recut,
-            table.shrink,
-            table.individual is not None,
-            demands_of(table),
-            table.repair.price,
-            table.repair.share,
+            table.space, self._k, table.recut, table.shrink, has_individuals, demands, repair.price, repair.share
         )
         self._state: Ints = self.arrays.state.view(np.ndarray).view(np.int64)
 
@@ -50,7 +44,7 @@ class CoreArrays:
 
     def run(self, operations: Records, cells: Any) -> None:
         """Applies operations (n,) with cells (n, d) int32. Raises LawViolated."""
-        self._advance(operations, cells, False)
+        self._advance(operations, cells, drains=False)
 
     def drain(self, operations: Records | None = None, cells: Any = None) -> None:
         """Applies operations, if any, and exports the net effect of the batch. Raises LawViolated.
@@ -58,9 +52,9 @@ class CoreArrays:
         Until `mark_read` it can be exported again, and nothing else may run, which would lose it.
         """
         if operations is not None:
-            self._advance(operations, cells, True)
+            self._advance(operations, cells, drains=True)
         elif not self._is_drained:
-            self._advance(*self._nothing, True)
+            self._advance(*self._nothing, drains=True)
         self._is_drained = True
 
     def mark_read(self) -> None:
@@ -81,7 +75,7 @@ class CoreArrays:
             first = step.restore(self.arrays, first, owners, floors, ends, others, scores)
 
     def _grew(self) -> bool:
-        """Whether the last call ran out of capacity, which there is now."""
+        """True if the last call ran out of capacity, which there is now."""
         fault = self.field("fault")
         if fault:
             raise LawViolated(BROKEN_LAWS[fault].format(self.field("fault_at"), self._k))

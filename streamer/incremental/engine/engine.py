@@ -3,27 +3,20 @@
 The rules of this file
 ----------------------
 * `apply(change)` changes the table. A change that cannot be applied raises `EventRefused` and changes nothing. Anything
-  else that goes wrong is a bug and raises `LawViolated`. Beside it, `replace` lets a rebuild replace QI groups, region
-  by region, by others of the same rows (`streamer.incremental.engine.replacing`), and `renew` gives the QI groups that
-  an older version of the engine kept the boxes and similarity lists of this one.
-* What a change does to rows is decided at once from the index table, and anything that may refuse it is checked before
-  the first row is touched. What it does to QI groups is queued as operations, which the compiled core runs many at a
-  time (`run`, `streamer.incremental.core.step`); the last one says that the change is complete. A statement also
-  selects rows by what the core knows, so the queue runs before it. Questions about QI groups run the queue, too.
+  else that goes wrong is a bug and raises `LawViolated`. Beside it, `replace` replaces QI groups by others of the same
+  rows for a rebuild (`engine.replacing`), and `renew` gives QI groups of an older engine the boxes and similarity lists
+  of this one.
+* A change of rows is decided at once from the index table; all that may refuse it is checked before the first row is
+  touched. What it does to QI groups is queued as operations, which the compiled core runs many at a time (`core.step`);
+  the last one says that the change is complete. Statements and questions about QI groups run the queue first.
 * Every change is applied and repaired by itself, so the state after n changes depends on their sequence alone, never on
   batches. `drain()` only nets: it returns the difference between now and the last drain.
-* INSERT: the row joins the QI group of highest T-QGSSD. DELETE: first all rows of the statement leave, then boxes are
-  recomputed from the members (`shrink: false` keeps them), then groups that break the model merge. MODIFY: if a row's
-  new values lie in its own group's box, it stays; else it leaves and joins the best group by the boxes and member
-  counts as they then are (its old group included; until the change ends, boxes only grow and no group dissolves). At
-  the end boxes are recomputed, empty groups dissolve, merges follow, then splits. The rows of a statement leave and
-  move in the order of their tie hashes.
-* With a price on published rows (`engine: {repair: ...}`), rows also change QI groups within the change if that saves
-  enough (`streamer.incremental.core.repair`).
-* A change of sensitive values alone rewrites published values in place and moves no row, unless it breaks the model
-  (`streamer.incremental.core.model`). A change within the row's own cells publishes nothing.
-* `secret` keys the tie hashes (`streamer.incremental.engine.tie_break`). It is passed in, and never leaves.
-* What is published says nothing but values. Every order that decides something is one of these:
+* All rows of a DELETE leave before boxes are recomputed (`shrink: false` keeps them) and groups that break the model
+  merge. The rows of a statement leave and move in the order of their tie hashes. `core.step` and `core.repair` have the
+  rest. A change of sensitive values alone moves no row, unless it breaks the model. A change within the row's own cells
+  publishes nothing.
+* `secret` keys the tie hashes (`engine.tie_break`). It is passed in, and never leaves.
+* The order of what is published must reveal nothing but values. Every decision uses one of these orders:
   - By cells, boxes, published values and counts: which QI group a row joins, which ones merge, where a group is cut,
     slots when a group is formed, which slot a removed or changed value frees; in local repair, which row a group takes
     or gives away and to whom, which group dissolves, and in which order its rows leave.
@@ -41,28 +34,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
-from streamer.errors import ConfigError, Conflict, EventRefused
-from streamer.incremental.core import capacity, layout
-from streamer.incremental.core.layout import HI, LO, NO_GROUP_YET, NONE, Shard
-from streamer.incremental.core.model import fill_tally
-from streamer.incremental.core.moves import LEAST_BLOCK_BITS
-from streamer.incremental.engine import replacing, stored_state
-from streamer.incremental.engine.constraints import count_demands, groups_that_hold
+from streamer.errors import ConfigError, EventRefused
+from streamer.incremental.core import layout
+from streamer.incremental.core.layout import NONE, Shard
+from streamer.incremental.engine import loading, replacing
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.net_effect import Drained, LossyJoinCells, net_effect
 from streamer.incremental.engine.replacing import Region, Replaced
-from streamer.incremental.engine.rows import Rows, array_of
-from streamer.incremental.engine.stored_state import QIGroupState, Record, StoredTable, refusal
-from streamer.incremental.engine.tie_break import tie_hash, tie_hashes
+from streamer.incremental.engine.rows import Rows
+from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, StoredTable
+from streamer.incremental.engine.tie_break import tie_hash
 from streamer.incremental.events import changes
 from streamer.incremental.events.changes import Change
-from streamer.privacy.models import SubjectCodes, model_of, subject_names
-from streamer.table.arrays import Ints, Records, records
+from streamer.privacy.models import model_of
+from streamer.table.arrays import Ints, Records
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.row import Row, Values
 from streamer.table.schema import LOSSY_JOIN, Table
@@ -74,7 +63,7 @@ class OperationQueue:
     def __init__(self, rows: Rows, core: CoreArrays, secret: bytes) -> None:
         self._rows = rows
         self._core = core
-        self.secret = secret
+        self._secret = secret
         self._operations: list[tuple[int, int, int, int, int, int]] = []
         self._codes: list[tuple[int, ...]] = []  # of the operations that write a row
         self._at: list[int] = []  # the indexes of these operations
@@ -91,7 +80,7 @@ class OperationQueue:
             source_key = self._rows.source_keys[index]
             self._touched[source_key] = None
             if kind == layout.INSERT:
-                drawn = tie_hash(self.secret, source_key)
+                drawn = tie_hash(self._secret, source_key)
         if row is not None:
             values, who = self._rows.values.give(row.values), self._rows.who(row)
             self._codes.append(row.codes)
@@ -104,7 +93,7 @@ class OperationQueue:
             self._operations[-1] = (*self._operations[-1][:5], 1)
 
     def run(self) -> bool:
-        """Runs the queue; returns whether there was anything in it. Raises LawViolated."""
+        """Runs the queue; False if it was empty. Raises LawViolated."""
         if not self._operations:
             return False
         self._core.run(*self._taken())
@@ -112,10 +101,7 @@ class OperationQueue:
 
     def drain(self) -> None:
         """Runs the queue and exports the net effect. Raises LawViolated."""
-        if self._operations:
-            self._core.drain(*self._taken())
-        else:
-            self._core.drain()
+        self._core.drain(*(self._taken() if self._operations else ()))
 
     def _taken(self) -> tuple[Records, Any]:
         """Empties the queue into arrays; writes the contents of rows that the core does not have."""
@@ -148,7 +134,7 @@ def all_pending(table: Table) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a change."""
+    """The outcome of a change."""
 
     applied: bool  # else ignored
     left_unchanged: int = 0  # rows of a statement whose result would have been invalid
@@ -156,261 +142,6 @@ class Outcome:
 
 
 APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
-
-
-# -- loading a whole table ---------------------------------------------------------------------------------------------
-
-ROWS_AT_ONCE, GROUPS_AT_ONCE = 10_000, 1_000
-"""Stored rows, and stored QI groups with their members' source keys, that are objects at the same time."""
-
-NOT_ITS_ROWS = "a stored QI group has other members than the rows that name it, or not one value for each"
-
-
-def check_groups(table: Table, rows: Sequence[Row], groups: Sequence[Ints]) -> None:
-    """Raises ConfigError if one of the groups (arrays of row numbers) does not hold the table's model."""
-    model = model_of(table)
-    codes = SubjectCodes(table, model).of([row.values for row in rows], [row.individual for row in rows])
-    members = np.concatenate([np.zeros(0, np.int64), *groups])
-    qi_group = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    broken = np.flatnonzero(~model.holds_by_group(qi_group, len(groups), codes[members]))
-    if len(broken):
-        shortfall = model.shortfall(codes[groups[broken[0]]], subject_names(table, model))
-        raise ConfigError(f"initial load: QI group {broken[0] + 1} does not hold the privacy model: {shortfall}")
-
-
-def load_groups(
-    rows: Rows,
-    core: CoreArrays,
-    queue: OperationQueue,
-    source_keys: Sequence[str],
-    given: Sequence[Row],
-    groups: Sequence[Ints],
-) -> None:
-    """Loads an initial table in given QI groups: arrays of row numbers, which in an empty shard are row indexes."""
-    n = len(given)
-    given_cells = rows.add_many(source_keys, given)
-    rows.all_added()
-    values, who = _numbers(rows, given)
-    members = np.concatenate([np.zeros(0, np.int64), *groups]).astype(np.int32)
-    ends = np.cumsum([len(group) for group in groups], dtype=np.int64)
-    operations = records(n + len(members) + len(groups), layout.OPERATION)
-    operations.index = NONE
-    operations.kind[:n], operations.kind[n:] = layout.LOAD, layout.GATHER
-    operations.index[:n], operations.tie_hash[:n] = np.arange(n), tie_hashes(queue.secret, source_keys)
-    operations["values"][:n], operations.who[:n] = values, who
-    forms = n + ends + np.arange(len(groups))
-    operations.kind[forms] = layout.FORM
-    operations.index[np.delete(np.arange(n, len(operations)), forms - n)] = members
-    cells = np.zeros((len(operations), rows.d), dtype=np.int32)
-    cells[:n] = given_cells
-    core.run(operations, cells)
-
-
-def load_stored(rows: Rows, core: CoreArrays, queue: OperationQueue, kept: StoredTable) -> None:
-    """Loads a table as it was stored; rows, QI groups and similarity lists are read in this order, some at a time.
-
-    Raises ShardRefused if they do not belong together, because the core would write out of bounds. Raises Conflict if
-    one comes twice: a store never has that, so it changed while it was read.
-    """
-    numbers = _rows_into(rows, core, queue.secret, kept.records)
-    names, sizes = _name_groups(core, numbers)
-    core.arrays = _with_capacity(core.arrays, len(rows), sizes)
-    _groups_into(rows, core, kept.qi_groups, names, sizes)
-    if not names.max(initial=0) < kept.qi_group_next < 1 << 63:
-        raise refusal("the next number of a QI group is not a free one")
-    core.arrays.state.qi_group_next = kept.qi_group_next
-    lists = stored_state.stored_lists(kept.similarity, names)
-    core.arrays = capacity.with_capacity(core.arrays, layout.LISTS, len(lists.owners))
-    core.restore(*lists)
-
-
-def _with_capacity(s: Shard, n_rows: int, sizes: Ints) -> Shard:
-    """Capacity for all of it at once, and some more."""
-    pool = int((1 << _block_bits(sizes)).sum())
-    for what, least in (
-        (layout.GROUPS, len(sizes) + len(sizes) // 8 + 64),
-        (layout.POOL, pool + pool // 8 + 64),
-        (layout.MEMBERS, int(sizes.max(initial=0))),
-        (layout.TALLIES, 3 * n_rows * int(s.state.tallied[0])),
-    ):
-        s = capacity.with_capacity(s, what, least)
-    return s
-
-
-def _block_bits(sizes: Ints) -> Ints:
-    """The sizes of the blocks for so many rows each, as powers of two."""
-    rooms: Ints = np.maximum(LEAST_BLOCK_BITS, np.ceil(np.log2(np.maximum(sizes, 1)))).astype(np.int64)
-    return rooms
-
-
-def _numbers(rows: Rows, given: Sequence[Row]) -> tuple[Ints, Ints]:
-    """Numbers of the rows' values and individuals, int64; the core knows them afterwards."""
-    values = rows.values.give_many([row.values for row in given])
-    names = [row.individual for row in given]
-    who = np.full(len(given), NONE)
-    there = [i for i, name in enumerate(names) if name is not None]
-    who[there] = rows.individuals.give_many([name for name in names if name is not None])
-    rows.write_numbers()
-    return values, who
-
-
-def _rows_into(rows: Rows, core: CoreArrays, secret: bytes, stored: Iterable[tuple[str, Record]]) -> Ints:
-    """Loads the rows, some objects at a time; returns the numbers of their QI groups, (n,)."""
-    stored, numbers, first = iter(stored), [np.zeros(0, np.int64)], 0
-    while some := list(islice(stored, ROWS_AT_ONCE)):
-        source_keys, given = [source_key for source_key, _ in some], [record.row for _, record in some]
-        try:
-            cells = rows.add_many(source_keys, given)
-            numbers.append(array_of([(record.qi_group,) for _, record in some], 1)[:, 0])
-        except ValueError:
-            raise refusal("a row has too many or too few codes, or a number that is too large") from None
-        if not rows.are_whole(given):
-            raise refusal("a row has too many or too few values, or exact texts of decimals")
-        if not rows.may_be_null(given):
-            raise refusal("a row has a null in a column that takes none")
-        try:
-            values, who = _numbers(rows, given)
-        except ValueError:
-            raise refusal("a row has a value that its column cannot have") from None
-        if rows.leave_domain(cells):
-            raise refusal("a row leaves the domain of a column")
-        if core.field("individuals") and (who == NONE).any():
-            raise refusal("a row has no individual, although k counts individuals")
-        these = slice(first, first + len(some))
-        written = core.arrays.rows.row[these]
-        core.arrays.rows.cells[these] = cells
-        written.tie_hash, written["values"], written.who, written.touched = (
-            tie_hashes(secret, source_keys),
-            values,
-            who,
-            0,
-        )
-        first += len(some)
-    try:
-        rows.all_added()
-    except ValueError:
-        raise _twice("row") from None
-    return np.concatenate(numbers)
-
-
-def _name_groups(core: CoreArrays, numbers: Ints) -> tuple[Ints, Ints]:
-    """Gives the QI groups their indexes in the core, ascending by number; returns numbers and sizes by index.
-
-    numbers (n,): of each row, its QI group's number.
-    """
-    names, at, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
-    n_pending = int((names == stored_state.PENDING).sum())
-    names, sizes = names[n_pending:], sizes[n_pending:]
-    if (names < 1).any():
-        raise refusal("a row names a QI group with an impossible number")
-    core.arrays.rows.row.group[: len(numbers)] = np.where(numbers == stored_state.PENDING, NO_GROUP_YET, at - n_pending)
-    core.arrays.state.rows_used = len(numbers)
-    return names, sizes
-
-
-def _groups_into(
-    rows: Rows, core: CoreArrays, stored: Iterable[tuple[int, QIGroupState]], names: Ints, sizes: Ints
-) -> None:
-    """Loads all QI groups; names (n,): their numbers by index, sizes (n,): their rows."""
-    s, n, rooms = core.arrays, len(names), _block_bits(sizes)
-    state, group = s.state, s.groups.group
-    state.pool_used, state.groups_used, state.n_groups = int((1 << rooms).sum()), n, n
-    group.number[:n], group.members[:n], group.alive[:n] = names, sizes, 1
-    group.block_bits[:n], group.block[:n] = rooms, np.cumsum(1 << rooms) - (1 << rooms)
-    for name in ("node", "list", "listed", "entry"):
-        group[name][:n] = NONE
-    found, stored = np.zeros(n, bool), iter(stored)
-    while some := list(islice(stored, GROUPS_AT_ONCE)):
-        indexes = stored_state.indexes_of_numbers(names, [number for number, _ in some])
-        if (indexes == NONE).any():
-            raise refusal(NOT_ITS_ROWS)
-        if found[indexes].any() or len(np.unique(indexes)) < len(indexes):
-            raise _twice("QI group")
-        found[indexes] = True
-        states = [stored_state for _, stored_state in some]
-        _boxes_into(rows, s, indexes, states)
-        _members_into(rows, s, indexes, states)
-    if not found.all():
-        raise refusal("a row names a QI group that is not stored")
-    _count(core)
-    k = int(state.k[0])
-    if (group.count[:n] < k).any():
-        raise refusal(f"a stored QI group holds fewer than the k = {k} it needs")
-    if not groups_that_hold(core.arrays).all():
-        raise refusal("a stored QI group breaks the privacy model")
-
-
-def _boxes_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupState]) -> None:
-    """Loads the boxes of some QI groups, with these indexes."""
-    try:
-        lo, hi = array_of([stored.lo for stored in states], rows.d), array_of([stored.hi for stored in states], rows.d)
-    except ValueError:
-        raise refusal("a stored QI group's box has too many or too few sides, or a number that is too large") from None
-    if rows.leave_domain(lo) or rows.leave_domain(hi):
-        raise refusal("a stored QI group's box leaves the domain of a column")
-    if (lo <= hi).all() and not rows.are_publishable(lo, hi):
-        raise refusal("a stored QI group's box is not a node of a column's hierarchy")
-    s.groups.box[indexes, LO], s.groups.box[indexes, HI] = lo, hi
-
-
-def _members_into(rows: Rows, s: Shard, indexes: Ints, states: Sequence[QIGroupState]) -> None:
-    """Loads members and slots of some QI groups with boxes; the rows must say the same."""
-    group = s.groups.group[indexes]
-    sizes = group.members.astype(np.int64)
-    said = np.array([(len(stored.members), len(stored.slots)) for stored in states])
-    if (said != sizes[:, None]).any():
-        raise refusal(NOT_ITS_ROWS)
-    members = rows.index_of.indexes_of(list(chain.from_iterable([stored.members for stored in states])))
-    slots = rows.values.give_many(list(chain.from_iterable([stored.slots for stored in states])))
-    of_group = np.repeat(indexes, sizes)
-    if (
-        (members == NONE).any()
-        or (s.rows.row.group[members] != of_group).any()
-        or len(np.unique(members)) != len(members)
-    ):
-        raise refusal(NOT_ITS_ROWS)
-    if not _same_values(s.rows.row["values"][members], slots, of_group):
-        raise refusal("a stored QI group has other values than its rows")
-    cells, box = s.rows.cells[members], s.groups.box
-    if ((cells < box[of_group, LO]) | (cells > box[of_group, HI])).any():
-        raise refusal("a row is not inside its QI group's box")
-    within = np.arange(len(members)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    at = np.repeat(group.block.astype(np.int64), sizes) + within
-    s.groups.pool[0, at], s.groups.pool[1, at] = members, slots
-    s.rows.row.at[members] = within
-
-
-def _same_values(one: Ints, other: Ints, of_group: Ints) -> bool:
-    """Whether every QI group has the same values in both, equally often."""
-    wide = 1 + max(one.max(initial=0), other.max(initial=0))
-    return bool((np.sort(of_group * wide + one) == np.sort(of_group * wide + other)).all())
-
-
-def _twice(what: str) -> Conflict:
-    return Conflict(f"a {what} came twice while the store was read; load it again")
-
-
-def _count(core: CoreArrays) -> None:
-    """Counts what k and the model count, in every group and in the pending rows."""
-    s = core.arrays
-    row, state = s.rows.row[: int(s.state.rows_used[0])], s.state
-    pending = row.group == NO_GROUP_YET
-    state.n_pending = int(pending.sum())
-    state.n_grouped = len(row) - state.n_pending
-    entries = np.stack(count_demands(s))
-    if not state.individuals[0]:
-        state.pending_count = state.n_pending
-        s.groups.group.count[:] = s.groups.group["members"]
-    else:
-        pairs, n = np.unique(np.column_stack([row.group, row.who]).astype(np.int64), axis=0, return_counts=True)
-        entries = np.concatenate([entries, [*pairs.T, n]], axis=1)
-        counted = np.bincount(pairs[:, 0] + 1, minlength=len(s.groups.group) + 1)
-        state.pending_count, s.groups.group.count[:] = int(counted[0]), counted[1:]
-    if state.tallied[0]:
-        group, who, n = entries
-        s.state.tally_used = len(n)
-        s.work.tally.n[:] = 0
-        fill_tally(s.work.tally, (group << 32) + who, n)
 
 
 QUEUED_RECORDS_PER_K = 4
@@ -432,7 +163,7 @@ class Engine:
         in_core = all_pending(table) if gathers else table
         self._core = CoreArrays(in_core)
         self.rows = Rows(in_core, self._core)
-        self._queue = OperationQueue(self.rows, self._core, secret)
+        self._queue, self._secret = OperationQueue(self.rows, self._core, secret), secret
         self._statement_ids, self._known_statements = deque[str](), set[str]()
         self._new_statements: list[str] = []
         self._row_changes: list[changes.RowChange] | None = None if table.sealed is None else []
@@ -448,7 +179,7 @@ class Engine:
     ) -> Engine:
         """The engine as it was when `kept` was committed, with the same secret."""
         engine = cls(table, shard, shards, secret, gathers)
-        load_stored(engine.rows, engine._core, engine._queue, kept)
+        loading.load_stored(engine.rows, engine._core, secret, kept)
         engine._remember(kept.statement_ids)
         if engine._lossy_join_cells is not None:
             engine._lossy_join_cells.begin(*engine.rows.published_cells())
@@ -467,9 +198,9 @@ class Engine:
         except EventRefused as error:
             raise ConfigError(f"initial load: {error}") from None
         groups = list(qi_groups)
-        check_groups(self.table, rows, groups)
+        loading.check_groups(self.table, rows, groups)
         self.run()
-        load_groups(self.rows, self._core, self._queue, source_keys, rows, groups)
+        loading.load_groups(self.rows, self._core, self._secret, source_keys, rows, groups)
         self._rows_published_max = self._core.field("rows_published_max")
 
     @property
@@ -505,7 +236,7 @@ class Engine:
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether the next changes may raise that bound to the most that one transaction should publish."""
+        """True if the next changes may raise that bound to the most that one transaction should publish."""
         queued = QUEUED_RECORDS_PER_K * self._rows_min * len(self._queue)
         return self._rows_published_max + queued >= self.table.limits.transaction_rows_max
 
@@ -679,7 +410,7 @@ class Engine:
         for statement_id in statement_ids:
             self._statement_ids.append(statement_id)
             self._known_statements.add(statement_id)
-        while len(self._statement_ids) > stored_state.STATEMENT_IDS_MAX:
+        while len(self._statement_ids) > STATEMENT_IDS_MAX:
             self._known_statements.discard(self._statement_ids.popleft())
 
     # -- rows leave, rows change ----------------------------------------------------------------------------------
@@ -704,7 +435,7 @@ class Engine:
         self._queue.end()
 
     def _tell(self, source_key: str, before: Values | None, row: Row | None) -> None:
-        """Notes what happens to a row, for who publishes a sealed changelog: one by one, not netted."""
+        """Notes a change of a row for the sealed changelog, if there is one: one by one, not netted."""
         if self._row_changes is not None:
             self._row_changes.append(changes.RowChange(source_key, before, row, self.at))
 

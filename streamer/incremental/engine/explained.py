@@ -1,4 +1,4 @@
-"""Why a row is in its QI group, and what happens to the group next, from what a store keeps, without an engine.
+"""Explains why a row is in its QI group, and what happens to the group next: from a store, without an engine.
 
 The rules of this file
 ----------------------
@@ -72,9 +72,9 @@ def similar_to_row(
     table: Table, row: Row, own: int, qi_groups: Mapping[int, QIGroupState], count: int
 ) -> list[Similar]:
     """A row's own QI group, then the `count` others that it would join first. own: 0 for a pending row."""
-    space = table.space
     if not qi_groups:
         return []
+    space = table.space
     numbers, lo, hi = _boxes(qi_groups)
     cells = space.cells(np.array(row.codes, dtype=np.int64))
     terms = t_qgssd_terms(space, cells, lo, hi)
@@ -84,7 +84,7 @@ def similar_to_row(
     score = np.where(contains, np.inf, total)  # containment decides, never a sum
     order = np.lexsort((numbers, sizes, ncp, -score))
     places = (order.argsort() + 1).tolist()
-    wanted = [i for i in order.tolist() if numbers[i] == own] + [i for i in order.tolist() if numbers[i] != own][:count]
+    wanted = [*order[numbers[order] == own], *order[numbers[order] != own][:count]]
     return [
         Similar(int(numbers[i]), places[i], tuple(terms[i].tolist()), float(total[i]), bool(contains[i]))
         for i in wanted
@@ -109,9 +109,8 @@ def nearest_to(table: Table, own: int, qi_groups: Mapping[int, QIGroupState], co
 
 
 def slack(table: Table, rows: Sequence[Row]) -> list[Margin]:
-    """How many rows a QI group can spare for each constraint of the table's model."""
-    model = model_of(table)
-    named = {str(i): row for i, row in enumerate(rows)}
+    """The rows that a QI group can spare, for each constraint of the table's model."""
+    model, named = model_of(table), {str(i): row for i, row in enumerate(rows)}
     members = microdata_of(table, EncodedRows.of_rows(named, table.space.d))
     return list(margins(table, model, members.subjects(model.subjects)))
 
@@ -128,18 +127,11 @@ def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], numbe
 
     Best first, equal ones by number. If there are no more QI groups, the floor is 0, below every QGSSD.
     """
-    axes, groups, numbers = geometry(space), _as_groups(space, qi_groups), list(qi_groups)
-    own = numbers.index(number)
-    found = np.empty(len(numbers))
-    qgssd_to_all(axes, groups, own, found)
+    numbers, n, d = list(qi_groups), len(qi_groups), space.d
+    box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
+    pool, blocks = np.zeros((2, 0), np.int32), np.zeros(BLOCK_SIZES, np.int32)  # the core's groups without members
+    own, found = numbers.index(number), np.empty(n)
+    qgssd_to_all(geometry(space), CoreGroups(records(n, GROUP), box, np.zeros((n, 2, d)), pool, blocks), own, found)
     scores = [(other, score) for g, (other, score) in enumerate(zip(numbers, found.tolist(), strict=True)) if g != own]
     scores.sort(key=lambda scored: (-scored[1], scored[0]))
     return SimilarityList(tuple(scores[:count]), scores[count][1] if len(scores) > count else 0.0)
-
-
-def _as_groups(space: Space, qi_groups: Mapping[int, QIGroupState]) -> CoreGroups:
-    """The boxes as the core has them, without members."""
-    n, d = len(qi_groups), space.d
-    box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
-    shape = np.zeros((n, 2, d))
-    return CoreGroups(records(n, GROUP), box, shape, np.zeros((2, 0), np.int32), np.zeros(BLOCK_SIZES, np.int32))

@@ -4,8 +4,8 @@ The rules of this file
 ----------------------
 * A region is some QI groups with all their rows. Its `stamp` is a digest of who is in which of them, with which cells
   and published values, as which individual: a region with the same stamp has not changed.
-* Rows are returned in the order of their tie hashes, which nobody outside knows and every restart computes again. An
-  algorithm with the same seed thus makes the same QI groups, and neither names nor arrivals have a part in it.
+* Rows come in the order of their tie hashes, which nobody outside knows and every restart computes again: an algorithm
+  with the same seed makes the same QI groups, whatever the names and arrivals.
 * The new groups are all the region's rows, once each, and each holds the table's model; else nothing changes.
 * A new group takes the number of an old one while there are any. Further groups get new numbers; groups left over are
   retired. So readers see rows rewritten rather than removed and added. First come pairs with one box and equal
@@ -18,10 +18,10 @@ The rules of this file
 
 Regions are small enough to be replaced in one release:
 * QI groups are cut in two by the centers of their boxes along one attribute, again and again, as in a kd-tree (Bentley
-  1975), never through a QI group. Rows on two sides of a border cannot come together. So among all attributes and
-  positions, the border is chosen that the boxes of the fewest rows cross. `benchmarks/regions.py` measures the cost.
-* `turn` says which share of the rows is below a border, between a third and two thirds, give or take a sixth. So the
-  borders of one rebuild lie inside the regions of the next, which makes up for them.
+  1975), never through a QI group. The border is chosen that the boxes of the fewest rows cross, because rows on two
+  sides of it cannot come together. `benchmarks/regions.py` measures the cost.
+* `turn` says which share of the rows is below a border, between a third and two thirds, give or take a sixth: so the
+  borders of one rebuild lie inside the regions of the next.
 * Ties: the earlier attribute, then the lower position. Groups with one center are ordered by number.
 * A QI group with more rows than a region may have is a region by itself, and does not divide others.
 * Only boxes, sizes and numbers of QI groups decide, all of them public; no chance.
@@ -113,7 +113,7 @@ Names = dict[int, Hashable]
 def _names(
     old: RegionGroups, new: RegionGroups, successor: Mapping[int, int], taken: Set[int]
 ) -> Iterator[tuple[Names, Names]]:
-    """What is compared, the best first: box and values; the box; nothing. Of old groups, and of new ones."""
+    """The names by which old and new groups are compared, the best first: box and values; the box; nothing."""
     left = [i for i in range(len(old.sizes)) if i not in successor]
     free = [j for j in range(len(new.sizes)) if j not in taken]
     old_box, new_box = {i: old.box(i) for i in left}, {j: new.box(j) for j in free}
@@ -131,7 +131,7 @@ def _names(
 def _in_order(
     of_old: Mapping[int, Hashable], of_new: Mapping[int, Hashable], successor: Mapping[int, int], taken: Set[int]
 ) -> list[tuple[int, int]]:
-    """Old and new groups of one name that have no partner yet, pair by pair in their order."""
+    """Pairs of an old and a new group of one name that have no partner yet, in their order."""
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for j, name in of_new.items():
         if j not in taken:
@@ -196,10 +196,8 @@ def _rows_until(ends: Ints, sizes: Ints, border: Ints) -> Ints:
     return found
 
 
-STAMP_BYTES = 16
-
 NOWHERE = -1
-"""In place of a group: the row's group could have a smaller box."""
+"""In place of a group whose box could be smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +208,12 @@ class Region:
     rows: EncodedRows = field(repr=False)  # all their rows
     ncp: float  # NCP times rows, summed
     stamp: bytes = field(repr=False)
-    standing: Ints = field(
-        repr=False
-    )  # (n,): index in `numbers` of each row's group, NOWHERE if its box could be smaller
+    standing: Ints = field(repr=False)  # (n,): of each row's group the index in `numbers`, or NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a replacement did, as the form `rows` publishes it; other forms publish other records of the same change."""
+    """The outcome of a replacement, as the form `rows` publishes it; other forms publish other records of it."""
 
     groups_before: int
     groups_now: int
@@ -280,18 +276,13 @@ def region_of(table: Table, rows: Rows, core: CoreArrays, numbers: Sequence[int]
 def _region(table: Table, rows: Rows, now: _Now) -> Region:
     encoded = rows.encoded(now.rows)
     loss = float((now.sizes * table.space.ncp(now.lo, now.hi)).sum())
-    stamp = blake2b(now.numbers[now.of_row].tobytes(), digest_size=STAMP_BYTES)
+    stamp = blake2b(now.numbers[now.of_row].tobytes(), digest_size=16)
     stamp.update(now.cells.tobytes())
     stamp.update(msgspec.msgpack.encode((encoded.source_keys, encoded.values, encoded.individuals)))
-    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest(), _standing(table, now))
-
-
-def _standing(table: Table, now: _Now) -> Ints:
-    """See `Region.standing`."""
     lo, hi = table.space.generalize(*_hulls(now.cells, now.of_row, now.sizes))
     smallest = (lo == now.lo).all(axis=1) & (hi == now.hi).all(axis=1)
-    standing: Ints = np.where(smallest[now.of_row], now.of_row, NOWHERE)
-    return standing
+    standing = np.where(smallest[now.of_row], now.of_row, NOWHERE)
+    return Region(tuple(now.numbers.tolist()), encoded, loss, stamp.digest(), standing)
 
 
 def _hulls(cells: Ints, of_row: Ints, sizes: Ints) -> tuple[Ints, Ints]:
@@ -346,7 +337,7 @@ def _grouped(table: Table, now: _Now, of_row: Ints, n_groups: int, boxes: tuple[
 
 
 class _Plan:
-    """Which new group takes which number, and what readers see of it."""
+    """The numbers of the new groups, and what readers see of them."""
 
     def __init__(self, rows: Rows, now: _Now, old: RegionGroups, new: RegionGroups) -> None:
         self._rows, self._now, self._old, self._new = rows, now, old, new

@@ -39,6 +39,7 @@ from streamer.table.schema import Table
 #   and no result may depend on where a key is. Keys are compared whole. Messages never contain a source key.
 
 FIRST_CAPACITY = 1024
+
 KEYS_AT_ONCE = 10_000
 """Source keys that are objects at the same time, when all are visited."""
 
@@ -141,25 +142,22 @@ class SourceKeys:
         return at
 
     def _make_slots(self, indexes: Ints) -> None:
-        """Makes new slots for the rows with these indexes, (n,) int64."""
+        """Makes new slots for the rows with these indexes, (n,) int64. Raises ValueError if two have one source key."""
         hashes = np.empty(len(indexes), np.int64)
         for begin in range(0, len(indexes), KEYS_AT_ONCE):
             some = self.texts[indexes[begin : begin + KEYS_AT_ONCE]].tolist()
             hashes[begin : begin + len(some)] = _hashes(some)
         order = np.argsort(hashes, kind="stable")
-        self._refuse_doubles(indexes[order], hashes[order])
-        length = max(FIRST_CAPACITY, 2 * len(indexes) + 2)
-        slots = np.full(length, NONE, np.int32)
-        slots[standing(hashes[order] * length >> HASH_BITS, length)] = indexes[order]
-        self.slots = slots.data
-
-    def _refuse_doubles(self, indexes: Ints, hashes: Ints) -> None:
-        """indexes (n,) and their hashes, ordered by hash."""
+        indexes, hashes = indexes[order], hashes[order]
         alike = np.zeros(len(indexes) + 1, bool)
         alike[1:-1] = hashes[1:] == hashes[:-1]
         suspects = self.texts[indexes[alike[1:] | alike[:-1]]].tolist()
         if len(set(suspects)) < len(suspects):
             raise ValueError("two rows have one source key")
+        length = max(FIRST_CAPACITY, 2 * len(indexes) + 2)
+        slots = np.full(length, NONE, np.int32)
+        slots[standing(hashes * length >> HASH_BITS, length)] = indexes
+        self.slots = slots.data
 
     def _reach(self, n: int) -> None:
         if n > len(self.texts):
@@ -236,17 +234,14 @@ class Rows:
         if given is not None:
             return given
         record = self._core.arrays.rows.row[index]
-        return self._as_row(index, self.codes_of(index).tolist(), int(record["values"]), int(record["who"]))
+        exact = () if self._exact is None else self._exact[index]
+        name = None if record["who"] == NONE else self.individuals.things[record["who"]]
+        nulls = () if not self._nullable else self.nulls_of([index])[0]
+        return Row(tuple(self.codes_of(index).tolist()), self._values_of(record["values"]), exact, name, nulls)
 
     def who(self, row: Row) -> int:
         """The number of a row's individual; NONE if the table declares none."""
         return NONE if row.individual is None else self.individuals.give(row.individual)
-
-    def _as_row(self, index: int, codes: list[int], values: int, who: int) -> Row:
-        exact = () if self._exact is None else self._exact[index]
-        name = None if who == NONE else self.individuals.things[who]
-        nulls = () if not self._nullable else self.nulls_of([index])[0]
-        return Row(tuple(codes), self._values_of(values), exact, name, nulls)
 
     def _values_of(self, number: int) -> Values:
         values = self.values.things[number]
@@ -300,11 +295,9 @@ class Rows:
         more = len(self._core.arrays.rows.row)
         if more > len(self.rest):
             rest = np.zeros((more, len(self._coarse)), self.rest.dtype)
-            rest[: len(self.rest)] = self.rest
-            self.rest = rest
             is_null = np.zeros((more, len(self._nullable)), np.bool_)
-            is_null[: len(self._is_null)] = self._is_null
-            self._is_null = is_null
+            rest[: len(self.rest)], is_null[: len(self._is_null)] = self.rest, self._is_null
+            self.rest, self._is_null = rest, is_null
 
     def _write_rest(self, where: Any, codes: Ints) -> None:
         self.rest[where] = (codes % self._space.codes_per_cell)[:, self._coarse]
@@ -314,13 +307,13 @@ class Rows:
             self._is_null[indexes] = [[j in row.nulls for j in self._nullable] for row in rows]
 
     def nulls_of(self, indexes: Sequence[int] | Ints) -> list[tuple[int, ...]]:
-        """Of the rows with these indexes, the numbers of the attributes that are null."""
+        """The numbers of the attributes that are null, of each of the rows with these indexes."""
         if not self._nullable:
             return [()] * len(indexes)
         return [tuple(compress(self._nullable, row)) for row in self._is_null[indexes].tolist()]
 
     def are_null(self, indexes: Ints) -> Bools:
-        """The same as columns, (n, d)."""
+        """True for each null of the rows with these indexes, (n, d)."""
         nulls = np.zeros((len(indexes), self.d), np.bool_)
         nulls[:, self._nullable] = self._is_null[indexes]
         return nulls
@@ -360,19 +353,19 @@ class Rows:
         return codes
 
     def leave_domain(self, cells: Ints) -> bool:
-        """Whether any of the cells (n, d) is not one of its attribute's."""
+        """True if any of the cells (n, d) is not one of its attribute's."""
         return bool(((cells < 0) | (cells >= self._space.n_cells)).any())
 
     def are_whole(self, rows: Sequence[Row]) -> bool:
-        """Whether every row has a value for each kept column, and an exact text for each decimal without a step."""
+        """True if every row has a value for each kept column, and an exact text for each decimal without a step."""
         return {(len(row.values), len(row.exact)) for row in rows} <= {self._n_texts}
 
     def may_be_null(self, rows: Sequence[Row]) -> bool:
-        """Whether only attributes that may be null are null."""
+        """True if only attributes that may be null are null."""
         return {j for row in rows for j in row.nulls} <= set(self._nullable)
 
     def are_publishable(self, lo: Ints, hi: Ints) -> bool:
-        """Whether all boxes lo..hi (n, d) of cells can be published: categories must be nodes of their trees."""
+        """True if all boxes lo..hi (n, d) of cells can be published: categories must be nodes of their trees."""
         widened = self._space.generalize(lo.copy(), hi.copy())
         return bool((widened[0] == lo).all() and (widened[1] == hi).all())
 
@@ -410,7 +403,7 @@ class Rows:
         return np.where(groups == NO_GROUP_YET, NO_QI_GROUP, numbers)
 
     def published_cells(self) -> tuple[Ints, Ints]:
-        """Of every row in a QI group, the group's number (n,) and the row's cells (n, d); int64."""
+        """The group's number (n,) and the row's cells (n, d) of every row in a QI group; int64."""
         indexes = self.indexes()
         numbers = self.qi_groups(self.in_core["group"][indexes])
         there = numbers != NO_QI_GROUP

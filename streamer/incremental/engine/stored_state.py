@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
-import numpy as np
 
-from streamer.errors import ShardRefused
-from streamer.incremental import remedies
-from streamer.incremental.core.layout import LINKS, NONE
-from streamer.table.arrays import Floats, Ints
+from streamer.table.arrays import Ints
 from streamer.table.row import Row, Unshown, Values
 
 PENDING = 0
@@ -50,7 +45,7 @@ HOW: tuple[How, ...] = get_args(How)
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """How a QI group was last formed, and the number of the commit.
+    """The way in which a QI group was last formed, and the number of the commit.
 
     It decides nothing: no engine loads it. Of several changes in one commit the last one counts, so it depends on
     batches.
@@ -69,7 +64,7 @@ class SimilarityList(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """What an engine loads. The three iterables may be read once only, in this order, while the store reads them."""
+    """A table for an engine to load. The iterables may be read once, in this order, while the store reads them."""
 
     qi_group_next: int  # the next unused number
     records: Iterable[tuple[str, Record]]  # by source key
@@ -80,7 +75,6 @@ class StoredTable:
 
 STATEMENT_IDS_MAX = 10_000
 """Statement ids that a shard remembers; a statement with one of them is ignored."""
-
 
 RECORDS_AT_ONCE = 10_000
 """Rows that are objects at the same time."""
@@ -155,70 +149,3 @@ class _Items(ItemsView[str, Record | None]):
 
     def __iter__(self) -> Iterator[tuple[str, Record | None]]:
         return self._mapping.pairs()
-
-
-LISTS_AT_ONCE = 10_000
-"""Stored lists that are objects at the same time."""
-
-
-class RestoredLists(NamedTuple):
-    """What `core.lists.restore_lists` takes."""
-
-    owners: Ints  # (n,): indexes of QI groups
-    floors: Floats  # (n,)
-    ends: Ints  # (n,): where each list ends in others and scores
-    others: Ints  # (entries,): indexes of QI groups
-    scores: Floats  # (entries,)
-
-
-def stored_lists(stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> RestoredLists:
-    """The lists as arrays; names (groups,): the numbers of the QI groups by index, ascending. Raises ShardRefused."""
-    stored = iter(stored)
-    parts = [_as_arrays([], names)]
-    while some := list(islice(stored, LISTS_AT_ONCE)):
-        parts.append(_as_arrays(some, names))
-    owners, floors, lengths, others, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if len(np.unique(owners)) < len(owners):
-        raise refusal("a QI group has two similarity lists")
-    return RestoredLists(owners, floors, np.cumsum(lengths), others, scores)
-
-
-def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple[Ints, Floats, Ints, Ints, Floats]:
-    """As `RestoredLists`, but with lengths instead of ends."""
-    lengths = np.array([len(stored.neighbours) for _, stored in some], dtype=np.int64)
-    if (lengths > LINKS).any():
-        raise refusal("a similarity list has too many entries")
-    neighbours = list(chain.from_iterable([stored.neighbours for _, stored in some]))
-    owners = indexes_of_numbers(names, [number for number, _ in some])
-    others = indexes_of_numbers(names, [number for number, _ in neighbours])
-    if (owners == NONE).any() or (others == NONE).any():
-        raise refusal("a similarity list names a QI group that is not stored")
-    floors = np.array([stored.floor for _, stored in some], dtype=np.float64)
-    scores = np.array([score for _, score in neighbours], dtype=np.float64)
-    of_list = np.repeat(np.arange(len(some)), lengths)
-    pairs = np.unique(np.column_stack([of_list, others]), axis=0)
-    if len(pairs) < len(others) or (others == owners[of_list]).any():
-        raise refusal("a similarity list names a QI group twice, or its own")
-    falls = (scores[1:] <= scores[:-1]) | (of_list[1:] != of_list[:-1])
-    if not (np.isfinite(floors).all() and np.isfinite(scores).all() and falls.all()):
-        raise refusal("a similarity list has a score or floor that is not a finite number, or is not sorted")
-    if (scores < floors[of_list]).any():
-        raise refusal("a similarity list has a floor above its entries")
-    return owners, floors, lengths, others, scores
-
-
-def indexes_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:
-    """Index of each of n numbers in names, ascending; NONE if it is not there; (n,) int64."""
-    try:
-        wanted = np.array(numbers, dtype=np.int64)
-    except OverflowError:
-        return np.full(len(numbers), NONE)
-    at = np.searchsorted(names, wanted)
-    there = at < len(names)
-    there[there] = names[at[there]] == wanted[there]
-    return np.where(there, at, NONE)
-
-
-def refusal(what: str) -> ShardRefused:
-    """Says what is wrong with the store, and the remedy."""
-    return ShardRefused(f"the store is damaged: {what}; {remedies.reload()}")

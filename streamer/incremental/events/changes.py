@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,14 +21,14 @@ from streamer.table.row import Row, RowsView, Unshown, Values
 
 
 class RowCondition(Protocol):
-    """Which rows a statement is about (Song et al. 2009, phi)."""
+    """The condition of a statement (Song et al. 2009, phi)."""
 
     def matches(self, rows: RowsView) -> Bools:
-        """Which rows satisfy it; bool (n,)."""
+        """True for each row that satisfies it; bool (n,)."""
 
 
 class RowAssignments(Protocol):
-    """How a statement changes a row (Song et al. 2009, F_M)."""
+    """The changes that a statement makes to a row (Song et al. 2009, F_M)."""
 
     def applied_to(self, row: Row) -> Row:
         """The row with its new values; raises EventRefused if one of them is not a value of its column."""
@@ -109,7 +110,7 @@ Change = Insert | Delete | Modify | Upsert | Remove | Statement | Nothing
 
 
 class RowChange(Unshown, frozen=True):
-    """What a change did to one row, in the sequence in which it was done; some changes do nothing, some many."""
+    """The change of one row. Row changes are in the sequence in which they were made: none, one or many per change."""
 
     source_key: str
     before: Values | None  # its published values before; None: it is new
@@ -139,16 +140,12 @@ class Counts:
             self.ignored + other.ignored,
             self.dead_letters + other.dead_letters,
             self.unknown_keys + other.unknown_keys,
-            _summed(self.unlisted, other.unlisted) if other.unlisted else self.unlisted,
+            dict(Counter(self.unlisted) + Counter(other.unlisted)) if other.unlisted else self.unlisted,
         )
 
     @property
     def messages(self) -> int:
         return self.applied + self.ignored + self.dead_letters
-
-
-def _summed(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {name: counts.get(name, 0) + more.get(name, 0) for name in (*counts, *(more.keys() - counts.keys()))}
 
 
 NO_MESSAGES = Counts()

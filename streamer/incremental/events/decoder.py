@@ -12,19 +12,18 @@
   message.
 
 Change data capture is at-least-once: c (create), r (read by a snapshot) and u (update) say how a row is now, d (delete)
-and a tombstone that it is gone. So these become `Upsert` and `Remove`. An update whose `before` has another primary key
-carries the former key. t (truncate) comes to one partition only. m (a logical message) and the connector's notices
-(heartbeats, borders of transactions, schema changes) are about no row. A flattened row (`ExtractNewRecordState`) has
-`__deleted` or `__op`. With the transform's defaults it has neither, and a deletion is nothing but a null, whose row is
-named by the message key alone. So a row whose message key names another row, or none, is refused: it could never be
-removed. A value that the connector did not send (an unchanged TOAST column of PostgreSQL) is refused: to take the
-placeholder for the value would lose the value.
+and a tombstone that it is gone. So these become `Upsert` and `Remove`. t (truncate) comes to one partition only. m (a
+logical message) and the connector's notices are about no row. With the defaults of `ExtractNewRecordState` a flattened
+row has no mark, and a deletion is a null whose row is named by the message key alone. So a row whose message key names
+another row, or none, is refused: it could never be removed. A value that the connector did not send (an unchanged TOAST
+column of PostgreSQL) is refused: to take the placeholder for the value would lose the value.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from streamer.errors import EventRefused
 from streamer.incremental.events import changes
@@ -49,12 +48,12 @@ _SCHEMA_CHANGE = frozenset({"source", "ddl", "tableChanges"})
 
 
 def is_flattened(message: Members) -> bool:
-    """Whether the message is a row of `ExtractNewRecordState`."""
+    """True if the message is a row of `ExtractNewRecordState`."""
     return "__deleted" in message or "__op" in message
 
 
 def is_notice(message: Members) -> bool:
-    """Whether the message is the connector's own, about no row."""
+    """True if the message is the connector's own, about no row."""
     members = message.keys()
     if "ts_ms" in members and members <= _HEARTBEAT:
         return True
@@ -74,7 +73,7 @@ class Capture:
         self._named = tuple(dict.fromkeys(columns))
 
     def is_row(self, message: Members) -> bool:
-        """Whether the message is a row without a mark, if table.yaml says that the input has such rows."""
+        """True if the message is a row without a mark, if table.yaml says that the input has such rows."""
         return all(name in message for name in self._key_columns)
 
     def tombstone(self, message_key: bytes | None) -> changes.Remove:
@@ -117,7 +116,7 @@ class Capture:
         return self._removable(self._upsert(message, readers, None, was_there=False), message_key)
 
     def _removable(self, upsert: changes.Upsert, message_key: bytes | None) -> changes.Upsert:
-        """The same, if a message with this key and no value would remove this row: nothing else removes it."""
+        """Refuses the row unless a message with this key and no value would remove it: nothing else removes it."""
         named = self._keys.source_key(message_key) if message_key else None if self._of_rows else upsert.source_key
         if named != upsert.source_key:
             raise EventRefused("message-key-of-other-row", _OTHER_ROW)
@@ -175,7 +174,7 @@ _NUMBERS = {
     "not an integer": "for a decimal column of the source, set its converter's schemas.enable=true or "
     "decimal.format=NUMERIC, or let the column's type be decimal",
 }
-"""What the encoder says about a column of numbers -> a remedy on the connector's side."""
+"""The encoder's words about a column of numbers -> a remedy on the connector's side."""
 
 STATEMENT_ID_CHARS_MAX = 200
 
@@ -184,7 +183,7 @@ class Decoder:
     """Decodes the messages of one table. schemas: of a registry; None: there is none.
 
     >>> from decimal import Decimal
-    >>> from streamer.table.attributes import NumericAttribute
+    >>> from streamer.table.codes import NumericAttribute
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(119)), Decimal(5), Decimal(1), Decimal(24))
     >>> decoder = Decoder(Table("people", ("id",), (age,), (), k=2))
     >>> change = decoder.decode(None, b'{"op": "insert", "row": {"id": 7, "age": 42, "name": "not looked at"}}')
@@ -199,8 +198,8 @@ class Decoder:
         self._capture = Capture(table, self._encoder, schemas)
         self._messages = MessageReader(table, schemas)
         self._plain: dict[str, Callable[[Members, MessageReaders], changes.Change]] = {
-            "insert": self._insert,
-            "upsert": self._upsert,
+            "insert": partial(self._row, changes.Insert),
+            "upsert": partial(self._row, changes.Upsert),
             "delete": self._delete,
             "modify": self._modify,
             "truncate": lambda message, _: changes.Truncate(_statement_id(message)),
@@ -253,13 +252,9 @@ class Decoder:
             "set the transform's delete.tombstone.handling.mode=rewrite",
         )
 
-    def _insert(self, message: Members, readers: MessageReaders) -> changes.Change:
-        row = readers.parts["row"].row(_row_of(message))
-        return changes.Insert(self._encoder.source_key(row), self._encoder.row(row))
-
-    def _upsert(self, message: Members, readers: MessageReaders) -> changes.Change:
-        row = readers.parts["row"].row(_row_of(message))
-        return changes.Upsert(self._encoder.source_key(row), self._encoder.row(row))
+    def _row(self, make: Callable[[str, Row], changes.Change], message: Members, of: MessageReaders) -> changes.Change:
+        row = of.parts["row"].row(_row_of(message))
+        return make(self._encoder.source_key(row), self._encoder.row(row))
 
     def _delete(self, message: Members, readers: MessageReaders) -> changes.Change:
         if "where" in message:

@@ -5,14 +5,14 @@
   exactly `schema` and `payload`, is taken off. A message whose schema is in a registry is read by it
   (`registered_schemas`). An error says nothing of the bytes.
 * A connector writes its schema, thousands of bytes, before every payload. So the bytes before the payload of the last
-  few messages are cached with their readers: a message that begins with the same bytes is read from the payload on.
-  What cannot be read that way is read whole, so the cache decides nothing.
+  few messages are cached with their readers. A message that cannot be read by them is read whole: the cache decides
+  nothing.
 * Columns are read by the schema that the message carries, else by what table.yaml implies. Only columns that table.yaml
   names are read: quasi-identifiers, kept ones, the key's, the individual.
 * With a schema, its types decide (`logical_types`). A column that the schema does not have is read as if there were
-  none. In rows that Debezium has captured, Connect's Timestamp is a timestamp without time zone: Debezium uses it for
-  nothing else (`time.precision.mode=connect`). Elsewhere it is an instant, as Connect defines it. In a key it keeps
-  Connect's meaning: a key is a name, and rows' keys and message keys have the same reader.
+  none. In rows that Debezium has captured, Connect's Timestamp is a timestamp without time zone
+  (`time.precision.mode=connect`). Elsewhere it is an instant, as Connect defines it; in every key, too, because rows'
+  keys and message keys have the same reader.
 * Without a schema, a captured text or number is read as table.yaml says only if nothing else can be meant. A text
   that may be the base64 of a decimal's bytes is refused in a column of decimals (`"1234"` is -26588.24 too), unless
   table.yaml says `input: {decimals: text}`. Bytes have 4n characters, no point and no minus, so most texts of numbers
@@ -49,9 +49,8 @@ from streamer.incremental.events.registered_schemas import (
     read_avro,
     schema_of,
 )
-from streamer.table.scalars import read_decimal
+from streamer.table.codes import read_decimal, type_of_column
 from streamer.table.schema import Table
-from streamer.table.source_texts import type_of_column
 
 Fields = Mapping[str, object]
 Named = tuple[tuple[str, Reader], ...]
@@ -160,7 +159,7 @@ class TableReaders:
 
 
 def _as_captured(type_: ConnectType) -> ConnectType:
-    """What Debezium means by a type; both Timestamps count milliseconds."""
+    """The type as Debezium means it; both Timestamps count milliseconds."""
     return replace(type_, name=DEBEZIUM_TIME + "Timestamp") if type_.name == CONNECT_TIMESTAMP else type_
 
 
@@ -176,7 +175,7 @@ def _implied(column: str, declared: str | None, decimals_are_text: bool, *, in_t
 
 
 def _unless_null(reader: Reader | None, words: frozenset[str] | None) -> Reader | None:
-    """The same, except that the words for null (`na`) are taken as they are."""
+    """The reader, except that the words for null (`na`) are taken as they are."""
     if reader is None or not words:
         return reader
     return lambda value: value if type(value) is str and value in words else reader(value)
@@ -285,10 +284,8 @@ def capture_json(data: bytes, schemas: Known | None = None) -> bytes | msgspec.R
     message = read_registered(data, schema_of(data, schemas))
     if not isinstance(message, dict):
         return b""
-    return msgspec.json.encode({name: of for name, of in message.items() if name in _OF_CAPTURE or name[:2] == "__"})
-
-
-_OF_CAPTURE = ("op", "source")
+    wanted = {name: of for name, of in message.items() if name in ("op", "source") or name[:2] == "__"}
+    return msgspec.json.encode(wanted)
 
 
 def _is_wrapped(value: object) -> TypeGuard[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""How an input writes its message keys, and what follows for every message about one row: the partition contract.
+"""The partition contract: the form of an input's message keys, and what follows for every message about one row.
 
 * All messages of a row must come to one shard, and the bytes of the message key decide the shard. So these bytes must
   follow from the source key alone. The rule by which they do is the *key form*: the text itself (`bare`), a JSON text
@@ -36,8 +36,8 @@ from streamer.incremental.events.changes import Change, Delete, Insert, Modify, 
 from streamer.incremental.events.json_messages import MessageReader, read_json, unwrapped
 from streamer.incremental.events.logical_types import ConnectType
 from streamer.incremental.events.registered_schemas import HEAD_BYTES, Known, RegisteredSchema, is_registered, schema_of
+from streamer.table.codes import read_decimal
 from streamer.table.encode import Encoder
-from streamer.table.scalars import read_decimal
 from streamer.table.schema import Table
 
 # -- murmur2, by which Kafka's clients, and so Connect and Debezium, assign a message to a partition by default
@@ -93,7 +93,7 @@ _KINDS = {
 
 
 def kind_of(type_: ConnectType) -> str | None:
-    """How a part of this type is written in a message key; None: as in the source key.
+    """The kind of a part of this type in a message key; None: as in the source key.
 
     >>> kind_of(ConnectType("bytes", logical.DECIMAL, {"scale": "2"})), kind_of(ConnectType("int32"))
     ('decimal(2)', None)
@@ -169,7 +169,6 @@ class AvroKeyForm:
 
     @property
     def name(self) -> str:
-        """The name of the form."""
         return f"avro:{self.schema.id}"
 
     def written(self, source_key: str) -> bytes | None:
@@ -309,7 +308,7 @@ def default_form(source_key: tuple[str, ...]) -> KeyForm:
 
 
 class KeyContract:
-    """What one shard of a table requires of message keys."""
+    """The requirements of one shard on message keys."""
 
     def __init__(self, table: Table, shard: int, schemas: Known | None = None) -> None:
         self._columns = table.source_key
@@ -395,7 +394,7 @@ class KeyContract:
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a bare text reads back as the same source key."""
+    """True if a bare text reads back as the same source key."""
     return text == text.strip() != "null" and text[:1] not in NOT_BARE
 
 
@@ -423,7 +422,7 @@ def _json_form(message_key: bytes, columns: tuple[str, ...], types: Mapping[str,
 
 
 def _kind(token: bytes, type_: ConnectType | None) -> str:
-    """How a part of the key is written; a Decimal may be a number (the converter's decimal.format)."""
+    """The kind of a part of the key; a Decimal may be a number (the converter's decimal.format)."""
     kind, is_text = kind_of(type_) if type_ else None, token.startswith(b'"')
     return kind if kind and (is_text or not kind.startswith("decimal")) else "text" if is_text else "number"
 

@@ -4,15 +4,14 @@
   schema with each payload, a registry keeps it apart. Whether a value may be null, versions, defaults and
   documentation do not matter here.
 * Connect's own logical types and Debezium's are known by name. Numbers become exact Decimals, dates and times ISO
-  texts: an instant in UTC with a `Z`, a timestamp without time zone without one. Debezium's IsoTimestamp has no time
-  zone, but a Z that means nothing: it is taken off. Bits are text, most significant first. Bytes are their base64,
-  and never a number, even if that text looks like one.
+  texts: an instant in UTC with a `Z`, a timestamp without time zone without one (Debezium's IsoTimestamp has a Z that
+  means nothing: it is taken off). Bits are text, most significant first. Bytes are their base64, and never a number.
 * Bytes come as base64 text (JSON) or as bytes (Avro); a Decimal as bytes or as a number (the converter's
   `decimal.format`).
-* An unknown logical type is refused if a column of table.yaml has it: what its numbers count, or its bytes hold,
-  would be a guess. These readers are never given a null.
-* Refusals name the column and the type, never a value. The name of a type came with the message, so it is shown only
-  if it looks like one.
+* An unknown logical type is refused if a column of table.yaml has it: its meaning would be a guess. These readers are
+  never given a null.
+* Refusals name the column and the type, never a value. The type's name came with the message: it is shown only if it
+  looks like one.
 * A count becomes the one text of the same moment: nothing is rounded, and a fraction has no more digits than it needs.
   Counts of days and of timestamps begin with 1970; outside the years 1 to 9999 there is no text. Times of day may be
   negative, or more than a day: MySQL has such. A text becomes a count only if it is the text of that count.
@@ -33,12 +32,12 @@ from functools import partial
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.scalars import DIGITS_MAX
+from streamer.table.codes import DIGITS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
-    """What Connect's schema says about a value."""
+    """The type of a value by Connect's schema."""
 
     type: str  # int8, int16, int32, int64, float, double, boolean, string, bytes, array, map or struct
     name: str | None = None  # of the logical type
@@ -186,8 +185,12 @@ def reader_of(type_: ConnectType, column: str, *, of_numbers: bool) -> Reader | 
     unknown-type.
     """
     name = type_.name
+    if name is None and type_.type == "bytes":
+        return _no_number(column) if of_numbers else lambda value: base64.b64encode(_bytes_of(value, column)).decode()
+    if name is None and type_.type in ("float", "double"):
+        return lambda value: _exact(value, column, single=type_.type == "float")
     if name is None:
-        return _reader_by_type(type_, column, of_numbers)
+        return None if type_.type in _AS_THEY_COME else _unknown(type_, column)
     if name == DECIMAL:
         return _decimal(type_, column)
     if name == DEBEZIUM_DATA + "Bits":
@@ -200,14 +203,6 @@ def reader_of(type_: ConnectType, column: str, *, of_numbers: bool) -> Reader | 
         read = _VALUES_BY_NAME[name]
         return lambda value: read(value, column)
     return _unknown(type_, column)
-
-
-def _reader_by_type(type_: ConnectType, column: str, of_numbers: bool) -> Reader | None:
-    if type_.type == "bytes":
-        return _no_number(column) if of_numbers else lambda value: base64.b64encode(_bytes_of(value, column)).decode()
-    if type_.type in ("float", "double"):
-        return lambda value: _exact(value, column, single=type_.type == "float")
-    return None if type_.type in _AS_THEY_COME else _unknown(type_, column)
 
 
 def _decimal(type_: ConnectType, column: str) -> Reader:

@@ -158,20 +158,17 @@ _OF_CONNECT = frozenset(
 SCHEMA_DEPTH_MAX = 32
 
 
-def json_schema_type(schema: object) -> ConnectType:
-    """The type of the values of a JSON Schema."""
-    return _type_of_json_schema(schema, schema, 0)
-
-
-def _type_of_json_schema(schema: object, whole: object, depth: int) -> ConnectType:
+def json_schema_type(schema: object, whole: object = None, depth: int = 0) -> ConnectType:
+    """The type of the values of a JSON Schema; whole: the schema around it, to which references lead."""
+    whole = schema if whole is None else whole
     if not isinstance(schema, dict) or depth > SCHEMA_DEPTH_MAX:
         return UNION
     if isinstance(reference := schema.get("$ref"), str):
-        return _type_of_json_schema(_referred(reference, whole), whole, depth + 1)
+        return json_schema_type(_referred(reference, whole), whole, depth + 1)
     for several in ("oneOf", "anyOf"):
         if isinstance(branches := schema.get(several), list):
             others = [branch for branch in branches if branch != {"type": "null"}]
-            return _type_of_json_schema(others[0], whole, depth + 1) if len(others) == 1 else UNION
+            return json_schema_type(others[0], whole, depth + 1) if len(others) == 1 else UNION
     type_ = _own_type(schema)
     if type_ is None:
         return UNION
@@ -179,7 +176,7 @@ def _type_of_json_schema(schema: object, whole: object, depth: int) -> ConnectTy
     name = title if isinstance(title, str) and title.startswith((CONNECT, DEBEZIUM)) else None
     properties = schema.get("properties")
     fields = {
-        field: _type_of_json_schema(inner, whole, depth + 1)
+        field: json_schema_type(inner, whole, depth + 1)
         for field, inner in (properties if isinstance(properties, dict) else {}).items()
     }
     return ConnectType(type_, name, parameters if isinstance(parameters, dict) else {}, fields)
@@ -231,11 +228,11 @@ Known = Mapping[int, RegisteredSchema | UnusableSchema]
 
 @runtime_checkable
 class Schemas(Protocol):
-    """Where schemas come from."""
+    """The source of schemas."""
 
     @property
     def known(self) -> Known | None:
-        """All schemas that were fetched so far; None: there is no registry."""
+        """All fetched schemas; None: there is no registry."""
 
     def learn(self, ids: Iterable[int]) -> None:
         """Fetches those of these ids that are not in `known`. Raises RegistryUnreachable."""
@@ -278,15 +275,8 @@ def schema_from(
 
 
 def is_registered(data: bytes | None) -> bool:
-    """Whether a message key or value names a schema of a registry."""
+    """True if a message key or value names a schema of a registry."""
     return data is not None and data[:1] == b"\0"
-
-
-def schema_id_of(data: bytes) -> int:
-    """The id in the head of a key or value; raises EventRefused: schema-registry."""
-    if len(data) < HEAD_BYTES:
-        raise EventRefused("schema-registry", "begins like Confluent's wire format, but ends before the schema's id")
-    return int.from_bytes(data[1:HEAD_BYTES], "big")
 
 
 def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None]]) -> set[int]:
@@ -304,7 +294,9 @@ def schema_of(data: bytes, known: Known | None) -> RegisteredSchema:
     """The schema of a key or value; raises EventRefused: schema-registry, unknown-schema."""
     if known is None:
         raise EventRefused("schema-registry", _NO_REGISTRY)
-    schema_id = schema_id_of(data)
+    if len(data) < HEAD_BYTES:
+        raise EventRefused("schema-registry", "begins like Confluent's wire format, but ends before the schema's id")
+    schema_id = int.from_bytes(data[1:HEAD_BYTES], "big")
     schema = known.get(schema_id)
     if schema is None:
         raise EventRefused("unknown-schema", f"schema {schema_id} {_UNKNOWN}")

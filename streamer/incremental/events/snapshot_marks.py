@@ -1,16 +1,14 @@
-"""What a captured message says about the connector's snapshot, besides its row.
+"""The mark of the connector's snapshot in a captured message, besides its row.
 
-Debezium writes `source.snapshot` into every envelope. It is `first`, `true`, `first_in_data_collection`,
-`last_in_data_collection` or `last` while Debezium reads whole tables before any change (an initial or a blocking
-snapshot); `incremental` for rows that it reads between changes; `false`, null or nothing for a change. A flattened
-row has the same in `__source_snapshot`, if the transform adds the fields `op` and `source.snapshot`. The last row of
-a table is `last` if its table is the last one, else `last_in_data_collection`; a table of one row that is the first
-of several says `first` alone. Connectors that read one table in parallel chunks write `last` before other rows: it
-says only that the end is near.
+Debezium writes `source.snapshot` into every envelope, and into `__source_snapshot` of a flattened row if the transform
+adds the fields `op` and `source.snapshot`. While it reads whole tables before any change (an initial or a blocking
+snapshot) it says `first`, `true`, `first_in_data_collection`, `last_in_data_collection` or `last`; `incremental` of
+rows that it reads between changes; `false`, null or nothing of a change. A table of one row that is the first of
+several says `first` alone. Connectors that read in parallel chunks write `last` before other rows: it says only that
+the end is near.
 
-The mark is read apart from the change, because a message whose row is refused has a mark as well. A message that
-cannot be read has none. A flattened row may have columns of any name and type, `source` and `payload` too: these are
-not the connector's.
+The mark is read apart from the change, because a message whose row is refused has a mark, too. A flattened row may have
+columns of any name and type, `source` and `payload` too: these are not the connector's.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from streamer.incremental.events.registered_schemas import Known
 
 
 class Mark(Enum):
-    """What a message says about a snapshot."""
+    """The marks of messages in a snapshot."""
 
     NOTHING = "nothing"
     READ = "a row read by a snapshot of whole tables"
@@ -49,7 +47,6 @@ _OF_READS = {
 _FIRST = ("first", "first_in_data_collection")
 _CHANGES = frozenset("cudt")
 
-
 _ABSENT: Final = msgspec.Raw()
 
 
@@ -64,7 +61,7 @@ class _MarkedMessage(msgspec.Struct):
 
     @property
     def is_flattened(self) -> bool:
-        """Whether its other members are columns of a row."""
+        """True if its other members are columns of a row."""
         return self.flattened_op is not None or self.deleted is not _ABSENT
 
 
@@ -78,7 +75,7 @@ _op = msgspec.json.Decoder(str).decode
 
 
 def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
-    """What the value of a message says; schemas: of a registry.
+    """The mark in the value of a message; schemas: of a registry.
 
     >>> mark_of(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "last"}}').name
     'LAST'
@@ -92,7 +89,7 @@ def mark_of(value: bytes | None, schemas: Known | None = None) -> Mark:
 
 
 def begins_a_snapshot(value: bytes | None, schemas: Known | None = None) -> bool:
-    """Whether a message says that it is the first row of a snapshot of whole tables, or of a table in it.
+    """True if a message says that it is the first row of a snapshot of whole tables, or of a table in it.
 
     >>> begins_a_snapshot(b'{"op": "r", "after": {"id": 7}, "source": {"snapshot": "first"}}')
     True

@@ -83,7 +83,6 @@ TESTS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 
-
 IS_NULL, IS_NOT_NULL = "is null", "is not null"
 """The tests that are true or false for a null, too; every other test is unknown for it."""
 
@@ -124,11 +123,6 @@ def divide(left: Number, right: Number) -> Number:
     return Fraction(left) / right
 
 
-def _unquoted(token: Token) -> str:
-    quote = token[0]
-    return str(token[1:-1]).replace(quote * 2, quote)
-
-
 class _TokenReader(Transformer[Token, Any]):
     """Builds the syntax during parsing; one method per rule of the grammar."""
 
@@ -145,7 +139,7 @@ class _TokenReader(Transformer[Token, Any]):
         return Comparison(found[0], str(found[1]), found[2], found[3], has_offset=True)
 
     def with_negative_offset(self, found: list[Any]) -> Comparison:
-        return Comparison(found[0], str(found[1]), found[2], -found[3], has_offset=True)
+        return self.with_offset([*found[:3], -found[3]])
 
     def is_null(self, found: list[Any]) -> Comparison:
         return Comparison(found[0], IS_NULL, None, None)
@@ -181,7 +175,8 @@ class _TokenReader(Transformer[Token, Any]):
         return str(found[0])
 
     def quoted_name(self, found: list[Token]) -> str:
-        return _unquoted(found[0])
+        token, quote = found[0], found[0][0]
+        return str(token[1:-1]).replace(quote * 2, quote)
 
     def number(self, found: list[Token]) -> Number:
         if len(found[0]) > NUMBER_CHARS_MAX:
@@ -238,11 +233,6 @@ def _read(text: str, what: str) -> Any:
     try:
         return _PARSER.parse(text, start=what)
     except UnexpectedInput as error:
-        detail = f"cannot be read at {_place_of(error)}; expected {_EXPECTED[what]}"
-        raise EventRefused("bad-statement", detail) from None
-
-
-def _place_of(error: UnexpectedInput) -> str:
-    token = getattr(error, "token", None)
-    at_end = token is not None and token.type == "$END"
-    return "its end" if at_end else f"character {(error.pos_in_stream or 0) + 1}"
+        at_end = getattr(getattr(error, "token", None), "type", "") == "$END"
+        place = "its end" if at_end else f"character {(error.pos_in_stream or 0) + 1}"
+        raise EventRefused("bad-statement", f"cannot be read at {place}; expected {_EXPECTED[what]}") from None

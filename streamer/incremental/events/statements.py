@@ -5,17 +5,16 @@
 * They may use quasi-identifiers and kept columns, never the key and never the individual.
 * All arithmetic is exact: integers and fractions. A result that is not exactly a value of its column is refused, for
   its row.
-* Nulls are those of SQL, in quasi-identifiers too, whatever they count as in what is published. A comparison with
-  null is unknown, and an unknown condition matches no row; `is null` and `is not null` test for it; arithmetic with
-  null is null; a column can be set to null if table.yaml allows it.
+* Nulls are those of SQL, in quasi-identifiers too, whatever they count as in what is published: a comparison with null
+  matches no row, `is null` and `is not null` test for it, arithmetic with null is null.
 * Numbers and times have an order; only numbers have arithmetic. A comparison of a text with a number is refused if
   table.yaml shows it, and false if only the row shows it.
 * A text in quotes means the same as in a row (`na`, `written`); a word for null cannot be compared. A date or a
   timestamp is in quotes: `born < '1980-01-01'`. A day alone is its first moment. Two columns are compared only if
   they have one type.
 * Right-hand sides see the old values of the row.
-* Evenly spaced codes are compared as whole columns of integers; all other comparisons go row by row. A column that a
-  statement does not use is never read, and each distinct stored value of a column is read once.
+* Evenly spaced codes are compared as whole columns of integers, all else row by row. A column that a statement does not
+  use is never read, and each distinct stored value of a column is read once.
 * No message shows a part of a statement: an unquoted text literal looks like a column's name.
 """
 
@@ -39,11 +38,21 @@ from streamer.errors import EventRefused
 from streamer.incremental.events import statement_syntax as syntax
 from streamer.incremental.events.statement_syntax import TESTS
 from streamer.table.arrays import Bools, Ints
-from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.codes import (
+    CLOCKS,
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    CategoricalAttribute,
+    Clock,
+    TemporalAttribute,
+    limit_of,
+    moment_of,
+    moment_text,
+)
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row, RowsView, Values
-from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of, moment_text
 from streamer.table.schema import Table
 
 
@@ -87,7 +96,7 @@ class Moment:
 
 
 Value = syntax.Scalar | Moment
-"""What a column holds for one row; numbers are exact, and a bool is not a number."""
+"""The value of a column for one row; numbers are exact, and a bool is not a number."""
 
 
 def type_of(value: Value) -> Type:
@@ -106,7 +115,6 @@ def type_of(value: Value) -> Type:
 
 
 def is_number(value: Value) -> TypeGuard[syntax.Number]:
-    """Whether a value is an int or a Fraction."""
     return isinstance(value, (int, Fraction)) and not isinstance(value, bool)
 
 
@@ -126,8 +134,7 @@ def scalar(value: object) -> syntax.Scalar:
 
 T = TypeVar("T")
 
-NULL_TEXT = b"null"
-"""The JSON text of a null in a kept column."""
+NULL_TEXT = b"null"  # of a kept column
 
 
 class RowsOnce:
@@ -185,19 +192,12 @@ class Column(ABC):
 
     _encoder: Encoder
 
-    def __init__(
-        self,
-        name: str,
-        type_: Type,
-        hierarchy: Hierarchy | None = None,
-        scale: Scale | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self.name = name
-        self.type = type_
-        self.clock = clock  # of its moments; None: it holds none
-        self.hierarchy = hierarchy  # of its categories; None: it holds none
-        self.scale = scale  # None: its values are not evenly spaced codes
+    hierarchy: Hierarchy | None = None  # of its categories; None: it holds none
+    scale: Scale | None = None  # None: its values are not evenly spaced codes
+    clock: Clock | None = None  # of its moments; None: it holds none
+
+    def __init__(self, name: str, type_: Type) -> None:
+        self.name, self.type = name, type_
 
     def of_row(self, row: Row) -> Value:
         """The value of one row."""
@@ -212,7 +212,7 @@ class Column(ABC):
 
     @abstractmethod
     def are_null(self, rows: RowsOnce) -> Bools:
-        """Which of n rows are null; (n,)."""
+        """True for each of n rows that is null; (n,)."""
 
     def meant(self, text: str) -> object:
         """The value of a text, as the source writes it; None: a null. Raises EventRefused."""
@@ -224,11 +224,11 @@ class Column(ABC):
 
     @abstractmethod
     def stored(self, row: Row) -> Hashable:
-        """What the row stores in this column; None: null."""
+        """The row's stored value of this column; None: null."""
 
     @abstractmethod
     def all_stored(self, rows: RowsOnce) -> Sequence[Hashable]:
-        """What n rows store in this column; None: null."""
+        """The stored values of n rows in this column; None: null."""
 
     @abstractmethod
     def assign(self, draft: Draft, value: object) -> None:
@@ -244,7 +244,7 @@ class QuasiIdentifier(Column):
         return rows.nulls[:, self._j]
 
     def but_nulls(self, rows: RowsOnce, stored: Sequence[T]) -> Sequence[T | None]:
-        """What n rows store, with None for null."""
+        """The stored values of n rows, with None for null."""
         if self._j not in self._encoder.table.nullable:
             return stored
         are_null = self.are_null(rows).tolist()
@@ -264,15 +264,15 @@ class CodedColumn(QuasiIdentifier):
     def __init__(self, encoder: Encoder, j: int) -> None:
         attribute = encoder.table.attributes[j]
         if isinstance(attribute, TemporalAttribute):
-            clock = attribute.calendar.clock
-            super().__init__(attribute.name, TYPE_OF_CLOCK[clock], clock=clock)
+            self.clock = attribute.calendar.clock
+            type_ = TYPE_OF_CLOCK[self.clock]
         elif isinstance(attribute, CategoricalAttribute):
-            scale = Scale(j, Fraction(0), Fraction(1), attribute.hierarchy.n_leaves)
-            super().__init__(attribute.name, Type.TEXT, attribute.hierarchy, scale)
+            type_, self.hierarchy = Type.TEXT, attribute.hierarchy
+            self.scale = Scale(j, Fraction(0), Fraction(1), attribute.hierarchy.n_leaves)
         else:
-            origin, step = Fraction(attribute.domain[0]), Fraction(attribute.step or 1)
-            scale = Scale(j, origin, step, int(attribute.width_codes))
-            super().__init__(attribute.name, Type.NUMBER, scale=scale)
+            type_, origin, step = Type.NUMBER, Fraction(attribute.domain[0]), Fraction(attribute.step or 1)
+            self.scale = Scale(j, origin, step, int(attribute.width_codes))
+        super().__init__(attribute.name, type_)
         self._encoder, self._j = encoder, j
 
     def read(self, stored: int) -> Value:
@@ -333,7 +333,8 @@ class JsonColumn(Column):
     def __init__(self, encoder: Encoder, i: int) -> None:
         kept = encoder.table.kept[i]
         type_ = Type.TEXT if kept.hierarchy is not None else TYPE_OF_KEPT[kept.type]
-        super().__init__(kept.name, type_, kept.hierarchy, clock=CLOCKS.get(kept.type or ""))
+        super().__init__(kept.name, type_)
+        self.hierarchy, self.clock = kept.hierarchy, CLOCKS.get(kept.type or "")
         self._encoder, self._i = encoder, i
 
     def read(self, stored: bytes) -> Value:
@@ -357,15 +358,18 @@ class JsonColumn(Column):
 def columns_of(table: Table) -> dict[str, Column]:
     """The columns that statements about the table may use, by name."""
     encoder = Encoder(table)
-    columns: list[Column] = [_column_of(encoder, j, attribute) for j, attribute in enumerate(table.attributes)]
+    columns: list[Column] = []
+    for j, attribute in enumerate(table.attributes):
+        if isinstance(attribute, TemporalAttribute):
+            columns.append(TemporalColumn(encoder, j, attribute))
+        else:
+            columns.append(ExactColumn(encoder, j) if j in table.stepless else CodedColumn(encoder, j))
     columns += [JsonColumn(encoder, i) for i in range(len(table.kept))]
     return {column.name: column for column in columns}
 
 
-def _column_of(encoder: Encoder, j: int, attribute: Attribute) -> Column:
-    if isinstance(attribute, TemporalAttribute):
-        return TemporalColumn(encoder, j, attribute)
-    return ExactColumn(encoder, j) if j in encoder.table.stepless else CodedColumn(encoder, j)
+def _bad(detail: str, column: str | None = None) -> EventRefused:
+    return EventRefused("bad-statement", detail, column)
 
 
 def find(name: str, table: Table) -> Column:
@@ -373,14 +377,12 @@ def find(name: str, table: Table) -> Column:
     column = columns_of(table).get(name)
     if name in table.coarse:
         detail = f"column {name!r}: is rounded or top-coded, so a statement could mean other rows: send their changes"
-        raise EventRefused("bad-statement", detail, name)
+        raise _bad(detail, name)
     if column is not None:
         return column
     if name in table.source_key or name == table.individual:
-        raise EventRefused("bad-statement", f"statements may not use column {name!r}, which says whose row it is", name)
-    raise EventRefused(
-        "bad-statement", "names a column that table.yaml does not have (write a text literal in single quotes)"
-    )
+        raise _bad(f"statements may not use column {name!r}, which says whose row it is", name)
+    raise _bad("names a column that table.yaml does not have (write a text literal in single quotes)")
 
 
 def meant(column: Column, constant: syntax.Scalar) -> syntax.Scalar:
@@ -390,14 +392,14 @@ def meant(column: Column, constant: syntax.Scalar) -> syntax.Scalar:
     try:
         return scalar(column.meant(constant))
     except EventRefused as refused:
-        raise EventRefused("bad-statement", refused.detail, column.name) from None
+        raise _bad(refused.detail, column.name) from None
 
 
 def known(constant: syntax.Scalar, column: Column) -> syntax.Scalar:
     """The constant; raises EventRefused("bad-statement") for null, with which nothing can be compared."""
     if constant is None:
         detail = f"column {column.name!r}: compared with a word for null, which no value equals: write `is null`"
-        raise EventRefused("bad-statement", detail, column.name)
+        raise _bad(detail, column.name)
     return constant
 
 
@@ -406,12 +408,10 @@ def moment_in_statement(text: str, column: str, clock: Clock) -> int:
     try:
         return limit_of(text, column, clock)
     except EventRefused as refused:
-        raise EventRefused("bad-statement", refused.detail, column) from None
+        raise _bad(refused.detail, column) from None
 
 
 # -- comparisons
-
-INT64_SAFE = 2**62
 
 
 @dataclass(frozen=True)
@@ -433,7 +433,7 @@ class CodeTest:
         largest = sum(
             abs(weight) * max(1, scale.code_max) for (_, weight), (scale, _) in zip(weights, signed, strict=True)
         )
-        return cls(weights, test, int(bound * common), largest < INT64_SAFE)
+        return cls(weights, test, int(bound * common), fits=largest < 2**62)
 
     def matches(self, rows: RowsOnce) -> Bools:
         codes = rows.codes if self.fits else rows.codes.astype(object)
@@ -469,7 +469,7 @@ class ValueTest:
 
 @dataclass(frozen=True)
 class NullTest:
-    """Whether a column is null, or is not."""
+    """`column is null`, or `column is not null`."""
 
     column: Column
     is_null: bool
@@ -502,11 +502,7 @@ def _test_of_values(comparison: syntax.Comparison, left: Column, table: Table) -
     if left.hierarchy is not None and isinstance(constant, str):
         leaf = left.hierarchy.code_of.get(constant)
         if leaf is None:
-            raise EventRefused(
-                "bad-statement",
-                f"column {left.name!r}: compared with no leaf of its hierarchy",
-                left.name,
-            )
+            raise _bad(f"column {left.name!r}: compared with no leaf of its hierarchy", left.name)
         if left.scale is not None:
             return CodeTest.of([(left.scale, 1)], comparison.test, leaf)
     elif left.type is Type.NUMBER and left.scale is not None and is_number(constant):
@@ -527,21 +523,14 @@ def _test_of_moment(left: Column, clock: Clock, test: str, text: str) -> CodeTes
 
 def _check_types(comparison: syntax.Comparison, left: Column, right: Type) -> None:
     if Type.ANY not in (left.type, right) and left.type is not right:
-        raise EventRefused(
-            "bad-statement",
-            f"column {left.name!r} holds {left.type.value} and is compared with {right.value}",
-            left.name,
-        )
+        raise _bad(f"column {left.name!r} holds {left.type.value} and is compared with {right.value}", left.name)
     if comparison.has_offset and left.type in MOMENTS:
         detail = f"column {left.name!r} holds {left.type.value}, which takes no offset: write the moment in quotes"
-        raise EventRefused("bad-statement", detail, left.name)
+        raise _bad(detail, left.name)
     ordered = comparison.test != "=" or comparison.has_offset
     if ordered and not {left.type, right} <= {Type.NUMBER, Type.ANY, *MOMENTS}:
-        raise EventRefused(
-            "bad-statement",
-            f"column {left.name!r}: only numbers and times have an order, and only numbers take an offset",
-            left.name,
-        )
+        detail = f"column {left.name!r}: only numbers and times have an order, and only numbers take an offset"
+        raise _bad(detail, left.name)
 
 
 # -- assignments: computed exactly from the row as it was
@@ -602,8 +591,7 @@ def assigned_of(column: Column, postfix: syntax.Postfix, table: Table) -> Column
         type_, steps = column.type, (syntax.Constant(moment_text(moment, column.clock)),)
     assigned = ColumnAssigned(column, steps)
     if type_ is not column.type and Type.ANY not in (type_, column.type) and type_ is not Type.NULL:
-        detail = f"column {column.name!r} holds {column.type.value} and is set to {type_.value}"
-        raise EventRefused("bad-statement", detail, column.name)
+        raise _bad(f"column {column.name!r} holds {column.type.value} and is set to {type_.value}", column.name)
     if not assigned.operands:
         _check_constant(assigned, table)
     return assigned
@@ -618,8 +606,7 @@ def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
         return type_of(first.value)
     for step in steps:
         if isinstance(step, Column) and step.type not in (Type.NUMBER, Type.ANY):
-            detail = f"arithmetic with column {step.name!r}, which holds {step.type.value}"
-            raise EventRefused("bad-statement", detail, step.name)
+            raise _bad(f"arithmetic with column {step.name!r}, which holds {step.type.value}", step.name)
     return Type.NUMBER
 
 
@@ -629,7 +616,7 @@ def _check_constant(assigned: ColumnAssigned, table: Table) -> None:
     try:
         assigned.apply(blank, Draft.of(blank))
     except EventRefused as refused:
-        raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
+        raise _bad(f"no row can take it: {refused.detail}", refused.column) from None
 
 
 def _plain(value: Value, column: str) -> int | Decimal | str | bool | None:
@@ -665,7 +652,7 @@ class Condition:
     _tests: tuple[Comparator, ...] = field(repr=False)
 
     def matches(self, rows: RowsView) -> Bools:
-        """Which rows satisfy the condition; bool (n,)."""
+        """True for each row that satisfies the condition; bool (n,)."""
         once = RowsOnce(rows)
         matching: Bools = np.logical_and.reduce([test.matches(once) for test in self._tests])
         return matching
@@ -673,7 +660,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Assignments:
-    """How a row changes (Song et al. 2009, F_M); columns: all on the left or on the right."""
+    """The assignments of a statement (Song et al. 2009, F_M); columns: all on the left or on the right."""
 
     columns: frozenset[str]
     targets: tuple[str, ...]
@@ -713,7 +700,7 @@ def parse_assignments(texts: Mapping[str, str], table: Table) -> Assignments:
 @lru_cache(maxsize=256)
 def _parse_assignments(texts: tuple[tuple[str, str], ...], table: Table) -> Assignments:
     if not texts:
-        raise EventRefused("bad-statement", "the statement sets no column")
+        raise _bad("the statement sets no column")
     assigned = tuple(assigned_of(find(name, table), syntax.read_expression(text), table) for name, text in texts)
     operands = (name for each in assigned for name in each.operands)
     targets = tuple(name for name, _ in texts)

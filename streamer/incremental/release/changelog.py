@@ -48,10 +48,9 @@ class RowsWriter:
     def records(self, qi_group: int, before: PublishedGroup | None, after: PublishedGroup | None) -> list[OutboxEntry]:
         name = qi_group_name(self._shard, qi_group).encode()
         key = b'{"qi_group":"%b","slot":%%d}' % name
-        n_before = len(before.slots) if before else 0
+        n_before, n_after = (len(group.slots) if group else 0 for group in (before, after))
         records = self._written(name, key, before, after) if after else []
-        records += [OutboxEntry(LIVE, key % slot, None) for slot in range(len(after.slots) if after else 0, n_before)]
-        return records
+        return records + [OutboxEntry(LIVE, key % slot, None) for slot in range(n_after, n_before)]
 
     def _written(
         self, name: bytes, key: bytes, before: PublishedGroup | None, after: PublishedGroup
@@ -104,7 +103,7 @@ class GroupsWriter:
 
 
 def _are_alike(one: PublishedGroup, other: PublishedGroup) -> bool:
-    """Whether two QI groups are equal, apart from slots."""
+    """True if two QI groups are equal, apart from slots."""
     if (one.lo, one.hi, len(one.slots)) != (other.lo, other.hi, len(other.slots)):
         return False
     return one.slots == other.slots or sorted(one.slots) == sorted(other.slots)

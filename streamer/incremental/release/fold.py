@@ -2,8 +2,8 @@
 
 * Per shard, a release becomes visible after its last part, or after a record of another release. Until then the
   table is that of the release before, so every visible table is k-anonymous.
-* Releases are compared for inequality only. A record of the newest release may come twice: it says what a slot holds,
-  not what to do with it. The caller prevents older repetitions: `Subscription` skips offsets that it has read.
+* Releases are compared for inequality only. A record of the newest release may come twice: it says what a slot holds.
+  The caller prevents older repetitions: `Subscription` skips offsets that it has read.
 * A lossy join is two topics, and a release may have records in both. They become visible together: every record
   says how many there are `beside` it in the other topic. If the two topics wait for different releases, compaction
   has removed what they wait for: the earlier release goes first.
@@ -11,10 +11,8 @@
   becomes visible after that one, or once that one can never come: the other topic goes on with a later one, or the
   caller says how far everything is read (`read_up_to`, `finish`). Compaction has removed it then.
 * A release of the whole table replaces every row of its shard that was visible, also rows that nobody removes. Later
-  records name it (header `whole`), because compaction may drop all of its own. Among what it returns are removals of
-  the rows that were replaced, for those who keep a copy.
-* `finish` says that nothing is missing although no last part was seen: at the end of a file, or of all that is
-  committed.
+  records name it (header `whole`), because compaction may drop all of its own. It returns removals of the replaced
+  rows, too, for those who keep a copy.
 * The rule holds from the first offset of an uncompacted log. On a compacted one past releases are mixed: the table
   counts from the moment when the fold reaches the end offset that was there at the start (`streamer.reader`).
 """
@@ -23,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pandas as pd
@@ -34,7 +33,7 @@ from streamer.table.schema import Table
 
 
 class ReleasePart(NamedTuple):
-    """Which record of its release this is, from 1, and how many the release has."""
+    """The number of a record within its release, from 1, and the number of the release's records."""
 
     number: int
     total: int
@@ -66,12 +65,12 @@ class FoldedRelease(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds the whole table of its shard: rows of earlier releases do not count any more."""
+        """True if it holds the whole table of its shard: rows of earlier releases do not count any more."""
         return 0 < self.number == self.whole
 
 
 def missing_before(before: FoldedRelease | None, release: FoldedRelease, young_from: int | None) -> str:
-    """What a log has lost before the end of a release, in words; "" if nothing. before: the shard's release before.
+    """The records that a log has lost before the end of a release, in words; "": none. before: the release before.
 
     young_from: since when, in milliseconds since 1970, compaction has dropped no record; None if it can have dropped
     none at all, because the shard is followed record by record.
@@ -87,34 +86,26 @@ def missing_before(before: FoldedRelease | None, release: FoldedRelease, young_f
     return ""
 
 
+@dataclass(slots=True)
 class _Announced:
-    """The records of one release that one topic has had; complete: it will have no more of them.
+    """The records of one release that one topic has had."""
 
-    total: how many records the topic has of it, 0 if that is not known. beside, after: as in `Fold.apply`.
-    """
-
-    __slots__ = ("after", "beside", "complete", "release", "total")
-
-    def __init__(self, release: FoldedRelease, total: int, beside: int, after: int | None) -> None:
-        self.release = release
-        self.total, self.beside, self.after = total, beside, after
-        self.complete = False
+    release: FoldedRelease
+    total: int  # the number of records that the topic has of it, 0 if that is not known
+    beside: int  # this and the next one: as in `Fold.apply`
+    after: int | None
+    complete: bool = False  # the topic will have no more of them
 
 
+@dataclass(slots=True)
 class _ShardFold:
-    """Visible rows by key, and releases that are not visible yet, by topic.
+    """Visible rows by key, and releases that are not visible yet, by topic."""
 
-    whole: as in `FoldedRelease`. shown: the last visible release of each topic. read_up_to: no release up to this one
-    is still to come.
-    """
-
-    __slots__ = ("read_up_to", "rows", "shown", "waiting", "whole")
-
-    def __init__(self) -> None:
-        self.rows: dict[bytes, bytes] = {}
-        self.whole, self.read_up_to = 0, -1
-        self.shown: dict[str, int] = {}
-        self.waiting: dict[str, deque[_Announced]] = {}
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    whole: int = 0  # as in `FoldedRelease`
+    read_up_to: int = -1  # no release up to this one is still to come
+    shown: dict[str, int] = field(default_factory=dict)  # the last visible release of each topic
+    waiting: dict[str, deque[_Announced]] = field(default_factory=dict)
 
     def add(self, topic: str, one: _Announced, record: tuple[bytes, bytes | None]) -> _Announced:
         """Adds a record of a release; the topic's release before it is then complete."""
@@ -154,7 +145,7 @@ class _ShardFold:
         return [topic for topic, first in complete.items() if first.release.number == lowest]
 
     def _is_owed(self, after: int | None, topic: str, heads: Mapping[str, _Announced]) -> bool:
-        """Whether the topic beside `topic` may still bring release `after`, or has it waiting."""
+        """True if the topic beside `topic` may still bring release `after`, or has it waiting."""
         if after is None or after <= self.read_up_to or after <= self.shown.get(JOINED[topic], -1):
             return False
         other = heads.get(JOINED[topic])
@@ -198,7 +189,8 @@ class _ShardFold:
 class Fold:
     """A published table, followed record by record.
 
-    >>> from streamer.table.schema import KeptColumn, Table
+    >>> from streamer.table.codes import KeptColumn
+    >>> from streamer.table.schema import Table
     >>> fold = Fold(Table("people", ("id",), (), (KeptColumn("problem", sensitive=True),), k=2))
     >>> for slot in (0, 1):
     ...     key = b'{"qi_group":"0-1","slot":%d}' % slot
@@ -229,15 +221,15 @@ class Fold:
     ) -> list[FoldedRelease]:
         """Adds the next record of a shard in a topic; returns the releases that it made visible, oldest first.
 
-        beside: how many records of the release the other topic has. outside: whether the record says that its release
-        did not come from the input. whole: the last release of the whole table that the record names. after: the last
+        beside: the number of the release's records in the other topic. outside: the record says that its release did
+        not come from the input. whole: the last release of the whole table that the record names. after: the last
         release before it with records in the other topic, None if that is not known. at: when the record was written.
         """
         state = self._shards.get(shard)
         if state is None:
             state = self._shards[shard] = _ShardFold()
-        release_of_it = FoldedRelease(shard, release, through, [], outside, whole, at)
-        one = _Announced(release_of_it, part.total if part else 0, beside, after)
+        named = FoldedRelease(shard, release, through, [], outside, whole, at)
+        one = _Announced(named, part.total if part else 0, beside, after)
         announced = state.add(topic, one, (key, value))
         announced.complete = part is not None and part.number == part.total
         return state.complete()
@@ -258,7 +250,7 @@ class Fold:
         return state.complete()
 
     def is_whole(self, shard: int) -> bool:
-        """Whether the shard's last release is complete."""
+        """True if the shard's last release is complete."""
         return shard not in self._shards or not any(self._shards[shard].waiting.values())
 
     @property
@@ -268,19 +260,15 @@ class Fold:
 
     def stored(self, shards: Container[int] | None = None) -> list[tuple[bytes, bytes]]:
         """Keys and values of the visible table (of some shards)."""
-        return [
-            row
-            for shard, state in self._shards.items()
-            if shards is None or shard in shards
-            for row in state.rows.items()
-        ]
+        wanted = (state for shard, state in self._shards.items() if shards is None or shard in shards)
+        return [row for state in wanted for row in state.rows.items()]
 
     def to_frames(self, shards: Container[int] | None = None) -> dict[str, pd.DataFrame]:
         """The visible table (of some shards) as DataFrames by name (`release.frames`). Raises LawViolated."""
         return frames(self._table, self.stored(shards))
 
     def to_frame(self, shards: Container[int] | None = None) -> pd.DataFrame:
-        """The same as one frame. Raises UsageError if there are two, LawViolated."""
+        """The visible table as one frame. Raises UsageError if there are two, LawViolated."""
         found = self.to_frames(shards)
         if PUBLISHED not in found:
             raise UsageError(f"form {self._table.form}: the published table is {' and '.join(found)}: use `to_frames`")

@@ -16,12 +16,7 @@ from streamer.errors import LawViolated
 from streamer.incremental.topics import LIVE, QIT, STT, outputs_of
 from streamer.table.arrow_table import RECORD
 from streamer.table.published.groups import COUNT, VALUES, JoinReader, parse_group_key, qit_columns, stt_columns
-from streamer.table.published.rows import (
-    all_box_columns,
-    parse_key,
-    parse_qi_group,
-    published_columns,
-)
+from streamer.table.published.rows import all_box_columns, parse_key, parse_qi_group, published_columns
 from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.typed_frame import decode_json, typed_frame
 
@@ -46,7 +41,7 @@ def frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
 
 
 def recorded_frames(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
-    """The same with the column `_record` before all others: the key of the record, as text."""
+    """The folded table with the column `_record` before all others: the key of the record, as text."""
     if table.form == LOSSY_JOIN:
         return _of_lossy_join(table, stored)
     of_form = _of_groups if table.form == GROUPS else _of_rows
@@ -76,10 +71,7 @@ def _of_lossy_join(table: Table, stored: Stored) -> dict[str, pd.DataFrame]:
     for key, value in sorted(stored):
         two[not reader.is_qit_key(key)].append((key, _decoded(value)))
     qit, stt = (sorted(rows, key=_qi_group) for rows in two)
-    return {
-        QIT: _frame(table, qit_columns(table), qit),
-        STT: _counted(_frame(table, stt_columns(table), stt)),
-    }
+    return {QIT: _frame(table, qit_columns(table), qit), STT: _counted(_frame(table, stt_columns(table), stt))}
 
 
 def _qi_group(recorded: Recorded) -> tuple[int, int]:

@@ -35,7 +35,7 @@ class Outgoing(Unshown, frozen=True):
 
 
 EPOCH_KEY = "epoch-"
-"""With what the key of a record that ends an epoch begins; any other is about a cohort."""
+"""The beginning of the key of a record that ends an epoch; any other is about a cohort."""
 
 OUTSIDE = ("outside", b"1")
 """The header of records that did not come from the input: of a table that was reloaded, or published again."""
@@ -52,9 +52,9 @@ def outgoing(
 ) -> list[Outgoing]:
     """Outbox entries of one commit, with the headers that tell a reader where its release ends.
 
-    through: the first source offset that the commit has not applied. outside: whether it did not come from the input.
-    If two topics are one table, each record says how many records of the release are `beside` it in the other topic;
-    if there is none, it names the release `after` which it stands: the last one before with records in that topic.
+    through: the first source offset that the commit has not applied. outside: it did not come from the input. If two
+    topics are one table, each record says how many records of the release are `beside` it in the other topic; if there
+    is none, it names the release `after` which it stands: the last one before with records in that topic.
     whole, begins, last_of: as in `Meta`. Each later record repeats `whole` and `begins`, because compaction may drop
     all records of the release that held the whole table. Records of a sealed changelog have no headers, which would
     tell where in the input they come from, and the time of their epoch.

@@ -66,8 +66,8 @@ from streamer.incremental.sealed.stored_state import (
     StoredSealed,
 )
 from streamer.table.arrays import Ints
+from streamer.table.codes import decimal_text
 from streamer.table.row import Row, Values
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import SealedRules, Table
 
 Draw = Callable[[int, int], int]

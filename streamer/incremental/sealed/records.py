@@ -26,9 +26,9 @@ import msgspec
 
 from streamer.errors import LawViolated
 from streamer.incremental.release.records import EPOCH_KEY
+from streamer.table.codes import decimal_text
 from streamer.table.published.rows import box_text
 from streamer.table.row import Unshown, Values
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import Table
 
 COHORT_ID_BYTES = 16

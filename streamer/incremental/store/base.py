@@ -1,4 +1,4 @@
-"""What a shard keeps, and the contract of the place that keeps it.
+"""The state that a shard keeps, and the contract of its store.
 
 The rules of this file
 ----------------------
@@ -43,10 +43,10 @@ TABLES, INCREMENTAL = "tables", "incremental"
 """Kinds of snapshots: whole tables are read before any change, or rows between changes."""
 
 LAST, CHANGE = "last", "change"
-"""What a shard has seen of the end itself: the last row of its table, or a change, which comes after all reads."""
+"""Signs of the end that a shard has seen itself: the last row of its table, or a change, which follows all reads."""
 
 ELSEWHERE, QUIET, OPERATOR = "elsewhere", "quiet", "operator"
-"""Why else it may be over: another shard has seen the end, no row was read for long, or an operator said so."""
+"""Other ends: another shard has seen the end, no row was read for long, or an operator said so."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -62,23 +62,23 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def holds(self) -> bool:
-        """Whether rows are still held back; they are until their release is done."""
+        """True while rows are held back, which is until their release is done."""
         return not self.ended or self.released < self.of or not self.of
 
     @property
     def is_over(self) -> bool:
-        """Whether what is held back only waits for its release."""
+        """True if what is held back only waits for its release."""
         return self.holds and bool(self.ended)
 
 
 REMEMBERED, ANSWERS_REMEMBERED = 5, 20
-"""How many ended rebuilds are remembered, and how many answers to requests that began none."""
+"""The numbers of ended rebuilds, and of answers to requests that began none, that are remembered."""
 
 RUNNING, DONE, CANCELLED, STOPPED, FAILED = "running", "done", "cancelled", "stopped", "failed"
-"""How a rebuild stands; stopped: its worker went away, and the next one did not go on with it."""
+"""States of a rebuild; stopped: its worker went away, and the next one did not go on with it."""
 
 REFUSED, ANSWERED = "refused", "answered"
-"""Of what is no rebuild but the answer to a request, so that it is not answered again."""
+"""States of an answer to a request that began no rebuild; it is kept so that it is not answered again."""
 
 
 class Rebuild(msgspec.Struct, frozen=True, array_like=True):
@@ -91,7 +91,7 @@ class Rebuild(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):
-    """How far a rebuild came."""
+    """The progress of a rebuild."""
 
     rebuild: Rebuild
     total: int  # regions
@@ -110,15 +110,15 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is no rebuild but the answer to a request."""
+        """True if it is no rebuild but the answer to a request."""
         return self.state in (REFUSED, ANSWERED)
 
     def left_alone(self, region: Region) -> Progress:
-        """With one more region done, which stayed as it was."""
+        """The progress after one more region, which stayed as it was."""
         return self.after(Replaced(0, 0, 0, 0, region.ncp, region.ncp, len(region.rows.source_keys)))
 
     def after(self, replaced: Replaced) -> Progress:
-        """With one more region done."""
+        """The progress after one more region."""
         return replace(
             self,
             done=self.done + 1,
@@ -160,7 +160,7 @@ class LastRead(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Where a shard stands after a commit."""
+    """The position and the counts of a shard after a commit."""
 
     commit: int = 0  # number of commits
     next: int = 0  # the first source offset that is not applied
@@ -197,7 +197,7 @@ class Meta:
     sealed: SealedMark | None = None  # where the sealed changelog stands; None: there is none
 
     def released(self, entries: Iterable[OutboxEntry], whole: bool = False) -> Meta:
-        """With the next release, if any of the entries is a published record. whole: they hold the whole table."""
+        """The meta with the next release, if an entry is a published record. whole: they hold the whole table."""
         topics = {entry.topic for entry in entries if entry.topic in OUTPUTS}
         release = self.release + bool(topics)
         last_of = {**self.last_of, **{kind: release for kind in JOINED if kind in topics}}
@@ -240,7 +240,7 @@ def being_loaded(shard: str, claim: str, by: str, left_s: float) -> Conflict:
 
 
 def claimed_since(table_name: str) -> Fenced:
-    """Refuses a command that was away for so long that another one could begin."""
+    """Refuses a command whose claim has ended and after which another one has begun."""
     return Fenced(
         f"another `streamer load` or `streamer reload` has begun with {table_name} since: this one ends, and lets no "
         "worker in; wait for the end of the other one"
@@ -281,13 +281,13 @@ class Store(Protocol):
         """Raises Fenced if `fence` is not the newest any more."""
 
     def meta(self) -> Meta | None:
-        """Where the shard stands, or None for a shard that never committed."""
+        """The meta of the last commit; None for a shard that never committed."""
 
     def load(self) -> State | None:
         """Everything the shard holds, or None for a shard that never committed."""
 
     def origin(self, qi_group: int) -> Origin | None:
-        """How a QI group came to be; None if that is not known, or there is no such QI group."""
+        """The origin of a QI group; None if it is not known, or there is no such QI group."""
 
     def commit(self, fence: str, commit_before: int, commit: Commit) -> None:
         """Applies `commit` on top of commit number `commit_before`, whole or not at all.

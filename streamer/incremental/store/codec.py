@@ -1,24 +1,24 @@
-"""What a shard keeps, as bytes and back.
+"""The state of a shard as bytes, and back.
 
 The rules of this file
 ----------------------
-* Every value is one msgpack array whose first element is `FORMAT_VERSION`: arrays, because a shard holds one value per
-  person, and field names would cost more than the content. Raise the version whenever the shape of a value changes,
-  even by one more field: a reader that skipped what it does not know would go on with a part of what was kept.
+* Every value is one msgpack array whose first element is `FORMAT_VERSION`: field names would cost more than the
+  content. Raise the version whenever the shape of a value changes, even by one more field: a reader that skipped what
+  it does not know would go on with a part of what was kept.
 * An earlier format is read as long as it is a beginning of this one. A later one is refused; the message names both.
 * Reading trusts nothing: the decoders are typed. Bytes that do not fit raise ShardRefused, which names the kind of
-  value and its format, never what is in it.
+  value and its format, never what is in it. Every `decode_` function does so.
 * An outbox entry begins with the number of its commit as text, so that a store can trim by commit without decoding.
 * A sorted set keeps no order among equal degrees; `in_order` is the order in which both stores hand out a list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from math import isnan
 from operator import attrgetter
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeVar
 
 import msgspec
 
@@ -67,6 +67,7 @@ FORMAT_VERSION = 6
 
 FORMAT_READ_FIRST = 4
 
+T = TypeVar("T")
 _Version = Literal[4, 5, 6]  # FORMAT_READ_FIRST to FORMAT_VERSION, as the decoders want them
 _Cells = tuple[int, ...]
 _Texts = tuple[str, ...]
@@ -80,8 +81,6 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class _StoredRecord(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """One line of the index table, after the version."""
-
     version: _Version
     codes: _Cells
     values: Values
@@ -142,7 +141,7 @@ class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 FORMER = {"truncated": None, "truncations": 0, "log_seen": False}
-"""What former versions kept of truncations that shards carried to each other: it is read, and not used."""
+"""Former versions kept truncations that shards carried to each other: they are read, and not used."""
 
 FORMER_AT = [field.name for field in fields(Meta)].index("retried")
 
@@ -167,15 +166,11 @@ _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).deco
 
 
 def encode_record(record: Record) -> bytes:
-    """One line of the index table."""
     row = record.row
-    return _encode(
-        (FORMAT_VERSION, row.codes, row.values, row.exact, row.individual, record.qi_group, row.nulls),
-    )
+    return _encode((FORMAT_VERSION, row.codes, row.values, row.exact, row.individual, record.qi_group, row.nulls))
 
 
 def decode_record(data: bytes) -> Record:
-    """Raises ShardRefused if `data` is not a record of this format."""
     try:
         said = _record(data)
     except UNREADABLE:
@@ -184,12 +179,10 @@ def decode_record(data: bytes) -> Record:
 
 
 def encode_qi_group(state: QIGroupState) -> bytes:
-    """One QI group: box, members, published values by slot."""
     return _encode((FORMAT_VERSION, state.lo, state.hi, state.members, state.slots))
 
 
 def decode_qi_group(data: bytes) -> QIGroupState:
-    """Raises ShardRefused if `data` is not a QI group of this format."""
     try:
         _, lo, hi, members, slots = _qi_group(data)
     except UNREADABLE:
@@ -198,54 +191,46 @@ def decode_qi_group(data: bytes) -> QIGroupState:
 
 
 def encode_origin(origin: Origin) -> bytes:
-    """How a QI group came to be."""
     return _encode((FORMAT_VERSION, origin.how, origin.commit))
 
 
 def decode_origin(data: bytes) -> Origin:
-    """Raises ShardRefused if `data` is not an origin of this format."""
-    try:
-        _, how, commit = _origin(data)
-    except UNREADABLE:
-        _refuse("origin of a QI group", data)
+    _, how, commit = _decoded(_origin, data, "origin of a QI group")
     return Origin(how, commit)
 
 
 def encode_place(place: SealedPlace) -> bytes:
-    """Where a person is in the sealed changelog."""
     return _encode((FORMAT_VERSION, place))
 
 
 def decode_place(data: bytes) -> SealedPlace:
-    """Raises ShardRefused if `data` is not a place of this format."""
-    try:
-        return _place(data)[1]
-    except UNREADABLE:
-        _refuse("place in the sealed changelog", data)
+    return _decoded(_place, data, "place in the sealed changelog")[1]
 
 
 def encode_cohort(cohort: StoredCohort) -> bytes:
-    """A sealed cohort."""
     return _encode((FORMAT_VERSION, cohort))
 
 
 def decode_cohort(data: bytes) -> StoredCohort:
-    """Raises ShardRefused if `data` is not a cohort of this format."""
+    return _decoded(_cohort, data, "sealed cohort")[1]
+
+
+def _decoded(decode: Callable[[bytes], T], data: bytes, kind: str) -> T:
     try:
-        return _cohort(data)[1]
+        return decode(data)
     except UNREADABLE:
-        _refuse("sealed cohort", data)
+        _refuse(kind, data)
 
 
 def decode_number(data: bytes) -> int:
-    """The number of a QI group, as text. Raises ShardRefused if `data` is none, or not as we write it."""
+    """The number of a QI group, which is stored as text, exactly as we write it."""
     if not (data.isdigit() and len(data) <= STORED_DIGITS_MAX and b"%d" % int(data) == data):
         raise ShardRefused(f"store: the number of a QI group is damaged; {remedies.reload()}")
     return int(data)
 
 
 def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -> SimilarityList:
-    """A similarity list from its floor, as text, and a sorted set. Raises ShardRefused if these are none."""
+    """A similarity list from its floor, as text, and a sorted set."""
     try:
         named = tuple((decode_number(number), float(degree)) for number, degree in neighbours)
         return in_order(SimilarityList(named, float(floor)))
@@ -254,7 +239,7 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
 
 
 def encode_meta(meta: Meta) -> bytes:
-    """Where a shard stands: the fields of `Meta` in the order of their declaration, and `FORMER` among them."""
+    """The fields of `Meta` in the order of their declaration, and `FORMER` among them."""
     said = list(_fields_of(meta))
     counts = _counts_of(meta.counts)
     said[COUNTS_AT] = counts if meta.counts.unlisted else counts[:-1]  # it came after the format
@@ -267,11 +252,7 @@ def encode_meta(meta: Meta) -> bytes:
 
 
 def decode_meta(data: bytes) -> Meta:
-    """Raises ShardRefused if `data` is not the meta of this format."""
-    try:
-        said = msgspec.structs.asdict(_meta(data))
-    except UNREADABLE:
-        _refuse("meta", data)
+    said = msgspec.structs.asdict(_decoded(_meta, data, "meta"))
     for name in ("version", *FORMER):
         del said[name]
     return Meta(**said | {"counts": Counts(**msgspec.structs.asdict(said["counts"]))})
@@ -295,18 +276,14 @@ def commit_of(data: bytes) -> int:
 
 
 def decode_entry(data: bytes) -> tuple[int, OutboxEntry]:
-    """The commit and the entry. Raises ShardRefused if `data` is not an outbox entry of this format."""
+    """The commit and the entry."""
     commit = commit_of(data)
-    encoded = data.partition(b":")[2]
-    try:
-        _, topic, message_key, value = _entry(encoded)
-    except UNREADABLE:
-        _refuse("outbox entry", encoded)
+    _, topic, message_key, value = _decoded(_entry, data.partition(b":")[2], "outbox entry")
     return commit, OutboxEntry(topic, message_key, value)
 
 
 def in_order(similar: SimilarityList) -> SimilarityList:
-    """The same list with the nearest QI group first, equal degrees by number. Raises ValueError for NaN.
+    """The list with the nearest QI group first, equal degrees by number. Raises ValueError for NaN.
 
     >>> in_order(SimilarityList(((7, 0.5), (3, 2.0), (2, 0.5)), floor=0.25)).neighbours
     ((3, 2.0), (2, 0.5), (7, 0.5))

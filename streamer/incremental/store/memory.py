@@ -5,8 +5,7 @@ The rules of this file
 * Server and clients are two things, as with Redis: a `MemoryServer` outlives every `MemoryStore` that speaks to it, so
   that a test can let a worker crash and hand its shard to the next one.
 * It holds bytes, written and read by the same codec as in Redis: no object is shared with the store by accident, and
-  what cannot be stored fails here too. Outbox entries are bytes already and stay as they are: in a whole table they are
-  most of it.
+  what cannot be stored fails here too. Outbox entries, most of a whole table, are bytes already and stay as they are.
 * A commit is encoded as a whole before any of it is written, so it is there whole or not at all.
 """
 
@@ -56,7 +55,7 @@ class ShardBytes:
 
 
 class MemoryServer:
-    """What stays when its clients crash: the bytes of every shard, by table name and shard number."""
+    """The bytes of every shard, by table name and shard number, which stay when clients crash."""
 
     def __init__(self) -> None:
         self.shards: dict[tuple[str, int], ShardBytes] = {}

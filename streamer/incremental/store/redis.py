@@ -9,8 +9,7 @@ The rules of this file
   commit), `:sealed` (hash: source key -> cohort, or since when it waits for one), `:cohorts` (hash: number -> id, rows,
   people left). Raw values are stored here: access control and TLS are part of a deployment.
   `{table:shard}:custody` (hash) is what people and commands read: who holds the shard, who loads the table.
-* Every change is one Lua call that can be repeated without harm. The client repeats a call whose answer was lost, and
-  an answer is lost after the work as often as before it.
+* Every change is one Lua call that can be repeated without harm: the client repeats a call whose answer was lost.
 """
 
 from __future__ import annotations
@@ -29,25 +28,17 @@ from redis.exceptions import AskError
 
 from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental import remedies
-from streamer.incremental.engine.stored_state import (
-    STATEMENT_IDS_MAX,
-    Origin,
-    QIGroupState,
-    Record,
-    SimilarityList,
-    StoredTable,
-)
+from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, Record, SimilarityList, StoredTable
 from streamer.incremental.release.records import OutboxEntry
-from streamer.incremental.sealed.stored_state import SealedPlace, StoredCohort, StoredSealed
+from streamer.incremental.sealed.stored_state import StoredSealed
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of
 
-# The arguments of `commit.lua`. The script changes nine keys and one sorted set per similarity list. Its values come as
-# fourteen sections, each the arguments of one Redis command, and then the sorted sets. Values are joined into slices:
-# one argument says how long each value is, the next holds them all. A dozen values per event as arguments of their own
-# would cost the client more than everything else in a commit. Floats are sent as their shortest exact text, which Redis
-# reads back to the same double.
+# The arguments of `commit.lua`: fourteen sections, each the arguments of one Redis command, and then the sorted sets.
+# Values are joined into slices: one argument says how long each value is, the next holds them all. A dozen values per
+# event as arguments of their own would cost the client more than everything else in a commit. Floats are sent as their
+# shortest exact text, which Redis reads back to the same double.
 
 FENCED, CONFLICT = -1, -2
 """The script's answers if it wrote nothing; 0: this very commit is stored already."""
@@ -56,10 +47,10 @@ LOADING = -2
 """The answer to who wants to take over a shard that another command loads."""
 
 REFUSED_FIELDS = ("refused_by", "reason", "refused_at")
-"""What a refusal leaves in the custody."""
+"""The fields that a refusal leaves in the custody."""
 
 MEASURED = "measured"
-"""What the worker that holds the shard has measured: JSON."""
+"""The field with the measurements of the worker that holds the shard, as JSON."""
 
 SLICE = 5_000
 """Values per slice: an even number, so that a field and its value stay together; the script can take 8,000."""
@@ -71,7 +62,7 @@ Texts = list[bytes]
 
 def arguments(fence: str, commit_before: int, commit: Commit) -> list[str | int | bytes]:
     """All arguments of the script: the comparisons, meta, the counts, the slices."""
-    lists = _sorted_sets(commit)
+    lists = [[] if one is None else _scores(codec.in_order(one)) for one in commit.similarity.values()]
     sections = [_slices(section) for section in _sections(commit)]
     state = codec.encode_meta(commit.meta)
     replaced = (1 if commit.meta.sealed else 2) if commit.replaces else 0
@@ -100,7 +91,7 @@ def keys(shard_keys: Sequence[str], similarity_key: str, commit: Commit) -> list
 
 
 def entries(commit: Commit) -> dict[str, int]:
-    """How many fields and list entries a commit writes, by kind; the script counts those of similarity lists."""
+    """The number of fields and list entries that a commit writes, by kind; the script counts the similarity lists'."""
     return {
         "records": len(commit.records),
         "groups": len(commit.qi_groups),
@@ -144,12 +135,8 @@ def _put_and_gone(
     return put, gone
 
 
-def _sorted_sets(commit: Commit) -> list[Texts]:
-    """Per changed similarity list the score and number of each neighbour; empty for a list that is removed."""
-    return [[] if similar is None else _scores(codec.in_order(similar)) for similar in commit.similarity.values()]
-
-
 def _scores(similar: SimilarityList) -> Texts:
+    """The score and the number of each neighbour."""
     return [part for number, degree in similar.neighbours for part in (_float(degree), _number(number))]
 
 
@@ -166,7 +153,7 @@ ENTRIES_PER_READ = 1_000
 LISTS_PER_READ = 1_000
 
 TOKENS_KEPT = 100
-"""How many fences are remembered that this process asked for without an answer: far more than an outage leaves."""
+"""Fences that this process asked for without an answer, and remembers: far more than an outage leaves."""
 
 KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins", "sealed", "cohorts")
 
@@ -178,7 +165,7 @@ class RedisStore:
         self.shard = shard
         self._table_name = table_name
         self.writes: Counter[str] = Counter()
-        """What commits wrote: "calls", "commands" inside the calls, and fields and entries of each kind (`entries`)."""
+        """Counts of what commits wrote: "calls", "commands" inside the calls, and entries of each kind (`entries`)."""
         self._tokens: list[str] = []
         self._claim = ""  # of the command that uses this object, if it has left its mark
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
@@ -256,7 +243,10 @@ class RedisStore:
         number = commit.meta.commit
         if number == commit_before:
             raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
-        commit = self._with_former_lists(commit) if commit.replaces else commit
+        if commit.replaces:  # the script removes the lists by name; no one else can add one without fencing us
+            with self._answers():
+                former = dict.fromkeys(map(int, self._client.hkeys(self._similarity)))
+            commit = replace(commit, similarity=former | dict(commit.similarity))
         with self._answers():
             commands, *similarity = self._commit_script(
                 keys=keys(self._keys, self._similarity, commit),
@@ -268,12 +258,6 @@ class RedisStore:
             raise Conflict(f"shard {self.shard}: the store is not at commit {commit_before}; load it again")
         if commands:
             self.writes.update(entries(commit), similarity=sum(similarity), calls=1, commands=commands)
-
-    def _with_former_lists(self, commit: Commit) -> Commit:
-        """The same commit with the names of the lists that it removes; no one else can add one without fencing us."""
-        with self._answers():
-            former: dict[int, SimilarityList | None] = dict.fromkeys(map(int, self._client.hkeys(self._similarity)))
-        return replace(commit, similarity=former | dict(commit.similarity))
 
     def trim(self, fence: str, commit: int) -> None:
         with self._answers():
@@ -297,14 +281,17 @@ class RedisStore:
         meta = self.meta()
         if meta is None:
             return None
+        groups, cohorts, people = self._scan(self._groups), self._scan(self._cohorts), self._scan_people
         kept = StoredTable(
             qi_group_next=meta.qi_group_next,
             records=self._read_records(meta.commit),
-            qi_groups=self._read_groups(),
+            qi_groups=((codec.decode_number(number), codec.decode_qi_group(data)) for number, data in groups),
             similarity=self._read_lists(meta.commit),
             statement_ids=self.statement_ids(),
         )
-        return State(meta, kept, StoredSealed(self._read_places(meta.commit), self._read_cohorts()))
+        places = ((source_key, codec.decode_place(data)) for source_key, data in people(self._sealed, meta.commit))
+        numbered = ((codec.decode_number(number), codec.decode_cohort(data)) for number, data in cohorts)
+        return State(meta, kept, StoredSealed(places, numbered))
 
     def statement_ids(self) -> tuple[str, ...]:
         with self._answers():
@@ -337,18 +324,6 @@ class RedisStore:
         except UnicodeDecodeError:
             raise ShardRefused(f"store: a source key is damaged; {remedies.reload()}") from None
         self._check_still_at(commit)
-
-    def _read_places(self, commit: int) -> Iterator[tuple[str, SealedPlace]]:
-        for source_key, data in self._scan_people(self._sealed, commit):
-            yield source_key, codec.decode_place(data)
-
-    def _read_cohorts(self) -> Iterator[tuple[int, StoredCohort]]:
-        for number, data in self._scan(self._cohorts):
-            yield codec.decode_number(number), codec.decode_cohort(data)
-
-    def _read_groups(self) -> Iterator[tuple[int, QIGroupState]]:
-        for number, data in self._scan(self._groups):
-            yield codec.decode_number(number), codec.decode_qi_group(data)
 
     def _read_lists(self, commit: int) -> Iterator[tuple[int, SimilarityList]]:
         floors = self._scan(self._similarity)

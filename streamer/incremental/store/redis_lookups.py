@@ -1,4 +1,4 @@
-"""What an operator looks up in Redis without loading a shard, and what workers leave there for him to read.
+"""Questions of an operator to Redis that load no shard, and facts that workers leave there to be read.
 
 Workers leave it in `{table:shard}:custody` (hash: owner, taken_at, first_taken_at, what the owner measured, and why the
 shard was refused). The fence alone says who holds a shard. If a shard was never rebuilt, the time to its first rebuild
@@ -34,7 +34,7 @@ BEGINNING = "beginning"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much a shard holds, counted without reading it."""
+    """The sizes of a shard, counted without reading it."""
 
     records: int
     qi_groups: int
@@ -49,7 +49,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a worker refused a shard, who it was, and when, in seconds since 1970 by Redis' clock."""
+    """The refusal of a shard by a worker; at: in seconds since 1970 by Redis' clock."""
 
     reason: str
     by: str
@@ -57,7 +57,7 @@ class Refusal:
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What a worker measured of a shard that it holds. Counts are over the worker's life; None: not measured yet."""
+    """The measurements of a shard by its worker. Counts are over the worker's life; None: not measured yet."""
 
     ncp: float | None = None  # mean loss of the published rows (`Space.mean_loss`)
     ncp_fresh: float | None = None  # the same of a table anonymized afresh, by the last look for drift
@@ -110,7 +110,6 @@ class RedisLookups(RedisStore):
     """A shard's store with questions that cost little."""
 
     def sizes(self) -> Sizes:
-        """How much the shard holds, in four counts that cost nothing."""
         with self._answers():
             pipeline = self._client.pipeline(transaction=False)  # a full Redis refuses even reads in a transaction
             pipeline.hlen(self._records).hlen(self._groups).hlen(self._similarity).llen(self._outbox)
@@ -122,7 +121,7 @@ class RedisLookups(RedisStore):
         Returns when the shard was first taken over, in seconds since 1970.
         """
         with self._answers():
-            taken_at, _ = self._time()
+            taken_at = self._seconds_now()
             pipeline = self._client.pipeline(transaction=True)
             pipeline.hdel(self._custody, *REFUSED_FIELDS, MEASURED)
             pipeline.hset(self._custody, mapping={"owner": owner, "taken_at": taken_at})
@@ -130,10 +129,10 @@ class RedisLookups(RedisStore):
             return int(pipeline.execute()[-1])
 
     def report_measured(self, measured: Measured) -> None:
-        """Notes what the worker that holds the shard has measured; `at` is set here."""
+        """Notes the measurements of the worker that holds the shard; `at` is set here."""
         with self._answers():
-            at, _ = self._time()
-            self._client.hset(self._custody, MEASURED, msgspec.json.encode(msgspec.structs.replace(measured, at=at)))
+            told = msgspec.json.encode(msgspec.structs.replace(measured, at=self._seconds_now()))
+            self._client.hset(self._custody, MEASURED, told)
 
     def refusal_is_over(self) -> None:
         """Removes a refusal whose cause is remedied."""
@@ -143,8 +142,7 @@ class RedisLookups(RedisStore):
     def report_refusal(self, owner: str, reason: str) -> None:
         """Notes why a worker refuses the shard, until one takes it over."""
         with self._answers():
-            refused_at, _ = self._time()
-            told = {"refused_by": owner, "reason": reason, "refused_at": refused_at}
+            told = {"refused_by": owner, "reason": reason, "refused_at": self._seconds_now()}
             self._client.hset(self._custody, mapping=told)
 
     @property
@@ -168,10 +166,9 @@ class RedisLookups(RedisStore):
         owner, measured = told.get("owner", ""), _measured(told.get(MEASURED, "{}"))
         return Ownership(owner, taken_at, _seconds(committed_at), refusal, beginning, measured)
 
-    def _time(self) -> tuple[int, int]:
+    def _seconds_now(self) -> int:
         clock: Any = master_of(self._client, self._meta)  # redis-py types every answer as "or an awaitable"
-        seconds, microseconds = clock.time()
-        return seconds, microseconds
+        return int(clock.time()[0])
 
     def index_table(self) -> tuple[Meta, list[tuple[str, int]]]:
         """Source key and QI group of every row, as of one commit, and where the shard stands after it.
@@ -220,7 +217,7 @@ class RedisLookups(RedisStore):
         return {key.decode() for key, data in rows if codec.decode_record(data).row.individual == individual}
 
     def sealed_place(self, source_key: str) -> SealedPlace | None:
-        """Where the person of a row is in the sealed changelog; None if she is nowhere."""
+        """The place of a row's person in the sealed changelog; None if there is none."""
         with self._answers():
             data = self._client.hget(self._sealed, source_key)
         return None if data is None else codec.decode_place(data)
@@ -244,7 +241,7 @@ class RedisLookups(RedisStore):
 
 
 def _measured(text: str) -> Measured:
-    """What a worker measured; nothing if another version wrote it otherwise: nobody's work depends on it."""
+    """Reads measurements; nothing if another version wrote them otherwise: no work depends on them."""
     try:
         return msgspec.json.decode(text, type=Measured)
     except msgspec.DecodeError:

@@ -53,7 +53,7 @@ PORTS = {"sentinel": 26_379, "cluster": 6_379}
 
 
 class Kind(Enum):
-    """What sort of Redis it is."""
+    """The kinds of Redis."""
 
     SERVER = "one server"
     SENTINEL = "a master found by Sentinel"
@@ -73,7 +73,7 @@ class RedisUrl:
 
 
 def read_url(url: str, environment: Mapping[str, str]) -> RedisUrl:
-    """What a URL and the environment say. Raises ConfigError, whose text shows nothing of either."""
+    """Reads a URL and the environment. Raises ConfigError, whose text shows nothing of either."""
     try:
         found = _read(url)
     except ValueError:
@@ -233,16 +233,12 @@ def _code(error: BaseException | None) -> str | None:
     return None
 
 
-TIMEOUT_S = 5.0
-CONNECT_RETRIES_MAX = 3
-HEALTH_CHECK_SECONDS = 30
-
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
 STATE_IT = "or say `durability: stated` in table.yaml if it keeps what it confirms by other means"
 
 REACH_SECONDS_MAX = 4.0
-"""How long a command waits for the first answer of a Redis that is silent."""
+"""The time for which a command waits for the first answer of a silent Redis."""
 
 RedisClient: TypeAlias = redis.Redis | RedisCluster
 
@@ -260,7 +256,7 @@ def connect_now(url: str) -> RedisClient:
     return connect(url)
 
 
-def connect(url: str, timeout_s: float = TIMEOUT_S, retries_max: int = CONNECT_RETRIES_MAX) -> RedisClient:
+def connect(url: str, timeout_s: float = 5.0, retries_max: int = 3) -> RedisClient:
     """A client for a URL, shared by all shards.
 
     timeout_s bounds every wait for Redis; a call without an answer is repeated `retries_max` times. Connects
@@ -272,26 +268,24 @@ def connect(url: str, timeout_s: float = TIMEOUT_S, retries_max: int = CONNECT_R
     settings = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "retry": retry}
     if named.kind is Kind.CLUSTER:
         return _cluster(named, settings)
-    settings["health_check_interval"] = HEALTH_CHECK_SECONDS
+    settings["health_check_interval"] = 30
     try:
-        client = _of_sentinel(named, settings) if named.kind is Kind.SENTINEL else _server(url, named, settings)
+        if named.kind is Kind.SENTINEL:
+            client = _of_sentinel(named, settings)
+        else:
+            client = redis.Redis.from_url(url, **settings, **named.options)
         client.connection_pool.make_connection()  # connects to nobody; says TypeError to an option it does not know
     except (ValueError, TypeError, redis.RedisError):
         raise ConfigError(UNREADABLE) from None
     return client
 
 
-def _server(url: str, named: RedisUrl, settings: Mapping[str, Any]) -> redis.Redis:
-    return redis.Redis.from_url(url, **settings, **named.options)
-
-
 def _of_sentinel(named: RedisUrl, settings: Mapping[str, Any]) -> redis.Redis:
     """The master as the sentinels name it; they are asked at every connection."""
     tls = {name: value for name, value in named.options.items() if name.startswith("ssl_")}
     to_sentinels = {**settings, **tls, **named.sentinel_login, "ssl": named.tls, "retry": Retry(NoBackoff(), 0)}
-    sentinel = Sentinel(
-        list(named.nodes), sentinel_kwargs=to_sentinels
-    )  # one that does not answer has others beside it
+    # Without retries: one that does not answer has others beside it.
+    sentinel = Sentinel(list(named.nodes), sentinel_kwargs=to_sentinels)
     pool: Any = SentinelConnectionPool(named.service, sentinel, **settings, **named.options, ssl=named.tls)
     return redis.Redis.from_pool(pool)
 
@@ -309,7 +303,6 @@ def _cluster(named: RedisUrl, settings: Mapping[str, Any]) -> RedisCluster:
 
 
 def kind_of(client: RedisClient) -> Kind:
-    """What sort of Redis a client speaks to."""
     if isinstance(client, RedisCluster):
         return Kind.CLUSTER
     return Kind.SENTINEL if isinstance(client.connection_pool, SentinelConnectionPool) else Kind.SERVER
@@ -355,11 +348,11 @@ def name_of_master(client: RedisClient, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """Whether a Redis keeps what it confirms, by its settings."""
+    """The settings of a Redis by which it keeps what it confirms, or could lose it."""
 
     kind: Kind
     masters: int
-    shown: bool = True  # whether it shows its settings
+    shown: bool = True  # it shows its settings
     lax: tuple[str, ...] = ()  # settings by which it could lose something, each with its server
     # How many replicas the least careful master needs before it takes a write. Even so a failover may lose what was
     # confirmed in the last moments; the take-over reads that again.
@@ -367,7 +360,7 @@ class Durability:
 
 
 def durability_of(client: RedisClient) -> Durability:
-    """What the settings of all masters say. Raises ServerUnreachable."""
+    """Reads the settings of all masters. Raises ServerUnreachable."""
     found, kind = masters(client), kind_of(client)
     lax: list[str] = []
     replicas: list[int] = []

@@ -1,4 +1,4 @@
-"""What `ordered` puts in order and never separates: single rows, or the rows of one individual in one cell.
+"""Bundles, which `ordered` puts in order and never separates: single rows, or an individual's rows in one cell.
 
 If the table declares individuals, the rows of one individual with the same cells are one *bundle*: they go into one QI
 group. Every other row is a bundle of its own. Bundles with the same cells stand side by side. If the model counts
@@ -35,7 +35,7 @@ class Bundles(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What every step needs to know: the space, the bundles and the model."""
+    """The knowledge of every step: the space, the bundles and the model."""
 
     shape: Geometry
     bundles: Bundles
@@ -69,7 +69,7 @@ def bundled(microdata: Microdata, model: Model) -> tuple[Ints, Bundles]:
 
 
 def _same_as_next(columns: list[Ints]) -> Bools:
-    """Whether each row equals the next one; (n - 1,)."""
+    """True for each row that equals the next one; (n - 1,)."""
     return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]), dtype=bool)
 
 
@@ -120,7 +120,7 @@ def clear_bundles(task: Task, counted: Ints) -> None:
 
 
 def rows_in(bundles: Bundles, chosen: Ints) -> int:
-    """How many rows the chosen bundles have."""
+    """The number of rows of the chosen bundles."""
     rows = 0
     for bundle in chosen:
         rows += bundles.end[bundle] - bundles.begin[bundle]
@@ -128,7 +128,7 @@ def rows_in(bundles: Bundles, chosen: Ints) -> int:
 
 
 def bundles_hold(task: Task, chosen: Ints) -> bool:
-    """Whether the chosen bundles are together a QI group that holds; the counts are empty before and after."""
+    """True if the chosen bundles are together a QI group that holds; the counts are empty before and after."""
     if rows_in(task.bundles, chosen) < task.rules.rows:
         return False
     if task.rules.distinct.shape[0] == 0:
@@ -141,7 +141,7 @@ def bundles_hold(task: Task, chosen: Ints) -> bool:
 
 
 def rows_lacking(rules: Rules, size: int, top: Ints, n_distinct: Ints) -> int:
-    """How many more rows a group needs at least to hold: the most that one of its constraints asks for.
+    """The least number of rows that a group still needs to hold: the most that one of its constraints asks for.
 
     size, top, n_distinct: as in `Scratch`. 0: it holds.
     """

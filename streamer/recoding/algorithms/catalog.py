@@ -28,7 +28,7 @@ from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.recoding.algorithms.vectors import VectorCounts
-from streamer.table.arrays import Ints, row_numbers
+from streamer.table.arrays import Ints, inverse_of, row_numbers
 from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
 
@@ -36,9 +36,8 @@ from streamer.table.schema import Table
 def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
     """The same QI groups, numbered in the order of their boxes, those of one box by chance."""
     order = np.lexsort((chance.permutation(recoding.n_groups), _boxes(recoding)))
-    number = np.empty(recoding.n_groups, dtype=np.int64)
-    number[order] = np.arange(recoding.n_groups)
-    return replace(recoding, qi_group=_renumbered(recoding, number), lo=recoding.lo[order], hi=recoding.hi[order])
+    qi_group = _renumbered(recoding, inverse_of(order))
+    return replace(recoding, qi_group=qi_group, lo=recoding.lo[order], hi=recoding.hi[order])
 
 
 def merged_by_box(recoding: Recoding) -> Recoding:
@@ -109,9 +108,9 @@ def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Optio
 def run_on_vectors(
     algorithm: Algorithm, table: Table, counts: VectorCounts, model: Model, options: Options
 ) -> Recoding:
-    """What full-domain recoding does to a table that is known by its counts: the QI group of each vector, by number.
+    """The full-domain recoding of a table that is known by its counts: the QI group of each vector, by number.
 
-    Whoever recodes rows by it checks them. Raises as `run` does.
+    Its caller recodes the rows and checks them. Raises as `run` does.
     """
     if algorithm.of_vectors is None:
         raise UsageError(f"{algorithm.name} does not recode all rows alike")

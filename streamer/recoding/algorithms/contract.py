@@ -1,4 +1,4 @@
-"""What an algorithm gets and returns: the options, the recoding, and the laws of both.
+"""The contract of an algorithm: its options, its recoding, and the laws of both.
 
 The rules of this file
 ----------------------
@@ -6,7 +6,7 @@ The rules of this file
   the model as a whole; an algorithm that draws uses `options.seed`. So the same people give the same QI groups, in any
   order and under any names, except for which of several interchangeable rows is where.
 * Ties between rows, individuals or QI groups that are alike are broken by `options.chance`, outside of all algorithms
-  (`algorithms.catalog`). A publisher draws it from the operating system and keeps it secret: whoever knows it could
+  (`algorithms.catalog`). A publisher draws it from the operating system and keeps it secret: a reader who knew it could
   undo the numbering of QI groups that share a box.
 * QI groups are numbered from 0 without gaps. Each publishes one box, in cells, that contains all its rows and is
   publishable: on the grid, and for categories the leaves of a node. Local recoding publishes the smallest such box
@@ -85,7 +85,7 @@ def _stretch(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> None:
 
 @compiled
 def _all_inside(cells: Ints, qi_group: Ints, lo: Ints, hi: Ints) -> bool:
-    """Whether every row that is not suppressed lies in its group's box."""
+    """True if every row that is not suppressed lies in its group's box."""
     for i in range(cells.shape[0]):
         group = qi_group[i]
         if group >= 0:
@@ -128,7 +128,7 @@ ROWS_PER_CALL = 1 << 18
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may choose."""
+    """The choices of a caller."""
 
     seed: int = 0  # of an algorithm that draws
     suppression: float = 0.0  # largest share of the rows to leave out
@@ -139,7 +139,7 @@ class Options:
     on_progress: OnProgress = field(default=unheard, repr=False, compare=False)
 
     def suppressed_max(self, n: int) -> int:
-        """How many of n rows may be left out; the share counts as the decimal that it was written as.
+        """The most of n rows that may be left out; the share counts as the decimal that it was written as.
 
         >>> Options(suppression=0.29).suppressed_max(100)
         29
@@ -170,5 +170,5 @@ class Algorithm:
 
     @property
     def full_domain(self) -> bool:
-        """Whether all rows are recoded alike: then a part of the table cannot stand for the whole."""
+        """True if all rows are recoded alike: then a part of the table cannot stand for the whole."""
         return self.of_vectors is not None

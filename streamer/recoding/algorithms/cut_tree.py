@@ -48,8 +48,8 @@ FINE = 16
 """A block has at most this part of the fewest rows of a group, but at least one bundle."""
 
 INSERTED_MAX, CELLS_PER_BUNDLE = 32, 2
-"""Up to so many bundles are inserted one by one; more are counted by cell if there are fewer cells than so many for
-each."""
+"""Up to INSERTED_MAX bundles are inserted one by one; more are counted by cell if there are fewer than
+CELLS_PER_BUNDLE cells for each."""
 
 
 class Scan(NamedTuple):
@@ -216,7 +216,7 @@ def _least_cut(
 
 @inlined
 def _least_total(along: Ints, weights: Floats, length: Ints, edge: int) -> float:
-    """What the best cut of a node along one attribute weighs, or less."""
+    """The weight of a node's best cut along one attribute, or less."""
     m, least = along.shape[0], np.inf
     for at in range(edge, m - edge + 1):
         lower = weights[0, at - 1] if at <= length[0] else 0.0

@@ -1,47 +1,17 @@
 """GDPPR: fuzzy clusters of rows, filled so that no set of close sensitive values takes too large a share.
 
-1. **Fuzzy c-means** (Bezdek 1981). There are p = n // rows_min clusters, as many as there could be QI groups, unless
-   `gdppr` gets another p; with fewer than two the table is one QI group. Memberships are u_ij = d_ij^(-2 / (m - 1)) /
-   sum of the same over the clusters, with fuzzy index m = 2; a centre is the mean of the rows weighted by u^m.
-   Distances below ON_CENTRE count as that, so a row on several centres belongs to all of them alike; a centre that no
-   row belongs to stays. This ends after `rounds` rounds (the paper's E), or when no centre moves by `threshold` (its f)
-   or more: a move is the mean over D's terms, of each the weighted sum of the changes, at most 1 for each term.
-2. **Filling.** Rows in canonical order go to the cluster of highest membership in which they fit. Rows that fitted
-   nowhere are asked again, as long as clusters grow.
+1. **Fuzzy c-means** finds p clusters, and for each row the memberships in its `few` nearest ones.
+2. **Filling.** Rows in canonical order go to the cluster of highest membership in which they fit, again and again as
+   long as clusters grow.
 3. **Merging.** Clusters that do not hold the model, and rows without a cluster, are merged with the nearest until all
-   hold. The cluster of fewest rows goes first, of equals the lower number. It joins the cluster it fits with which the
-   information loss rises least (equations 3 to 6: numbers by width, categories by height, times the rows); if it fits
-   nowhere, the nearest of all; of equals the lower number. The union keeps the number of the cluster that was joined,
-   and waits for its turn again if it does not hold. That ends, because every merge leaves one cluster less and the
-   whole table holds. No row is suppressed. Classes of 2k rows or more are left whole, as in the paper.
+   hold: the cluster of fewest rows first, of equals the lower number. That ends, because every merge leaves one cluster
+   less and the whole table holds. No row is suppressed.
 
 A row or cluster *fits* a cluster if their union keeps every share. A union of fewer rows than any QI group can have is
-measured as if it had that many: a small cluster may have as many rows of one subject as the smallest QI group. Fitting
-says nothing of k and l: those come by growing. The paper says that GDPPR's classes hold (r, k)-anonymity and not how;
-this is our reading.
+measured as if it had that many. A centre is a weighted mean of rows: of a number its mean, of a category the weight of
+every node below the root. So the distance to a centre is linear in it.
 
-**Distances** are D = alpha * d_t + beta * d_t(s) (equation 10), 0 to 1, with alpha + beta = 1. d_t (equation 8) is the
-mean over the attributes, all of weight 1. (The paper's denominator prints n times the sum of the weights, which would
-only shrink it.) Numbers: |a - b| / width of the domain, between the middles of the cells. Categories: height of the
-lowest common ancestor / height of the hierarchy, heights counted in columns of the hierarchy's file. d_t(s) (equation
-9) is 1 - depth of the lowest common ancestor / depth of the leaves: 0 for equal values, 1 if only the root is common;
-of several sensitive columns the mean; a null is at distance 1 from all but null. Sensitive are here the columns that
-the privacy model looks at and that have a hierarchy. If there is none the term is left out and D = d_t, so plain
-k-anonymity works as well. sign=+1 adds equation 9 as it is printed: equal sensitive values attract each other, which is
-the wrong way for a model that wants them apart. sign=-1 adds 1 - d_t(s) instead.
-
-A centre is a weighted mean of rows: of a number its mean, of a category the weight of every node. The distance to a
-category's centre is the mean of the distances to its leaves. That is linear: with a column for every node below the
-root, a row has a 1 for each node on its path, and the expected length of the common path is the sum of what the centre
-has there.
-
-Thousands of clusters ask for two readings of our own. The first centres are p rows drawn by the seed from the canonical
-order, not random memberships, which would put all centres on the mean of the table. And of a row's memberships only
-those of its `few` nearest clusters are kept (of equals the lower number), scaled to sum to 1: the others are nearly
-equal, and together they pull every centre to the mean.
-
-Source: Gui et al. 2020, algorithm 1, definitions 2 and 3, equations 3 to 10. The loop of the paper's line 12 prints
-`e > E` where `e < E` is meant, and its line 23 `threshold < r` where the share is.
+Source: Gui et al. 2020, algorithm 1. Distances, ties and our readings: docs/explanation/algorithms.md.
 """
 
 from __future__ import annotations
@@ -127,8 +97,7 @@ def points_of(microdata: Microdata, sensitive: list[int], *, alpha: float, beta:
         paths.append(nodes[microdata.values[:, column]])
         scale.append(sign * beta / len(sensitive) / max(1, nodes.shape[1]))
     numeric = np.flatnonzero(~space.is_category)
-    first, last = space.edges(microdata.cells, microdata.cells)
-    numbers = np.ascontiguousarray(((first + last) / 2 / space.width)[:, numeric])
+    numbers = np.ascontiguousarray((space.middles(microdata.cells) / space.width)[:, numeric])
     return Points(*_in_columns(len(microdata), paths, scale), numbers, float(weight), float(base))
 
 
@@ -232,7 +201,7 @@ def _fill_counts(losses: Geometry, cells: Ints, cluster: Ints, clusters: Cluster
 
 
 def fits(rules: Rules, scratch: Scratch, rows_min: int) -> bool:
-    """Whether what is counted keeps every share; fewer than rows_min rows are measured as rows_min."""
+    """True if what is counted keeps every share; fewer than rows_min rows are measured as rows_min."""
     size = max(scratch.size[0], rows_min)
     for i in range(rules.distinct.shape[0]):
         if not keeps_share(scratch.top[i], size, rules.numerator[i], rules.denominator[i]):
@@ -304,7 +273,7 @@ def _merge_some(
     losses: Geometry, rules: Rules, scratch: Scratch, rows_min: int, clusters: Clusters, into: Ints, waits: Bools,
     turns: int,
 ) -> int:  # fmt: skip
-    """Gives some clusters a turn; how many merges that took.
+    """Gives some clusters a turn; returns the number of merges.
 
     into: the cluster that each joined, or itself; waits: whose turn is still to come; turns: how many at most.
     """
@@ -434,7 +403,7 @@ def _find_nearest(
 ) -> None:  # fmt: skip
     """Puts the nearest centres of every row into cluster and distance (n, few), for some centres after the other.
 
-    nodes (columns, p) and numbers (q, p) of the centres; so many at a time that they stay in the processor's cache.
+    nodes (columns, p) and numbers (q, p) of the centres; a few at a time, which stay in the processor's cache.
     """
     n, p, few = cluster.shape[0], nodes.shape[1], cluster.shape[1]
     here = np.zeros(CENTRES_AT_ONCE)
@@ -461,7 +430,7 @@ def _find_nearest(
 
 
 def memberships(near: Nearest) -> Floats:
-    """How much rows belong to their nearest clusters; float64 (n, few), each row sums to 1."""
+    """The degrees to which rows belong to their nearest clusters; float64 (n, few), each row sums to 1."""
     inverse = np.maximum(near.distance, ON_CENTRE) ** (-2 / (FUZZY_INDEX - 1))
     return np.asarray(inverse / inverse.sum(axis=1, keepdims=True))
 

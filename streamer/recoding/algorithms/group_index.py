@@ -31,11 +31,11 @@ from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, Task, add_b
 from streamer.table.arrays import Bools, Floats, Ints
 
 GAIN_MIN = 1e-9
-"""A move gains at least so much, so that rounding is never taken for a gain."""
+"""A move gains at least this, so that rounding is never taken for a gain."""
 
 NEAREST_VISITS = 128
 ROWS_PER_SLOT = 1_024
-"""To improve a group takes about as long as so many rows take other loops."""
+"""To improve a group takes about as long as this number of rows takes in other loops."""
 
 ROOM = 3
 
@@ -114,14 +114,10 @@ def recount_bundle(task: Task, counts: SubjectCounts, bundle: int, source: int, 
 def counts_of(task: Task, qi_group: Ints, n_slots: int) -> SubjectCounts:
     """Counts of the groups that qi_group (m,) numbers, below n_slots; negative numbers are not counted."""
     counts = counts_for(task.rules, n_slots)
-    _count_all(task, counts, qi_group)
-    return counts
-
-
-def _count_all(task: Task, counts: SubjectCounts, qi_group: Ints) -> None:
     for bundle in range(qi_group.shape[0]):
         if qi_group[bundle] >= 0:
             count_bundle(task, counts, qi_group[bundle], bundle)
+    return counts
 
 
 class Groups(NamedTuple):
@@ -172,7 +168,7 @@ def _fill(task: Task, groups: Groups, qi_group: Ints) -> None:
 
 @inlined
 def _prepend(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
-    """Puts a bundle before the others of a slot; whether the slot's box grew."""
+    """Puts a bundle before the others of a slot; True if the slot's box grew."""
     leaf = groups.lo.shape[0] // 2 + slot
     groups.next[bundle] = groups.first[slot]
     groups.first[slot] = bundle
@@ -182,7 +178,7 @@ def _prepend(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
 
 
 def _join_children(groups: Groups, node: int) -> bool:
-    """Makes the box and NCP of an inner node those of its children; whether that changed them."""
+    """Makes the box and NCP of an inner node those of its children; True if that changed them."""
     changed = False
     for j in range(groups.lo.shape[1]):
         lo = min(groups.lo[2 * node, j], groups.lo[2 * node + 1, j])
@@ -267,16 +263,12 @@ def discount_group(task: Task, groups: Groups, slot: int) -> None:
 
 def members_of(groups: Groups, slot: int) -> Ints:
     """The bundles of a slot, in the order of its list."""
-    members = np.empty(_n_members(groups, slot), np.int64)
-    put_members(groups, slot, members)
-    return members
-
-
-def _n_members(groups: Groups, slot: int) -> int:
     n, bundle = 0, groups.first[slot]
     while bundle >= 0:
         n, bundle = n + 1, groups.next[bundle]
-    return n
+    members = np.empty(n, np.int64)
+    put_members(groups, slot, members)
+    return members
 
 
 def put_members(groups: Groups, slot: int, members: Ints) -> int:
@@ -356,7 +348,7 @@ def visit_children(stack: Ints, bounds: Floats, depth: int, node: int, left: flo
 
 @inlined
 def _keeps_shares(task: Task, groups: Groups, counts: SubjectCounts, slot: int, bundle: int) -> bool:
-    """Whether a group that holds still does with one more bundle.
+    """True if a group that holds still does with one more bundle.
 
     Only the shares of the bundle's own subjects can grow; rows and distinct subjects only become more.
     """
@@ -478,23 +470,14 @@ def nearest_of_all(
 
     No bundle goes where the loss grows by `fair` times its part of its own group's loss.
     """
-    target, grown = np.empty(members.shape[0], np.int64), np.empty(members.shape[0])
-    _nearest_of_all(search_for(), task, groups, own, members, fair, visits_max, target, grown)
-    return target, grown
-
-
-def _nearest_of_all(
-    search: Search, task: Task, groups: Groups, own: int, members: Ints, fair: float, visits_max: int,
-    target: Ints, grown: Floats,
-) -> None:  # fmt: skip
+    target, grown = np.full(members.shape[0], -1, np.int64), np.empty(members.shape[0])
     shape, lo, hi, term, size = task.shape, groups.lo, groups.hi, groups.term, 0
-    target[:] = -1
     for i in range(members.shape[0]):
         rows = task.bundles.end[members[i]] - task.bundles.begin[members[i]]
         grown[i] = fair * rows * groups.ncp[own]
         size = max(size, rows)
     limit, w, visits, rows_min = size * fair * groups.ncp[own], lo.shape[0] // 2, 0, task.rows_min
-    stack, bounds = search
+    stack, bounds = search_for()
     depth, leaf = begin_search(stack, w, own), w + own
     for i in range(depth):
         bounds[i] = _gap(shape, lo, hi, term, stack[i], leaf, size, rows_min)
@@ -510,6 +493,7 @@ def _nearest_of_all(
         left = _gap(shape, lo, hi, term, 2 * node, leaf, size, rows_min)
         right = _gap(shape, lo, hi, term, 2 * node + 1, leaf, size, rows_min)
         depth = visit_children(stack, bounds, depth, node, left, right)
+    return target, grown
 
 
 ROOM_FOR_CUTS = 0.75
@@ -517,7 +501,7 @@ ROOM_FOR_CUTS = 0.75
 
 
 def slots_for(n_groups: int, n_groups_max: int) -> int:
-    """A power of two: the slots for so many groups, which may become so many."""
+    """A power of two: the slots for n_groups groups, which may become n_groups_max."""
     return 1 << max(int(np.ceil(n_groups / ROOM_FOR_CUTS)) - 1, n_groups_max - 1, 0).bit_length()
 
 
@@ -531,12 +515,8 @@ def laid_out(task: Task, qi_group: Ints, n_groups: int, n_slots: int) -> Ints:
             cell = cells[bundle, j]
             lo[qi_group[bundle], j] = min(lo[qi_group[bundle], j], cell)
             hi[qi_group[bundle], j] = max(hi[qi_group[bundle], j], cell)
-    slot, below, box, term = (
-        np.empty(n_groups, np.int64),
-        np.empty(n_groups + 1),
-        np.empty((2, d), np.int64),
-        np.zeros(d),
-    )
+    slot, below = np.empty(n_groups, np.int64), np.empty(n_groups + 1)
+    box, term = np.empty((2, d), np.int64), np.zeros(d)
     todo, n = np.empty((128, 4), np.int64), 1
     todo[0] = np.array([0, n_groups, 0, n_slots])
     while n > 0:
@@ -556,7 +536,7 @@ def laid_out(task: Task, qi_group: Ints, n_groups: int, n_slots: int) -> Ints:
 def _least_apart(
     shape: Geometry, lo: Ints, hi: Ints, begin: int, end: int, most: int, below: Floats, box: Ints, term: Floats
 ) -> int:
-    """Where the groups begin..end are cut in two parts of at most so many, so that the boxes of both are small."""
+    """Where the groups begin..end are cut in two parts of at most `most`, so that the boxes of both are small."""
     first, last, best, best_at = max(begin + 1, end - most), min(end - 1, begin + most), np.inf, begin + 1
     box[0], box[1] = EMPTY_LO, EMPTY_HI
     for at in range(begin, last):

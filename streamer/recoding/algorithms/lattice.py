@@ -17,21 +17,10 @@ the same table; they differ in the nodes they test.
 *children* are one level away in one attribute. The ancestors of a good node are good, the descendants of a bad one bad,
 so every test classifies a box of nodes. The *minimal* nodes are good nodes without a good child.
 
-**A test.** Rows that agree in all cells agree at every node, so nodes are tested on distinct vectors of cells with
-their counts (`vectors`). A search sees nothing else, so a table in fragments is searched like one in memory. If a node
-left few QI groups, the nodes above it are tested on one vector of each of them (the roll-up of LeFevre et al. 2005).
-Such vectors are kept for at most ROLL_UP_MAX times the table's and NODES_KEPT_MAX nodes. A recoded vector is one number
-in mixed radix; if 62 bits are too few for it, the attributes so far are renumbered by the combinations that occur, so
-that nothing overflows. A lattice asks for tens of thousands of tests, so each is a few calls of compiled code.
-
-**OLA** is Kmin of El Emam et al. 2009. The nodes at half the height (rounded down) of a sublattice are visited in
-lexicographic order. Below a good node the search goes on at once in what lies between it and the bottom, above a bad
-one in what lies between it and the top. A sublattice with nothing left to classify is skipped.
-
-**Degree first** is section 3 of Hu et al. 2011: always the node of highest degree product, parents x children. The
-paper computes it first and then deletes nodes; here only the parents and children that are not yet deleted count.
-(Counted once in the whole lattice, nearly all nodes have the same product, and the rule decides nothing.) Ties, of
-which the paper says nothing: most ancestors x descendants in the whole lattice, then the lowest number."""
+**A test** looks at distinct vectors of cells with their counts (`vectors`), or, above a node that left few QI groups,
+at one vector of each of these (roll-up). A lattice asks for tens of thousands of tests, so each is a few calls of
+compiled code. Both searches, roll-ups and ties: docs/explanation/algorithms.md.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +56,7 @@ UNKNOWN, GOOD, BAD = 0, 1, 2
 
 
 class LatticeShape(NamedTuple):
-    """What stays the same of a lattice."""
+    """The part of a lattice that never changes."""
 
     n_levels: Ints  # (d,)
     strides: Ints  # (d,) of the nodes' numbers
@@ -75,7 +64,7 @@ class LatticeShape(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """What is known of the nodes, and the memory of walks over them; (nodes,) each."""
+    """The knowledge of the nodes, and the memory of walks over them; (nodes,) each."""
 
     tags: Tags
     clear: Ints  # the other corner of a box around the node in which everything is classified; -1
@@ -114,7 +103,7 @@ class Lattice:
         return tuple(self.shape.levels[number].tolist())
 
     def is_good(self, number: int) -> bool:
-        """Whether the node is good: by what is known, else by a test."""
+        """True if the node is good: by what is known, else by a test."""
         if self.tags[number] == UNKNOWN:
             self.tested += 1
             self._mark(number, self._test(self.node(number)))
@@ -167,8 +156,7 @@ NODES_KEPT_MAX = 4_096
 class _Recodings(NamedTuple):
     """The levels of d attributes over the cells that occur.
 
-    What attribute j says at a level of its cell number c is value[start[j, level] + c], a number below
-    n_values[j, level].
+    Attribute j publishes of its cell number c at a level value[start[j, level] + c], a number below n_values[j, level].
     """
 
     value: Ints
@@ -198,7 +186,8 @@ class FullDomain:
         self._recodings = _recodings(levels, counts.cells, numbers_max)
         self._kept = _kept(len(levels), counts.rows)
         self._rules = rules_of(model, np.zeros((0, len(model.subjects)), dtype=np.int64))
-        self._pairs = [_dense_codes(pairs) for pairs in counts.subjects]
+        codes = (np.unique(pairs.code, return_inverse=True)[1].astype(np.int64) for pairs in counts.subjects)
+        self._pairs = [pairs._replace(code=code) for pairs, code in zip(counts.subjects, codes, strict=True)]
 
     def n_suppressed(self, node: Node, allowed: int) -> int:
         """Rows in QI groups that do not hold at the node; if these are more than `allowed`, any number above it."""
@@ -229,17 +218,12 @@ class FullDomain:
 
 
 def boxes_at(table: Table, node: Node, cells: Ints) -> tuple[Ints, Ints]:
-    """What the node publishes for vectors of cells, int64 (n, d); two int64 (n, d)."""
+    """The boxes that the node publishes for vectors of cells, int64 (n, d); two int64 (n, d)."""
     ends = [
         attribute.levels.recode(level, column)
         for attribute, level, column in zip(table.attributes, node, cells.T, strict=True)
     ]
     return np.stack([lo for lo, _ in ends], axis=1), np.stack([hi for _, hi in ends], axis=1)
-
-
-def _dense_codes(pairs: Pairs) -> Pairs:
-    """The same with codes from 0 without gaps."""
-    return pairs._replace(code=np.unique(pairs.code, return_inverse=True)[1].astype(np.int64))
 
 
 def _recodings(levels: Sequence[Levels], cells: Ints, numbers_max: int) -> _Recodings:
@@ -289,7 +273,7 @@ def _n_small(recodings: _Recodings, kept: _KeptNodes, node: Ints, rows_min: int)
 
 
 def _is_below(node: Ints, other: Ints) -> bool:
-    """Whether a node is as low as another in every attribute, or lower."""
+    """True if a node is as low as another in every attribute, or lower."""
     for j in range(len(node)):  # noqa: SIM110 - compiled
         if node[j] > other[j]:
             return False
@@ -486,7 +470,7 @@ def _next_at_height(shape: LatticeShape, bottom: int, top: int, number: int) -> 
 
 @inlined
 def _has_unknown(shape: LatticeShape, marks: Marks, start: int, end: int) -> bool:
-    """Whether there is an unclassified node between a classified one and `end`, above it (if bad) or below it.
+    """True if there is an unclassified node between a classified one and `end`, above it (if bad) or below it.
 
     If there is, a walk from `start` over nodes of its tag gets next to it. Else all that were seen are clear.
     """
@@ -583,7 +567,7 @@ NODES_MAX = 1_000_000
 
 
 def lattice_nodes(table: Table) -> int:
-    """How many nodes the table's lattice has; it may be more than any array could hold."""
+    """The number of nodes of the table's lattice; it may be more than any array could hold."""
     return prod(attribute.levels.n_levels for attribute in table.attributes)
 
 

@@ -7,34 +7,19 @@ shrunk to its members. The values of a late group may contain those of an early 
 equal values; groups of two steps only if a ragged hierarchy gives one value at two levels. QI groups are numbered as
 they are labelled, those of one step in the order of their cells. It ends when no row is left, when every attribute is
 at its top, or when what is left, as one group, would not hold even without limits on shares: then no part of it could.
-What is left are *orphans*.
+The rows that are left are *orphans*.
 
 The paper does not say which attribute is generalized. Here: the one whose next level labels most rows for the NCP that
 it adds to all unlabelled rows; if none labels a row, the one that adds least; of equals the earlier attribute. A level
 that adds nothing is taken at once. Rows of equal values are one *bucket*, so that a step costs what the distinct values
 cost.
 
-**Orphans** get into a QI group in one of two ways: the one that loses less, rows times NCP of all QI groups; of equals
-the first. If a few orphans are close together the first is better; if many are all over the table, the second.
+**Orphans** get into a QI group in the way that loses less, rows times NCP of all QI groups; of equals the first.
+*Apart* (step 4 of the paper): they become one QI group, to which others move the rows that it lacks. *Among* (step 5):
+each goes to the nearest QI group that holds with it; those that fit nowhere take in whole QI groups until they hold.
 
-*Apart* (step 4 of the paper): the orphans become one QI group of their own, if others can spare the rows that they lack
-(`lack`). What moves is a *portion*: all rows of one individual in one QI group, because rows that belong
-together should stay together; without declared individuals, a row. A group *spares* a portion if it holds without it.
-Portions are asked in the order of the NCP of the smallest box around them and the orphans; of equals the portion of
-fewest rows, then the one whose first row comes first. One is taken if its group spares it, after all that it gave
-before, and if the orphans then lack fewer rows. A group that gave keeps its values; the orphans publish their smallest
-box. If they still lack rows, this is no way.
-
-*Among* (step 5): nothing moves, and each orphan goes to the nearest QI group that holds with it: the one whose total
-NCP rises least, of equals the lower number. The group then publishes the smallest box around its former one and the
-orphan. The orphans' order: by the subjects that shares limit, then as the rows come. An orphan that fits nowhere (only
-shares refuse a row) waits. Those that wait take in whole QI groups, nearest first, until they hold together. That ends,
-because the whole table holds.
-
-Source: Tong et al. 2010, algorithm 1. The paper takes step 5 for what step 4 leaves; with a rare value that would be
-one QI group of nearly all rows. The paper says of its table 4 and (0.5, 0.5)-anonymity that no group can spare a row. A
-single row could be spared: without record 1, individuals 1, 2, 3 would be left with one row each. That individuals move
-with all their rows is the reading under which both of the paper's examples come out as printed."""
+Source: Tong et al. 2010, algorithm 1. Portions, orders and our readings: docs/explanation/algorithms.md.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +35,7 @@ from streamer.privacy.compiled import Rules, Scratch, add, clear, holds, remove,
 from streamer.privacy.models import AtMostShare, Model
 from streamer.recoding.algorithms.bundles import rows_lacking
 from streamer.recoding.algorithms.contract import SUPPRESSED, Algorithm, Options, Recoding
-from streamer.table.arrays import Bools, Floats, Ints, row_numbers
+from streamer.table.arrays import Bools, Floats, Ints, inverse_of, ranks
 from streamer.table.hierarchy import value_numbers
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.space import Space, in_order
@@ -138,15 +123,12 @@ def _by_nearness(microdata: Microdata, rows: Ints, portions: Ints, orphans: Ints
     lo = np.minimum(np.minimum.reduceat(cells, portions[:-1]), theirs.min(axis=0))
     hi = np.maximum(np.maximum.reduceat(cells, portions[:-1]), theirs.max(axis=0))
     ncp = microdata.space.ncp(*microdata.space.generalize(lo, hi))
-    order = np.lexsort((rows[portions[:-1]], np.diff(portions), ncp))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return rank
+    return inverse_of(np.lexsort((rows[portions[:-1]], np.diff(portions), ncp)))
 
 
 @inlined
 def lack(rules: Rules, scratch: Scratch) -> int:
-    """How many more rows what is counted needs at least to hold."""
+    """The least number of rows that the counted ones still need to hold."""
     return rows_lacking(rules, scratch.size[0], scratch.top, scratch.n_distinct)
 
 
@@ -186,7 +168,7 @@ def _take_portions(
     rules: Rules, giving: Scratch, taking: Scratch, orphans: Ints, rows: Ints, portions: Ints, groups: Ints,
     asked: Ints, taken: Bools,
 ) -> bool:  # fmt: skip
-    """Marks the portions that move to the orphans; whether these then hold. Both scratches must be empty."""
+    """Marks the portions that move to the orphans; True if these then hold. Both scratches must be empty."""
     for row in orphans:
         add(rules, taking, row)
     gave = np.zeros(len(groups) - 1, dtype=np.bool_)
@@ -297,7 +279,7 @@ def _count(codes: Ints, by_code: Ints, code: int, qi_group: Ints, count: Ints) -
 
 
 def _take_in(microdata: Microdata, rules: Rules, qi_group: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints, Ints]:
-    """What qi_group, lo and hi become when orphans that fit nowhere take in the nearest QI groups until they hold."""
+    """The new qi_group, lo and hi: orphans that fit nowhere take in the nearest QI groups until they hold."""
     waiting = np.flatnonzero(qi_group < 0)
     if not len(waiting):
         return qi_group, lo, hi
@@ -321,7 +303,7 @@ def _take_in(microdata: Microdata, rules: Rules, qi_group: Ints, lo: Ints, hi: I
 
 @compiled
 def _add_all(rules: Rules, scratch: Scratch, rows: Ints) -> bool:
-    """Counts some rows more; whether all that are counted hold."""
+    """Counts some rows more; True if all that are counted hold."""
     for row in rows:
         add(rules, scratch, row)
     return holds(rules, scratch)
@@ -387,7 +369,7 @@ class Labelling:
         return len(self._buckets.rows)
 
     def goes_on(self) -> bool:
-        """Whether a further step could label a row."""
+        """True if a further step could label a row."""
         rows = self._buckets.rows
         if len(rows) < self._model.rows_min or not any(map(self._rises, range(self._space.d))):
             return False
@@ -404,12 +386,12 @@ class Labelling:
         buckets.values[:, best.j], buckets.lo[:, best.j], buckets.hi[:, best.j] = best.values, best.lo, best.hi
         sizes = np.diff(buckets.begins)[order]
         begins = np.concatenate([[0], np.cumsum(sizes)])
-        rows = buckets.rows[_ranges(buckets.begins[order], sizes, begins)]
-        self._buckets = buckets.chosen(order[first[:-1]], rows, begins[first])
+        at = np.arange(len(buckets.rows)) + np.repeat(buckets.begins[order] - begins[:-1], sizes)
+        self._buckets = buckets.chosen(order[first[:-1]], buckets.rows[at], begins[first])
         self._label(best.holding)
 
     def _steps(self) -> Iterator[_Step]:
-        """What can be done next, attribute by attribute."""
+        """The possible next steps, attribute by attribute."""
         buckets = self._buckets
         sizes = np.diff(buckets.begins)
         columns = list(buckets.values.T)
@@ -453,18 +435,13 @@ class Labelling:
 
 def numbered(columns: Sequence[Ints]) -> Ints:
     """Vectors of cells as numbers (m,) from 0 without gaps, in the order of the vectors; columns: d of int64 (m,)."""
-    return np.unique(row_numbers(np.stack(columns, axis=1)), return_inverse=True)[1]
+    return ranks(np.stack(columns, axis=1))
 
 
 def _runs(numbers: Ints) -> tuple[Ints, Ints]:
     """Positions sorted by number, and where each number's run begins, with the end; numbers from 0 without gaps."""
     order = np.argsort(numbers, kind="stable")
     return order, np.concatenate([[0], np.cumsum(np.bincount(numbers))])
-
-
-def _ranges(begins: Ints, sizes: Ints, offsets: Ints) -> Ints:
-    """The positions begins[i], begins[i] + 1, ... of one range after the other; offsets: where each range is put."""
-    return np.arange(int(sizes.sum())) + np.repeat(begins - offsets[:-1], sizes)
 
 
 @compiled

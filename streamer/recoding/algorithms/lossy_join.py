@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamer.recoding.algorithms.contract import Recoding
-from streamer.table.arrays import Ints, row_numbers
+from streamer.table.arrays import Ints, inverse_of, row_numbers
 from streamer.table.microdata import INDIVIDUAL, Microdata, multiset_ranks
 
 
@@ -64,7 +64,6 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
 def _numbered_by_group(who: Ints, group: Ints) -> Ints:
     """Individuals numbered from 0 in every group as they first occur; group (n,): sorted, no individual is in two."""
     _, first, number = np.unique(who, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
+    rank = inverse_of(np.argsort(first))
     begins = np.searchsorted(group, group)
     return rank[number] - rank[number[begins]]

@@ -36,7 +36,7 @@ from streamer.table.space import Space
 Cells = npt.NDArray[np.signedinteger[Any]]
 
 SPARSE = 4
-"""Up to so many cells per row of a part, its values are found by counting all cells in their range, else by sorting."""
+"""With at most this number of cells per row, a part's values are found by counting its range, else by sorting."""
 
 ONE = 1 << 20
 """The whole number that stands for 1 in sums of c * log2(c)."""
@@ -126,7 +126,6 @@ def _next_part(leaves: Leaves, begin: int, middle: int, end: int) -> tuple[int, 
 
 
 def _ends(along: Cells) -> tuple[int, int]:
-    """Lowest and highest cell."""
     lo, hi = along[0], along[0]
     for cell in along:
         lo = min(lo, cell)
@@ -171,7 +170,7 @@ def _distinct_by_sorting(along: Cells, values: Values) -> int:
 
 
 def _allowed(counting: Counting, rows: Ints, along: Cells, at: int, n_below: int) -> bool:
-    """Whether both halves hold if the rows are cut above cell `at`; n_below: rows up to `at`."""
+    """True if both halves hold after a cut above cell `at`; n_below: rows up to `at`."""
     if n_below < counting.rows_min or len(rows) - n_below < counting.rows_min:
         return False
     if counting.rules.distinct.shape[0] == 0:
@@ -256,7 +255,6 @@ def _cut_once(shape: Geometry, weights: Ints, tree: Tree, begin: int, end: int) 
 
 
 def _highest(score: Floats) -> int:
-    """The first of the highest scores."""
     best = 0
     for j in range(len(score)):
         if score[j] > score[best]:

@@ -86,11 +86,11 @@ RARE_LEAVES = (2, 4)
 SWEEPS, EXCHANGES = 4, 3
 
 FAR_MORE = (1.2, 1.1)
-"""Segments are used if seeded groups lose so many times as much: before exchanges, and after. Seeded groups gain more
+"""Segments are used if seeded groups lose this many times as much: before exchanges, and after. Seeded groups gain more
 by moves than segments do, so they win in the end even if they begin with a higher loss."""
 
 SEED_ROOM = 2
-"""Seeded groups may come to so many times the fewest rows: sweeps cut them where that pays."""
+"""Seeded groups may come to this multiple of the fewest rows: sweeps cut them where that pays."""
 
 BEGUN = 0.5
 """The share of the work that is done once the best candidate is known, about; the rest is the sweeps."""
@@ -153,7 +153,6 @@ class _Blocks(NamedTuple):
 
 
 def _blocks_for(b: int, d: int) -> _Blocks:
-    """Memory for up to b blocks."""
     return _Blocks(np.empty(b + 1, np.int64), np.empty(b, np.int64), np.empty((b, d), np.int64),
         np.empty((b, d), np.int64), np.empty(b + 1), np.empty(b + 1, np.int64), np.empty((2, d), np.int64),
         np.empty(d))  # fmt: skip
@@ -251,11 +250,7 @@ def best_segments(task: Task, order: Order, limit: float) -> tuple[float, Ints]:
 def loss_of(task: Task, members: Ints) -> float:
     """Loss of the bundles as one group: rows times NCP."""
     d = task.bundles.cells.shape[1]
-    return _loss_in(task, members, np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d))
-
-
-def _loss_in(task: Task, members: Ints, lo: Ints, hi: Ints, term: Floats) -> float:
-    """The same; lo..hi: the box of no rows, of which it makes theirs."""
+    lo, hi, term = np.full(d, EMPTY_LO), np.full(d, EMPTY_HI), np.zeros(d)
     for bundle in members:
         widen(task.shape, task.bundles.cells[bundle], task.bundles.cells[bundle], lo, hi, term)
     return rows_in(task.bundles, members) * total(term)
@@ -291,13 +286,6 @@ def _desk_for(task: Task) -> _Desk:
 
 def _loaded(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> Task:
     """The groups in some slots as a task of its own; desk.members: their bundles."""
-    m = _gather(task, groups, desk, slots)
-    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
-    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
-
-
-def _gather(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> int:
-    """Fills in desk.members and desk.bundles; how many these are."""
     m = 0
     for slot in slots:
         bundle = groups.first[slot]
@@ -308,7 +296,8 @@ def _gather(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> int:
                 desk.bundles.cells[m, j] = task.bundles.cells[bundle, j]
             m += 1
             bundle = groups.next[bundle]
-    return m
+    bundles = Bundles(desk.bundles.cells[:m], desk.bundles.begin[:m], desk.bundles.end[:m])
+    return Task(task.shape, bundles, task.rules, task.scratch, task.rows_min, task.rows_per_call)
 
 
 @inlined
@@ -358,7 +347,7 @@ def put_as_groups_grow(task: Task, out: Ints, box: Ints, term: Floats) -> None:
 
 
 def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
-    """Recuts the groups in some slots together, in the order in which groups grow or of a tree; whether that gained."""
+    """Recuts the groups in some slots together, in the order in which groups grow or of a tree; True if that gained."""
     limit = -GAIN_MIN
     for slot in slots:
         limit += groups.rows[slot] * groups.ncp[slot]
@@ -387,7 +376,7 @@ def _recut(task: Task, groups: Groups, desk: _Desk, slots: Ints) -> bool:
 
 @inlined
 def _is_known(groups: Groups, pairs: Ints, slot: int, partner: int) -> bool:
-    """Whether a slot was recut with this partner in vain, and both are as they were then.
+    """True if a slot was recut with this partner in vain, and both are as they were then.
 
     pairs (g, PARTNERS_MAX, 2): with whom a slot was recut in vain, and how often the two had been filled in sum.
     """
@@ -401,7 +390,7 @@ def _is_known(groups: Groups, pairs: Ints, slot: int, partner: int) -> bool:
 def _recut_with_partners(
     task: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int, target: Ints, grown: Floats
 ) -> bool:
-    """Recuts a group with the first of its bundles' targets, one of them or several; whether that gained.
+    """Recuts a group with the first of its bundles' targets, one of them or several; True if that gained.
 
     target, grown (m,): where each bundle would go, or -1, and at what growth.
     """
@@ -428,7 +417,7 @@ def _recut_with_partners(
 
 
 def has(values: Ints, value: int) -> bool:
-    """Whether a value is among others."""
+    """True if a value is among others."""
     for one in values:  # noqa: SIM110 - compiled
         if one == value:
             return True
@@ -449,7 +438,7 @@ def _joined(groups: Groups, members: Ints, target: Ints, goal: int) -> Ints:
 
 
 def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints) -> bool:
-    """Sends every bundle of a group to its target if that gains and all targets hold; whether it did."""
+    """Sends every bundle of a group to its target if that gains and all targets hold; True if it did."""
     if has(target, -1):
         return False
     gain = groups.rows[slot] * groups.ncp[slot]
@@ -470,7 +459,7 @@ def _dissolve(task: Task, groups: Groups, slot: int, members: Ints, target: Ints
 def _relieve(
     task: Task, aside: Task, groups: Groups, slot: int, members: Ints, target: Ints, bench: Bench, now: Ints
 ) -> bool:
-    """Sends bundles of a group to their targets, or exchanges them there; whether that gained.
+    """Sends bundles of a group to their targets, or exchanges them there; True if that gained.
 
     aside: the same task with a scratch of its own; now: a copy of members, as scratch.
     """
@@ -504,7 +493,7 @@ def _relieve(
 
 
 def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goal: int) -> bool:
-    """Whether a group, which is counted in `task`, holds without a bundle, and another one with it."""
+    """True if a group, which is counted in `task`, holds without a bundle, and another one with it."""
     if task.rules.distinct.shape[0] == 0:
         return left >= task.rules.rows
     remove_bundle(task, bundle)
@@ -515,7 +504,7 @@ def _may_go(task: Task, aside: Task, groups: Groups, left: int, bundle: int, goa
 
 
 def _holds_with(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
-    """Whether a group with one more bundle holds; the counts are empty before and after."""
+    """True if a group with one more bundle holds; the counts are empty before and after."""
     add_bundle(task, bundle)
     count_group(task, groups, slot)
     answer = holds(task.rules, task.scratch)
@@ -525,7 +514,7 @@ def _holds_with(task: Task, groups: Groups, slot: int, bundle: int) -> bool:
 
 
 def _improve(task: Task, aside: Task, groups: Groups, desk: _Desk, pairs: Ints, slot: int) -> bool:
-    """Tries all moves for one group; whether one was made."""
+    """Tries all moves for one group; True if one was made."""
     if groups.rows[slot] >= 2 * task.rows_min and _recut(task, groups, desk, np.array([slot])):
         return True
     members = members_of(groups, slot)
@@ -589,7 +578,7 @@ OF_FEW: tuple[Candidate, ...] = (
 )
 FEW_FROM, FEW_GROUPS, LITTLE_MORE = 2 * FINE, 64, 1.1
 """If groups have FEW_FROM rows they are few, sweeps take little time, and the best start shows only after them:
-every one is swept that loses at most LITTLE_MORE times what the best one does. What `bottom-up` finds is one, too. If
+every one is swept that loses at most LITTLE_MORE times as much as the best. The groups of `bottom-up` are one, too. If
 the model counts values, seeds without room are a second start in tables that have room for fewer than FEW_GROUPS."""
 
 

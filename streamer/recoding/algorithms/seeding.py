@@ -7,7 +7,7 @@
 3. Bundles that no group takes are merged until they hold (`agglomerated`, not strict).
 
 Two groups *fit* if they can still become one that holds with no more rows than the larger of them needs anyway, or than
-the fewest times the *room* that the caller gives. So no share is above what it may be in so many rows, and no distinct
+the fewest times the *room* that the caller gives. So no share is above its limit in these rows, and no distinct
 subject is missing for which there would be no room. A group that fits nowhere is left as it is. If not strict, two
 groups are merged if they lack fewer rows together than apart; if there is no such group, with the nearest of all.
 
@@ -59,19 +59,19 @@ from streamer.recoding.algorithms.group_index import (
     unite,
     visit_children,
 )
-from streamer.table.arrays import Bools, Floats, Ints
+from streamer.table.arrays import Bools, Floats, Ints, inverse_of
 
 VISITS_MIN, VISITS_MAX, EXCHANGE_VISITS, FAR_VISITS_MAX = 64, 512, 48, 2_048
 ROWS_COUNTED = 8_192
 """A small group visits many nodes, because most groups near by are full if a share is hardly above the table's own. A
-large one, which takes long to count, visits fewer: about so many rows are counted for one search."""
+large one, which takes long to count, visits fewer: one search counts about this number of rows."""
 VAIN_MAX = 4_096
-"""After so many searches in vain in a row none goes that far, until one finds something again. If a value is so rare
-that nearly all groups are full, each of them would search in vain."""
+"""After this number of searches in vain in a row none goes that far, until one finds something again. If a value is so
+rare that nearly all groups are full, each of them would search in vain."""
 FULL = 0.6
 """The share of the slots with rows below which they are renumbered."""
 ROWS_PER_TURN = 32
-"""A turn takes about as long as so many rows take other loops."""
+"""A turn takes about as long as this number of rows takes in other loops."""
 SEED_SHARPNESS = 7
 SWAPPED_MAX = 256
 
@@ -125,7 +125,7 @@ def _rise(shape: Geometry, groups: Groups, one: int, other: int) -> float:
 
 @inlined
 def _lacking(task: Task, groups: Groups, counts: SubjectCounts, slot: int) -> int:
-    """How many more rows a slot's group needs at least to hold."""
+    """The least number of rows that a slot's group still needs to hold."""
     return rows_lacking(task.rules, groups.rows[slot], counts.top[slot], counts.n_distinct[slot])
 
 
@@ -154,7 +154,7 @@ def _unload(task: Task, codes: Ints, n: int) -> None:
 def _fit(
     task: Task, groups: Groups, counts: SubjectCounts, loaded: int, n: int, codes: Ints, other: int, strict: bool
 ) -> bool:
-    """Whether the loaded slot, with n codes, and another may be merged."""
+    """True if the loaded slot, with n codes, and another may be merged."""
     rules, top, n_distinct = task.rules, task.scratch.top, task.scratch.n_distinct  # overwritten, emptied by the caller
     for i in range(top.shape[0]):
         top[i] = max(counts.top[other, i], counts.top[loaded, i])
@@ -268,7 +268,7 @@ def _merging(task: Task, qi_group: Ints, n_slots: int, rank: Floats) -> _Merging
 
 @compiled
 def _take_turns(task: Task, merging: _Merging, strict: bool, turns: int) -> bool:
-    """Merges slots, turn after turn, until all hold or many slots are empty; whether turns are left to take."""
+    """Merges slots, turn after turn, until all hold or many slots are empty; True if turns are left to take."""
     groups, counts, rank, waits, into, n = merging
     n_slots, size = waits.shape[0], task.rules.subjects.shape[0] * task.rules.distinct.shape[0] + 1
     codes, others, search = np.empty((2, size), np.int64), np.empty((2, size), np.int64), search_for()
@@ -323,7 +323,7 @@ def _united(into: Ints, qi_group: Ints) -> Ints:
 
 
 def assigned(task: Task, qi_group: Ints, n_slots: int) -> tuple[int, Ints]:
-    """How many bundles are left, and each bundle's group (m,): groups that hold, and one for each bundle that is left.
+    """The number of bundles left, and each bundle's group (m,): groups that hold, and one for each bundle that is left.
 
     qi_group (m,): the groups that are kept if they hold and taken apart if they do not.
     """
@@ -355,11 +355,7 @@ def _assign(task: Task, found: Ints, n_kept: int) -> int:
             begun[bundle] = aside
     groups, counts = groups_of(task, begun, n_kept + 1), counts_of(task, found, n_kept + 1)
     put(task, groups, aside, np.empty(0, np.int64))
-    return _assign_all(search_for(), task, groups, counts, found, aside)
-
-
-def _assign_all(search: Search, task: Task, groups: Groups, counts: SubjectCounts, found: Ints, aside: int) -> int:
-    left = 0
+    search, left = search_for(), 0
     for bundle in range(found.shape[0]):
         if found[bundle] >= 0:
             continue
@@ -376,13 +372,11 @@ def _assign_all(search: Search, task: Task, groups: Groups, counts: SubjectCount
 
 
 def seeded(task: Task, on_progress: OnProgress = unheard, room: int = 1) -> Ints:
-    """Each bundle's QI group, int64 (m,); all of them hold. room: they may come to so many times the fewest rows."""
-    order = order_of(task, SEED_SHARPNESS).bundles
-    slot = np.empty(len(order), dtype=np.int64)
-    slot[order] = np.arange(len(order))
+    """Each bundle's QI group, int64 (m,); all hold. room: a group may come to this many times the fewest rows."""
+    slot = inverse_of(order_of(task, SEED_SHARPNESS).bundles)
     commonness = _commonness(task)
     roomy = task._replace(rows_min=room * task.rows_min)
-    qi_group = agglomerated(roomy, slot, len(order), commonness, True, on_progress)
+    qi_group = agglomerated(roomy, slot, len(slot), commonness, True, on_progress)
     left, qi_group = assigned(task, qi_group, int(qi_group.max()) + 1)
     if left:
         qi_group = agglomerated(task, qi_group, int(qi_group.max()) + 1, np.zeros_like(commonness), False)
@@ -446,7 +440,7 @@ def _ncp_instead(shape: Geometry, ends: Ints, cells: Ints, new: Ints, alone: boo
 
 @inlined
 def touches(ends: Ints, cells: Ints) -> bool:
-    """Whether a bundle lies on the edge of its group's box."""
+    """True if a bundle lies on the edge of its group's box."""
     at = False
     for j in range(cells.shape[0]):
         at = at or cells[j] == ends[0, j] or cells[j] == ends[3, j]
@@ -471,7 +465,7 @@ def swap(
     task: Task, aside: Task, groups: Groups, counts: SubjectCounts | None, slot: int, members: Ints, at: int,
     bench: Bench, other: int,
 ) -> bool:  # fmt: skip
-    """Exchanges a bundle of a group, which is counted in `task`, for one of another group; whether that gained.
+    """Exchanges a bundle of a group, which is counted in `task`, for one of another group; True if that gained.
 
     aside: the same task with a scratch of its own, in which the other group is counted. Neither group has more than
     SWAPPED_MAX rows; bench.ends: those of the first.
@@ -531,7 +525,7 @@ def _best_swap(
 
 
 def _both_hold(task: Task, aside: Task, bundle: int, their: int) -> bool:
-    """Whether two groups, counted in `task` and `aside`, hold once a bundle of each is in the other."""
+    """True if two groups, counted in `task` and `aside`, hold once a bundle of each is in the other."""
     remove_bundle(task, bundle)
     add_bundle(task, their)
     answer = holds(task.rules, task.scratch)

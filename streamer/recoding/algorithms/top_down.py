@@ -40,7 +40,7 @@ REMAINDER = -1  # the number of a child
 class LevelTree(NamedTuple):
     """The levels of d attributes over the cells that occur, and where every row stands.
 
-    What attribute j says at level v of cell number c is at the position start[j] + v * n_used[j] + c of value and ncp.
+    Attribute j at level v of cell number c is at the position start[j] + v * n_used[j] + c of value and ncp.
     """
 
     cell_number: Ints  # (d, n) the row's cell, numbered among those of its attribute that occur
@@ -258,7 +258,7 @@ def _position(child: int, n_children: int) -> int:
 
 
 def rows_left(child: Ints) -> bool:
-    """Whether some rows stay behind."""
+    """True if some rows stay behind."""
     for c in child:  # noqa: SIM110 - compiled
         if c == REMAINDER:
             return True

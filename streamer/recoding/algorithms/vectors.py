@@ -1,4 +1,4 @@
-"""What full-domain recoding asks of a table: its distinct vectors of cells, each with its rows, and whom it counts.
+"""The table as full-domain recoding sees it: its distinct vectors of cells, each with its rows and whom it counts.
 
 The rules of this file
 ----------------------
@@ -40,7 +40,7 @@ class VectorCounts(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many vectors and pairs there are: what is held in memory."""
+        """The number of vectors and pairs, which are held in memory."""
         return len(self.rows) + sum(len(pairs.rows) for pairs in self.subjects)
 
     def codes(self) -> list[Ints]:

@@ -16,7 +16,7 @@ import numpy as np
 from streamer.errors import LawViolated
 from streamer.privacy.models import Model, shown_by_rows
 from streamer.recoding.publication import FIRST_NUMBER
-from streamer.table.arrays import Bools, Ints
+from streamer.table.arrays import Bools, Ints, inverse_of
 from streamer.table.microdata import Microdata
 from streamer.table.published.rows import QI_GROUP, all_box_columns, parse_qi_group
 from streamer.table.schema import Table
@@ -56,7 +56,7 @@ def tokens(chance: int, region: int, groups: PieceGroups) -> Ints:
 
 
 def _differs(lo: Ints, hi: Ints) -> Bools:
-    """Whether each box, in order, is another one than the box before; the first one is. bool (g,)."""
+    """True for each box that differs from the one before, and for the first one; bool (g,)."""
     differs = np.ones(len(lo), dtype=bool)
     differs[1:] = (lo[1:] != lo[:-1]).any(axis=1) | (hi[1:] != hi[:-1]).any(axis=1)
     return differs
@@ -113,15 +113,13 @@ def check_written(table: Table, model: Model, published: Any, part: FilePart) ->
 
 
 def _subjects(table: Table, model: Model, published: Any) -> Ints:
-    """What the model counts of published rows; int64 (n, s)."""
+    """The subjects of published rows that the model counts; int64 (n, s)."""
     values, texts = np.zeros((published.num_rows, len(table.kept)), dtype=np.int64), list[tuple[bytes, ...]]()
     for i, column in enumerate(table.kept):
         coded = published[column.name].combine_chunks().dictionary_encode()
         different = [msgspec.json.encode(value) for value in (*coded.dictionary.to_pylist(), None)]
         order = sorted(range(len(different)), key=different.__getitem__)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        values[:, i] = rank[coded.indices.fill_null(len(different) - 1).to_numpy()]
+        values[:, i] = inverse_of(np.array(order))[coded.indices.fill_null(len(different) - 1).to_numpy()]
         texts.append(tuple(different[k] for k in order))
     rows = Microdata(table, np.zeros((published.num_rows, table.space.d), np.int64), None, values, tuple(texts))
     return rows.subjects(shown_by_rows(model).subjects)

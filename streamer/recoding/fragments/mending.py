@@ -17,7 +17,7 @@ from streamer.recoding.algorithms.catalog import merged_by_box, numbered
 from streamer.recoding.algorithms.contract import Options, Recoding, check
 from streamer.recoding.algorithms.ordered import swept
 from streamer.table.arrays import Ints, numbers_of
-from streamer.table.microdata import Canonical, Microdata, canonical, multiset_ranks
+from streamer.table.microdata import Canonical, Microdata, canonical, multiset_ranks, numbered_by_rank
 
 ROUNDS = 2
 
@@ -71,7 +71,4 @@ def _as_grouped(seen: Canonical, qi_group: Ints) -> _Grouped:
 
 def _in_order(rank: Ints, of_row: Ints) -> Ints:
     """New numbers for groups or individuals (g,) by their ranks, those of one rank by their first rows."""
-    first = np.unique(of_row, return_index=True)[1]
-    number = np.empty(len(rank), dtype=np.int64)
-    number[np.lexsort((first, rank))] = np.arange(len(rank))
-    return number
+    return numbered_by_rank(rank, np.unique(of_row, return_index=True)[1])

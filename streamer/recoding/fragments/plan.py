@@ -4,7 +4,7 @@ The rules of this file
 ----------------------
 * Nothing is sampled. A plan follows from how many rows have which cells, and which of the values that the model counts.
   So it does not depend on the order of the rows, on files, names or workers.
-* Rows with the same cells are in one fragment, if they fit. What no cut makes small enough is *dealt* (`dealt`).
+* Rows with the same cells are in one fragment, if they fit. A part that no cut makes small enough is *dealt* (`dealt`).
 * A vector of cells is counted by *bins*: runs of cells of about equally many rows, at most COARSE_BINS_MAX of each
   attribute.
   A part that stays too large gets finer bins of its own, round after round, until these do not help either.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.privacy.models import Model, exceeds
-from streamer.table.arrays import Bools, Counted, Floats, Ints, counted
+from streamer.table.arrays import Bools, Counted, Floats, Ints, counted, inverse_of
 from streamer.table.microdata import INDIVIDUAL, NULL, Subject, multiset_ranks
 from streamer.table.space import Space
 
@@ -34,7 +34,7 @@ LEAF, DEALT = -1, -2
 """Nodes that are not cut: a fragment; rows that are dealt to several fragments."""
 
 SHARES_MIN = (0.25, 0.1, 0.0)
-"""How small a part may be, of the rows of both: as few as needed."""
+"""The least share of the rows that a part may have; the first with which there is a cut counts."""
 
 
 def united(parts: Sequence[Counted]) -> Counted:
@@ -107,7 +107,7 @@ class FragmentPlan:
         return [leaf for part in parts for leaf in self.leaves_below(part)] if parts else [node]
 
     def with_dealt(self, leaf: int, parts: int) -> FragmentPlan:
-        """The plan with a leaf whose rows are dealt to so many new ones."""
+        """The plan with a leaf whose rows are dealt to `parts` new ones."""
         first = len(self.attribute)
         fresh = np.full(parts, LEAF)
         attribute, lower, upper = (np.append(old, fresh) for old in (self.attribute, self.lower, self.upper))
@@ -195,7 +195,7 @@ class Planner:
         return self._space.ncp(*self._space.generalize(lo.copy(), hi.copy()))
 
     def _holds(self, part: Counted, chosen: Bools) -> bool:
-        """Whether a part of a node holds the model, by its rows and values."""
+        """True if a part of a node holds the model, by its rows and values."""
         if self._model is None:
             return True
         rows = part.rows[chosen]
@@ -215,7 +215,7 @@ class Planner:
 
 
 def counted_values(model: Model) -> list[Subject]:
-    """What a model counts, other than individuals."""
+    """The subjects of a model other than individuals."""
     return [subject for subject in model.subjects if subject != INDIVIDUAL]
 
 
@@ -247,9 +247,5 @@ def dealt(kind: Ints, who: Ints | None, parts: int) -> Ints:
     [0, 0, 1, 1]
     """
     if who is None:
-        rank = np.empty(len(kind), dtype=np.int64)
-        rank[np.argsort(kind, kind="stable")] = np.arange(len(kind))
-        return rank % parts
-    rank = np.empty(int(who.max(initial=-1)) + 1, dtype=np.int64)
-    rank[np.argsort(multiset_ranks(who, kind), kind="stable")] = np.arange(len(rank))
-    return (rank % parts)[who]
+        return inverse_of(np.argsort(kind, kind="stable")) % parts
+    return (inverse_of(np.argsort(multiset_ranks(who, kind), kind="stable")) % parts)[who]

@@ -43,7 +43,7 @@ GROUP_COLUMN = "g"
 
 @dataclass(frozen=True)
 class Recipe:
-    """What every step of one job knows; the chance in `options` never leaves the job."""
+    """The knowledge of every step of one job; the chance in `options` never leaves the job."""
 
     table: Table
     model: Model
@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     groups: PieceGroups
 
 
-# -- what a plan is made from -----------------------------------------------------------------------------------------
+# -- counts for a plan ------------------------------------------------------------------------------------------------
 
 
 def cells_of_leaves(recipe: Recipe, rows: Any, plan: FragmentPlan, leaves: Iterable[int]) -> dict[int, list[Counted]]:
@@ -89,7 +89,7 @@ def rows_of_leaf(recipe: Recipe, rows: Any, plan: FragmentPlan, leaf: int) -> An
 
 
 def dealt_rows(recipe: Recipe, rows: Any, fragments: int) -> Ints:
-    """To which of the fragments each row of a leaf goes (`plan.dealt`); int64 (n,)."""
+    """The fragment to which each row of a leaf goes (`plan.dealt`); int64 (n,)."""
     microdata = microdata_of_rows(recipe.table, rows)
     kind = numbers_of((*microdata.cells.T, *microdata.values.T), len(microdata))
     return dealt(kind, microdata.individuals, fragments)
@@ -104,7 +104,7 @@ def leaves_of_rows(recipe: Recipe, rows: Any, plan: FragmentPlan, dealt_to: Mapp
 
 
 def holds_of(recipe: Recipe, rows: Any) -> bool:
-    """Whether rows hold the model as one QI group."""
+    """True if rows hold the model as one QI group."""
     microdata = microdata_of_rows(recipe.table, rows)
     return recipe.model.holds(microdata.subjects(recipe.model.subjects))
 
@@ -147,7 +147,7 @@ def with_source(rows: Any, source: int) -> Any:
 
 
 def cells_of_centers(groups: PieceGroups) -> list[Counted]:
-    """How many rows have QI groups with which center, by attribute."""
+    """The number of rows by the center of their QI group, by attribute."""
     center = centers(groups.lo, groups.hi).astype(np.int64)
     return [counted(center[:, [j]], groups.rows) for j in range(center.shape[1])]
 
@@ -171,7 +171,7 @@ COUNTS_PER_ROW, COUNTS_MIN = 2, 500_000
 
 
 class AlikeGroups(NamedTuple):
-    """What full-domain recoding does to a table: its QI groups in order, and how many rows are in none."""
+    """The full-domain recoding of a table: its QI groups in order, and the number of rows in none."""
 
     groups: PieceGroups
     node: Node
@@ -250,7 +250,7 @@ def recoded_alike(recipe: Recipe, rows: Any, groups: PieceGroups, first: int) ->
 
 
 def recoded(recipe: Recipe, part: FilePart, pieces: Sequence[Piece]) -> tuple[Microdata, Recoding]:
-    """What a file publishes; pieces: the rows and QI groups of each of the part's slices."""
+    """The content of a published file; pieces: the rows and QI groups of each of the part's slices."""
     number = np.concatenate([of.number for of in part.slices]) - part.first
     lo, hi = (np.empty((part.groups, recipe.table.space.d), dtype=np.int64) for _ in range(2))
     lo[number] = np.concatenate([piece.groups.lo for piece in pieces])

@@ -1,1 +1,1 @@
-"""What a recoding cost the table, and what it still risks."""
+"""The cost of a recoding, and its remaining risk."""

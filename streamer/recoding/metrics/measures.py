@@ -3,7 +3,7 @@
 The rules of this file
 ----------------------
 * The names and their order are a promise to readers of the JSON. `WHAT` says in a line what each is, and `WHAT_JOINED`
-  says it of a lossy join. What boxes cost says nothing of a join, which publishes the cells.
+  says it of a lossy join. The cost of boxes says nothing of a join, which publishes the cells.
 * A measure is an int, a float or None, never NaN: None if there is nothing to measure (no rows, no QI groups, no
   sensitive column).
 * A reader joins the two tables of a lossy join by QI group, and gets every vector of cells of a group beside every
@@ -106,7 +106,7 @@ SUMMED = {"rows", "suppressed", "groups", "dm", "sed", "sed_literal", "sed_left_
 LEAST = {"k", "k_individuals", "l"}
 MOST = {"alpha", "beta", "risk", "prosecutor_max"}
 MEAN_OF_GROUPS = {"vulnerable", "single_value"}
-"""What a measure of a table is of those of its parts; all others are means over rows."""
+"""The measures of a table that are not means over the rows of its parts."""
 
 
 def united(parts: Sequence[Measures]) -> Measures:

@@ -1,4 +1,4 @@
-"""What a recoding still risks: how many individuals hide each other, and how much a group gives away.
+"""The remaining risk of a recoding: how many individuals hide each other, and how much a group gives away.
 
 A table is as safe as its worst group: minima of counts, maxima of shares, and of several sensitive columns the worst
 one. If table.yaml declares no individuals, each row is one of its own. A null is a sensitive value like any other in
@@ -55,7 +55,7 @@ def tally(recoding: Recoding, values: Ints) -> Tally:
 
 
 def distinct_by_group(microdata: Microdata, recoding: Recoding, subject: Subject) -> Ints:
-    """How many distinct subjects every QI group has; int64 (g,)."""
+    """The number of distinct subjects of every QI group; int64 (g,)."""
     found = tally(recoding, microdata.subject(subject))
     counted = subject.null_counts | (found.value != NULL)
     return np.bincount(found.group[counted], minlength=recoding.n_groups)
@@ -118,7 +118,7 @@ def risk(microdata: Microdata, recoding: Recoding, model: Model) -> float | None
 
 
 def close_subjects(table: Table, model: Model) -> tuple[Subject, ...]:
-    """What counts as semantically close: one subject for each sensitive column.
+    """The subjects whose values count as semantically close, one for each sensitive column.
 
     It has the lowest level above 0 at which the model bounds the column's shares; else the table's `privacy.level` (by
     default 1); for a column without a hierarchy it is the values themselves.

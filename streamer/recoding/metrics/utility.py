@@ -1,7 +1,7 @@
-"""What a recoding cost: how large its groups are, and how much of every value it hides.
+"""The cost of a recoding: how large its groups are, and how much of every value it hides.
 
-n is the number of source rows, suppressed ones included; d the number of quasi-identifiers; E a QI group. What is
-measured is the published box, from any algorithm, and all attributes weigh the same. A suppressed row has lost
+n is the number of source rows, suppressed ones included; d the number of quasi-identifiers; E a QI group. Published
+boxes are measured, whatever the algorithm, and all attributes weigh the same. A suppressed row has lost
 everything: 1 for each of its attributes (`ncp`, `ril`, `distortion`), n in `dm`; `aes`, `gcp` and `sed` look at
 published rows only, and so do the ranks of `rank_loss`. If there is nothing to measure (no rows, no groups) the answer
 is None, never 0 and never NaN. Sums over groups are exactly rounded (`math.fsum`), so the order of the rows and the
@@ -82,7 +82,7 @@ def _density(entropy: Floats, width: Ints) -> Floats:
 
 
 def ncp_by_attribute(microdata: Microdata, recoding: Recoding) -> Floats | None:
-    """What every attribute lost: mean over the source rows of published width / domain width; float64 (d,), 0 to 1.
+    """The loss of every attribute: mean over the source rows of published width / domain width; float64 (d,), 0 to 1.
 
     The attributes' terms of the normalized certainty penalty (Xu et al. 2006; `Space.ncp`); a category counts its
     node's leaves / all leaves, and a single leaf 0.
@@ -104,7 +104,7 @@ def cell_counts(microdata: Microdata, recoding: Recoding) -> list[Counted]:
 
 
 def rank_terms(space: Space, counts: Sequence[Counted], lo: Ints, hi: Ints) -> Floats:
-    """What boxes (g, d) lose if numbers and dates are their ranks; float64 (g, d), 0 to 1.
+    """The loss of boxes (g, d) if numbers and dates are their ranks; float64 (g, d), 0 to 1.
 
     counts: as `cell_counts` gives them. If a cell is one exact value, its rank is the middle one of the rows that have
     it, and the loss is the distance between the ranks of both ends / that of the lowest and highest value. If a cell is

@@ -1,4 +1,4 @@
-"""What an officer has to know before a table leaves: figures of one run as plain values, for the page and for programs.
+"""Figures of one run for the officer who lets a table leave: plain values, for the page and for programs.
 
 The European data protection authorities ask three things of an anonymous table (Article 29 Working Party, Opinion
 05/2014): can a person be singled out, can records about one person be linked, can something be inferred about a person.
@@ -25,10 +25,9 @@ from streamer.recoding.metrics.risk import (
 )
 from streamer.recoding.metrics.utility import ncp_by_attribute
 from streamer.table.arrays import Bools, Floats, Ints, row_numbers
-from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, TemporalAttribute, decimal_text
 from streamer.table.microdata import Microdata, Subject
 from streamer.table.published.rows import box_columns
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 
 Figures = dict[str, Any]
@@ -37,7 +36,7 @@ SHARE_EDGES = tuple(i / 20 for i in range(21))
 
 
 class Drawn(NamedTuple):
-    """What the pictures of a report show."""
+    """The figures in the pictures of a report."""
 
     losses: list[float] | None  # by attribute
     sizes: Ints  # rows of the QI groups (g,)
@@ -79,14 +78,14 @@ def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) 
 
 
 def drawn_of(microdata: Microdata, recoding: Recoding) -> Drawn:
-    """What the pictures of one run show."""
+    """The figures in the pictures of one run."""
     losses = ncp_by_attribute(microdata, recoding)
     shares = [share_bins(share_by_group(microdata, recoding, Subject(column))) for column in microdata.table.sensitive]
     return Drawn(None if losses is None else losses.tolist(), recoding.sizes, shares)
 
 
 def share_bins(shares: Floats) -> list[int]:
-    """How many QI groups have a share (g,) between which of SHARE_EDGES."""
+    """The number of QI groups whose shares (g,) lie between two of SHARE_EDGES."""
     return np.histogram(shares, SHARE_EDGES)[0].tolist()  # type: ignore[no-any-return]
 
 
@@ -144,7 +143,7 @@ def findings_of_parts(
     together: Alike | None,
     by_value: Sequence[Alike],
 ) -> Figures:
-    """What `findings` finds of the whole.
+    """The figures that `findings` finds, of the whole.
 
     before: rows of the input alike in their quasi-identifiers; together: published rows alike in all kept columns, if
     these are several; by_value: by kept column, rows with an answer that are alike in it.
@@ -173,7 +172,7 @@ def findings_of_parts(
 
 
 def drawn_of_parts(parts: Sequence[PublishedPart], suppressed: int) -> Drawn:
-    """What the pictures of the whole show; suppressed: rows that no part has."""
+    """The figures in the pictures of the whole; suppressed: rows that no part has."""
     rows = sum(part.rows for part in parts)
     lost = np.array([np.array(part.drawn.losses) * part.rows for part in parts])
     losses = [(fsum(column) + suppressed) / (rows + suppressed) for column in lost.T]
@@ -186,7 +185,7 @@ def drawn_of_parts(parts: Sequence[PublishedPart], suppressed: int) -> Drawn:
 
 
 def crowds(microdata: Microdata, alike: Recoding) -> Figures | None:
-    """How many people rows that are alike have among them, and how often one is picked right; None without rows."""
+    """The number of people among rows that are alike, and how often one is picked right; None without rows."""
     sizes, people = alike.sizes, individuals_by_group(microdata, alike)
     rows = int(sizes.sum())
     if not rows:
@@ -232,11 +231,11 @@ def _regrouped(recoding: Recoding, left: Ints) -> Recoding:
     return grouped(recoding.qi_group[left], recoding.n_groups)
 
 
-# Inference: what is learned of everybody in a QI group. What is no answer is nobody's secret, so it is told apart.
+# Inference: what is learned of everybody in a QI group. A missing answer is nobody's secret, so it is counted apart.
 
 
 def _inferred(published: Microdata, qi_group: Ints, column: int) -> Figures:
-    """What QI groups tell of a sensitive column; qi_group: of the published rows."""
+    """The values of a sensitive column that QI groups give away; qi_group: of the published rows."""
     mute = silent(published.texts[column])
     values = published.values[:, column]
     answers = np.where(mute[values], 0, values + 1)
@@ -283,7 +282,7 @@ def _columns(table: Table, header: Iterable[str], exact: dict[str, float]) -> It
 
 
 def range_of(attribute: Attribute) -> str:
-    """What values a quasi-identifier may have and how they are cut, as table.yaml says."""
+    """The values that a quasi-identifier may have and how they are cut, as table.yaml says."""
     if isinstance(attribute, CategoricalAttribute):
         tree = attribute.hierarchy
         return f"{tree.n_leaves:,} categories in {tree.n_levels} levels"
@@ -310,7 +309,7 @@ def _exact(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) 
 
 
 def _is_one_value(attribute: Attribute, lo: int, hi: int) -> bool:
-    """Whether the cells lo..hi are published as a single value."""
+    """True if the cells lo..hi are published as a single value."""
     if isinstance(attribute, CategoricalAttribute):
         return lo == hi
     first, last = box_columns(attribute, lo, hi).values()

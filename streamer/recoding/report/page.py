@@ -75,7 +75,7 @@ MEANING: Mapping[str, str] = {
     "joined_rows": "How many rows there are once both tables are put together again.",
     "joined_true": "The share of these rows that is true. The others are what hides people.",
 }
-"""What to make of a measure, for somebody who has never heard its name; `WHAT` says precisely what it is."""
+"""The meaning of a measure for somebody who has never heard its name; `WHAT` defines it precisely."""
 
 OF_A_JOIN: Mapping[str, str] = {
     "groups": "Within a group it is open whose secret is whose; quasi-identifiers are not.",
@@ -116,7 +116,7 @@ OF_VALUES = ("l", "beta", "risk")
 
 
 def meanings(form: str, reasons: Mapping[str, str]) -> Mapping[str, str]:
-    """What every measure means for a table published in this form, or why it is not judged."""
+    """The meaning of every measure for a table published in this form, or why it is not judged."""
     return {**MEANING, **(OF_A_JOIN if form == LOSSY_JOIN else {}), **reasons}
 
 
@@ -148,7 +148,7 @@ CHARACTER, BAR = 8, 28
 COLOUR, INK = "#35618f", "#333"
 BINS_MAX, TICKS_MAX = 40, 8
 SEEN_BESIDE = 100
-"""A bar of one QI group can still be seen beside a bar of so many."""
+"""A bar of one QI group can still be seen beside a bar of this many."""
 
 NAME_MAX = 40
 """Characters of a name beside its bar; more would leave no room for the bar."""
@@ -190,7 +190,7 @@ class ChartAxis(NamedTuple):
 
 
 def group_sizes(sizes: Ints) -> str:
-    """How many QI groups there are of each size; sizes int64 (g,). A data URI.
+    """The number of QI groups of each size; sizes int64 (g,). A data URI.
 
     The axis counts in powers of ten if a single QI group could not be seen beside the highest bar.
     """
@@ -208,7 +208,7 @@ def largest_shares(counts: Sequence[int]) -> str:
 def histogram(
     counts: Sequence[int], edges: Sequence[float], label: str, of_sizes: bool = False, what: str = "QI groups"
 ) -> str:
-    """How many of something lie between edges (n + 1) of a number. A data URI."""
+    """Counts of something between edges (n + 1) of a number. A data URI."""
     is_log = of_sizes and max(counts) > SEEN_BESIDE
     x = ChartAxis(edges[0], edges[-1], LEFT, WIDTH - RIGHT, is_whole=of_sizes)
     y = ChartAxis(0.5 if is_log else 0, max(counts), HEIGHT - BOTTOM, TOP, True, is_log)
@@ -222,7 +222,7 @@ def histogram(
 
 
 def tradeoff(curve: Curve) -> str:
-    """What every strength of a constraint costs, with a mark at what is asked now. A data URI."""
+    """The cost of every strength of a constraint, with a mark at the present one. A data URI."""
     ends = [LEFT, WIDTH - RIGHT]
     if curve.constraint in ("alpha", "beta"):
         ends.reverse()  # stricter to the right, as with k and l

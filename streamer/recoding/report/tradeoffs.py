@@ -1,4 +1,4 @@
-"""What more privacy would cost: the loss of the same table under other models, one constraint changed at a time.
+"""The cost of more privacy: the loss of the same table under other models, one constraint changed at a time.
 
 Every point is a run of the algorithm, so a large table is looked at through a sample of its rows. A sample is less
 dense than the table and loses more at the same k: the curves show how fast the loss grows, not how large it is.
@@ -40,10 +40,9 @@ class Curve:
 
 
 def sampled(microdata: Microdata, rows_max: int = ROWS_MAX) -> Microdata:
-    """The table itself, or so many of its rows, drawn the same way every time."""
-    if len(microdata) <= rows_max:
-        return microdata
-    return microdata.rows(sample_numbers(len(microdata), rows_max))
+    """The table itself, or rows_max of its rows, drawn the same way every time."""
+    n = len(microdata)
+    return microdata if n <= rows_max else microdata.rows(sample_numbers(n, rows_max))
 
 
 def sample_numbers(rows: int, rows_max: int = ROWS_MAX) -> Ints:
@@ -94,6 +93,6 @@ def _with(table: Table, constraint: str, strength: Strength) -> Table:
 def _loss(microdata: Microdata, algorithm: Algorithm, options: Options) -> float | None:
     try:
         recoding = run(algorithm, microdata, model_of(microdata.table), options)
-    except (ConfigError, UsageError):  # the data cannot hold so much, or the algorithm cannot do it
+    except (ConfigError, UsageError):  # the data cannot hold this, or the algorithm cannot do it
         return None
     return ncp(microdata, recoding)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, takewhile
 
+from streamer.table.codes import DATE, DIGITS_MAX, decimal_text, read_decimal
+from streamer.table.codes.source_texts import DIGITS_ALONE, plain_letters, reader_of_pattern
 from streamer.table.draft.kinds import (
     BESIDE,
     DAYS,
@@ -35,8 +37,6 @@ from streamer.table.draft.kinds import (
     with_null_moment,
     words_for_nulls,
 )
-from streamer.table.scalars import DATE, DIGITS_MAX, decimal_text, read_decimal
-from streamer.table.source_texts import DIGITS_ALONE, plain_letters, reader_of_pattern
 from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL
 
 # Hints about texts that cannot be drafted as numbers or dates: what would help.
@@ -61,7 +61,7 @@ _READERS_OF_DAYS = [reader_of_pattern(day) for day in DAYS]
 
 
 def hint_of(distinct: Sequence[str]) -> str:
-    """What texts seem to be that are neither numbers nor dates of one pattern; "" if they look like nothing."""
+    """A hint for texts that are neither numbers nor dates of one pattern: what they seem to be; "" if nothing."""
     if not distinct:
         return ""
     if all(map(_is_some_date, distinct)):
@@ -76,14 +76,14 @@ def hint_of(distinct: Sequence[str]) -> str:
 
 
 def hint_of_spellings(categories: Iterable[str]) -> str:
-    """How many categories differ from another one only in capitals and blanks; "" if none does."""
+    """The number of categories that differ from another one only in capitals and blanks; "" if none does."""
     looks = Counter("".join(text.split()).casefold() for text in categories)
     alike = sum(count for count in looks.values() if count > 1)
     return f"{alike} values are alike but for capitals or blanks: write them in one way in the source" if alike else ""
 
 
 def is_no_header(names: Sequence[str]) -> bool:
-    """Whether the first line of a file seems to be a row: most of its names are numbers or dates, but not years."""
+    """True if the first line of a file seems to be a row: most of its names are numbers or dates, but not years."""
     numbers = [number for name in names if (number := read_decimal(name.strip())) is not None]
     are_years = len(names) > 1 and all(1900 <= number <= 2100 for number in numbers)
     return 2 * (len(numbers) + sum(map(_is_some_date, names))) > len(names) and not are_years
@@ -130,7 +130,7 @@ def _sentinels_first(numbers: Sequence[Decimal]) -> Iterator[Decimal]:
 CATEGORIES_MAX = 100
 """The most values below one root; more need a hierarchy that somebody thinks about."""
 CODE_DIGITS_SHOWN = 3
-"""How many first digits the codes of a cell share."""
+"""The number of first digits that the codes of a cell share."""
 TEXT_MAX = 60
 """Characters of a category; a longer text is free text."""
 ROOT = "*"
@@ -157,7 +157,7 @@ _HEADS = (
     "nummer", "nachname", "vorname", "name", "telefon", "handy", "adresse", "anschrift", "strasse", "konto",
     "einkommen", "gehalt", "lohn", "schulden", "diagnose", "krankheit", "postleitzahl", "postal",
 )  # fmt: skip
-"""What a longer word that ends so is, in languages that join words: a `Jahreseinkommen` is an `einkommen`."""
+"""A longer word that ends so is one of these, in languages that join words: a `Jahreseinkommen` is an `einkommen`."""
 _PEOPLES = ("telefon", "handy", "mobil", "konto", "ausweis")  # a `Telefonnummer` is no key of a table
 _COUNTED = re.compile(r"\b(number|no|nr|nombre)[ _]*(of|de|d|von)\b")
 _CODES = _POSTAL | {"code", "codes"}
@@ -218,18 +218,18 @@ def source_key_of(columns: dict[str, list[str]]) -> str | None:
 
 
 def _could_be_key(texts: Sequence[str]) -> bool:
-    """Whether texts that are all different could be keys: codes, but no days and no measures such as a longitude."""
+    """True if texts that are all different could be keys: codes, but no days and no measures such as a longitude."""
     return all(map(_KEY.fullmatch, texts)) and not _is_some_date(texts[0]) and not all(map(_MEASURE.fullmatch, texts))
 
 
 def usable(name: str) -> bool:
-    """Whether table.yaml can name the column."""
+    """True if table.yaml can name the column."""
     return 0 < len(name) <= 255 and not _CONTROL.search(name)
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """What is read of a column's cells."""
+    """The findings in a column's cells."""
 
     distinct: list[str]  # sorted, without nulls
     rows: Counter[str]  # how many rows have each text
@@ -244,7 +244,7 @@ class _Cells:
 
 
 def drafted(name: str, texts: Sequence[str], role: str | None = None) -> Drafted:
-    """A guess about the column with these cells; an empty one is a null. role: as somebody chose it."""
+    """A guess about the column with these cells; an empty one is a null. role: as it was chosen, if it was."""
     cells = _read(texts)
     found = _guessed(name, cells) if role is None else _chosen(name, cells, role)
     if not found.role:
@@ -306,7 +306,7 @@ def _rows(count: int) -> str:
 
 
 def _crowded(cells: _Cells, scale: DraftScale) -> Iterator[str]:
-    """What few numbers that are far from most do to the domain, and whether most rows lie in one cell."""
+    """The effect of a few far numbers on the domain, and a warning if most rows lie in one cell."""
     numbers = _by_row(cells)
     low, high = most_of(numbers)
     if (low, high) != (min(numbers), max(numbers)):
@@ -338,7 +338,7 @@ def _numbers(distinct: list[str]) -> tuple[list[Decimal], str | None]:
 
 
 def _doubts(cells: _Cells) -> Iterator[str]:
-    """What the texts leave open, and a guess decided."""
+    """The questions that the texts leave open, and a guess decided."""
     if cells.moments is not None:
         if cells.moments.doubtful:
             yield "day and month could be swapped: check `written`"
@@ -409,7 +409,7 @@ def _number(name: str, cells: _Cells) -> Drafted:
 
 
 def _is_code(name: str, cells: _Cells) -> bool:
-    """Whether the texts are digit codes, such as postal ones: by the column's name, or by zeros in front."""
+    """True if the texts are digit codes, such as postal ones: by the column's name, or by zeros in front."""
     if not all(map(_DIGITS.fullmatch, cells.distinct)):
         return False
     if words_of(name) & _POSTAL:
@@ -420,7 +420,7 @@ def _is_code(name: str, cells: _Cells) -> bool:
 
 
 def _code(name: str, cells: _Cells) -> Drafted:
-    """All codes of so many digits, because others will come; a cell holds those that begin alike."""
+    """All codes of this number of digits, because others will come; a cell holds those that begin alike."""
     digits = max(map(len, cells.distinct))
     grid = Decimal(10 ** max(0, digits - CODE_DIGITS_SHOWN))
     domain = (Decimal(0), Decimal(10**digits - 1))
@@ -455,7 +455,7 @@ def _of_empty(empty: int) -> str:
 
 
 def _few(cells: _Cells) -> bool:
-    """Whether the texts are categories: few, short, and repeated."""
+    """True if the texts are categories: few, short, and repeated."""
     short = all(len(text) <= TEXT_MAX and not _CONTROL.search(text) for text in cells.distinct)
     return short and len(cells.distinct) <= CATEGORIES_MAX and 2 * len(cells.distinct) <= cells.filled
 

@@ -1,4 +1,4 @@
-"""What a column of texts holds: words for nulls, numbers, dates or times, how they are written, and their scale."""
+"""The kinds of texts of a column: words for nulls, numbers, dates or times, how they are written, and their scale."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import product
 
 from streamer.errors import EventRefused
-from streamer.table.calendar import Span, ends_of_unit
-from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, limit_of, moment_of, moment_text
-from streamer.table.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
+from streamer.table.codes import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, Span, limit_of, moment_of, moment_text
+from streamer.table.codes.calendar import ends_of_unit
+from streamer.table.codes.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
 from streamer.table.yaml.shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
 
 DRAFT_CELLS = 25
@@ -59,7 +59,7 @@ def odd_words(rows: Mapping[str, int]) -> tuple[str, ...]:
 
 STEP_DIGITS_MAX = 4
 TIMES_WIDER = 5
-"""How many times wider than most numbers all of them must be."""
+"""All numbers must be this many times wider than most of them."""
 _WIDTHS = (Decimal(1), Decimal(2), Decimal("2.5"), Decimal(5), Decimal(10))
 
 
@@ -91,7 +91,7 @@ def scale_of(numbers: Sequence[Decimal]) -> DraftScale | None:
 
 
 def most_of(numbers: Sequence[Decimal]) -> tuple[Decimal, Decimal]:
-    """The ends of what the grid is made for: of all numbers, but for the outermost hundredths if these are far away.
+    """The ends of the numbers that the grid is made for: all, but for the outermost hundredths if these are far away.
 
     >>> most_of([Decimal(n) for n in (*range(200), 9_000_000)])
     (Decimal('2'), Decimal('198'))
@@ -232,7 +232,7 @@ NAMED_DAYS = (
 )  # fmt: skip
 MISTAKES_MAX = 8
 ONE_IN_MISTAKES = 100
-"""Of so many different texts one may be a mistake, such as a 31st of February."""
+"""One in ONE_IN_MISTAKES different texts may be a mistake, such as a 31st of February."""
 TIMES_WRITTEN = (" 00:00", " 00:00:00", "", " hh:mm", " hh:mm:ss")
 
 
@@ -309,7 +309,7 @@ def unit_of(texts: Sequence[str]) -> tuple[str, str]:
 
 
 def could_be_thousands(texts: Sequence[str]) -> bool:
-    """Whether the mark in numbers could separate thousands as well as a fraction.
+    """True if the mark in numbers could separate thousands as well as a fraction.
 
     >>> could_be_thousands(["1.234", "980"]), could_be_thousands(["1.234", "1234"]), could_be_thousands(["0.125"])
     (True, False, False)

@@ -13,9 +13,9 @@ from math import ceil
 
 import yaml
 
+from streamer.table.codes import decimal_text
 from streamer.table.draft.columns import IDS, NAMING, ROOT, Drafted, usable, words_of
 from streamer.table.draft.kinds import SURE, TimeScale
-from streamer.table.scalars import decimal_text
 from streamer.table.schema import SealedRules
 
 # A column is nearly a key if few of its rows are in the way: a tenth if it is named like an id, a hundredth if its
@@ -71,7 +71,7 @@ def quoted(text: str) -> str:
 
 
 def no_key(near: NearKey | None) -> str:
-    """What to say if no column is a key; near: the column that nearly is."""
+    """The sentence if no column is a key; near: the column that nearly is."""
     if near is None:
         return _NO_KEY
     rows = {"no value in it": near.empty, "the value of another row": near.repeated}
@@ -148,7 +148,7 @@ def _publish(largest: Decimal) -> Iterator[str]:
     yield "  # or changed: for readers who may know them. Never give both to the same readers."
     if largest > SealedRules.alpha:
         alpha = decimal_text(Decimal(ceil(100 * largest)) / 100)
-        yield f"  sealed: {{epoch: 10min, alpha: {alpha}}}  # nothing hides that so many rows have one value"
+        yield f"  sealed: {{epoch: 10min, alpha: {alpha}}}  # nothing hides that this share of rows has one value"
     else:
         yield "  sealed: {epoch: 10min}"
     yield "  # live: {form: rows}"

@@ -1,1 +1,1 @@
-"""What is published of a table: rows, groups, and their schemas."""
+"""Published rows and groups of a table, and their schemas."""

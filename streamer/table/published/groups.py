@@ -203,7 +203,7 @@ class JoinReader:
         return parse_qi_group(read_text(name, QI_GROUP)), self._values.read(texts)
 
     def is_qit_key(self, key: bytes) -> bool:
-        """Whether a key is one of the quasi-identifier table. Raises LawViolated for a key of neither table."""
+        """True if a key is one of the quasi-identifier table. Raises LawViolated for a key of neither table."""
         for reader, answer in ((self._qit, True), (self._stt_key, False)):
             try:
                 reader.read(key)

@@ -23,11 +23,19 @@ from typing import NamedTuple
 import msgspec
 
 from streamer.errors import EventRefused, LawViolated
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.column_codes import to_json_text
+from streamer.table.codes import (
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    TemporalAttribute,
+    decimal_text,
+    moment_of,
+    moment_text,
+)
+from streamer.table.codes.column_codes import to_json_text
 from streamer.table.row import Values
-from streamer.table.scalars import decimal_text, moment_of, moment_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 
 QI_GROUP = "qi_group"
 """The column that names a row's QI group."""
@@ -86,7 +94,7 @@ def published_columns(table: Table) -> tuple[str, ...]:
 
 
 def box_columns(attribute: Attribute, lo: int, hi: int) -> dict[str, Decimal | str]:
-    """What one attribute publishes of the cells lo..hi: the shortest ends of an interval, or the label of a node."""
+    """The cells lo..hi of one attribute as published: the shortest ends of an interval, or the label of a node."""
     if isinstance(attribute, CategoricalAttribute):
         return {attribute.name: attribute.hierarchy.label(lo, hi)}
     ends: Iterable[Decimal | str]

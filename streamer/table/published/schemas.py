@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from streamer.errors import ConfigError, EventRefused, UsageError
-from streamer.table.attributes import Attribute, NumericAttribute
+from streamer.table.codes import Attribute, KeptColumn, NumericAttribute, decimal_text
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, box_bytes, box_columns, frame_bytes, names_bytes
-from streamer.table.scalars import decimal_text
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, Table
 
 # The columns of what is published, with the types that a database or a stream processor needs.
 #
@@ -214,7 +213,7 @@ def schema_text(schema: dict[str, Any]) -> str:
 
 
 def envelopes(table: Table) -> tuple[bytes, bytes]:
-    """What precedes the payload of a key and of a value that contain their schema; `}` follows it."""
+    """The bytes before the payload of a key and of a value that contain their schema; `}` follows it."""
     key, value = (
         b'{"schema":%b,"payload":' % schema_text(schema).encode() for schema in (key_schema(table), value_schema(table))
     )
@@ -285,7 +284,7 @@ def within_type(column: KeptColumn, format_: str, text: ToText) -> ToText:
     if format_ == JSON or column.type not in ("integer", "decimal"):
         return text
     if column.type == "integer":
-        return _checked(column.name, text, _has_64_bits, "beyond 64 bits")
+        return _checked(column.name, text, lambda text: -INT64_MAX - 1 <= int(text) <= INT64_MAX, "beyond 64 bits")
     if format_ == AVRO:
         return _checked(column.name, text, _is_a_float, "with more digits than Avro's double keeps")
     return text
@@ -302,12 +301,8 @@ def _checked(name: str, text: ToText, fits: Callable[[bytes], bool], what: str) 
     return checked
 
 
-def _has_64_bits(text: bytes) -> bool:
-    return -INT64_MAX - 1 <= int(text) <= INT64_MAX
-
-
 def _is_a_float(text: bytes) -> bool:
-    """Whether a decimal is the shortest text of the nearest binary number."""
+    """True if a decimal is the shortest text of the nearest binary number."""
     nearest = Decimal(repr(float(text)))
     return nearest.is_finite() and decimal_text(nearest).encode() == text
 

@@ -11,13 +11,26 @@ from decimal import Decimal
 from itertools import pairwise
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import MONTHS, UNITS, CalendarCells, Span, fits, is_wider
-from streamer.table.column_codes import to_code
+from streamer.table.codes import (
+    CLOCKS,
+    DATE,
+    TIMESTAMP,
+    Attribute,
+    CategoricalAttribute,
+    Clock,
+    KeptColumn,
+    NumericAttribute,
+    SourceText,
+    Span,
+    TemporalAttribute,
+    decimal_text,
+    limit_of,
+    read_decimal,
+)
+from streamer.table.codes.calendar import MONTHS, UNITS, CalendarCells, fits, is_wider
+from streamer.table.codes.column_codes import to_code
+from streamer.table.codes.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.scalars import CLOCKS, DATE, TIMESTAMP, Clock, decimal_text, limit_of, read_decimal
-from streamer.table.schema import KeptColumn, SourceText
-from streamer.table.source_texts import DIGITS_ALONE, NUMBER_SPELLINGS, fault_of_pattern, number_parts
 from streamer.table.space import CELLS_MAX, CODES_MAX, FINENESS, UNIT_SHARE
 from streamer.table.yaml.shape import (
     ColumnSettings,
@@ -72,17 +85,6 @@ def categorical_attribute(
         null_code=hierarchy.code_of.get(NULL_LABEL) if own_null else None,  # a node may have that name: a fault
         other_code=None if other is None else hierarchy.code_of[other],
     )
-
-
-def categorical_with_null(
-    place: str, attribute: CategoricalAttribute, null_as: str, faults: list[str]
-) -> CategoricalAttribute | None:
-    """The attribute with the leaf that a null counts as; None if its hierarchy has no such leaf."""
-    code = attribute.hierarchy.code_of.get(null_as)
-    if code is None:
-        faults.append(f"{place}: must be a leaf of the column's hierarchy; or write `null: own-category` instead")
-        return None
-    return replace(attribute, null_code=code)
 
 
 def kept_column(place: str, name: str, column: SensitiveSettings | KeepSettings, faults: list[str]) -> KeptColumn:
@@ -272,25 +274,6 @@ def _too_many(place: str, n_cells: int, codes_per_cell: int, remedy: str) -> lis
     return []
 
 
-def numeric_with_null(
-    place: str, attribute: NumericAttribute, null_as: str, faults: list[str]
-) -> NumericAttribute | None:
-    """The attribute with the code that a null counts as; None if that is not a number of its domain."""
-    value = read_decimal(null_as)
-    if value is None:
-        faults.append(f"{place}: must be a number")
-        return None
-    try:
-        code = to_code(attribute)(value)
-    except EventRefused as refused:
-        faults.append(f"{place}: {refused.detail}")
-        return None
-    if attribute.step is None and code % FINENESS:
-        faults.append(f"{place}: must be the lower edge of a cell, because the column has no step")
-        return None
-    return replace(attribute, null_code=code)
-
-
 def _shortest(number: Decimal) -> Decimal:
     return Decimal(decimal_text(number))
 
@@ -312,20 +295,6 @@ def temporal_attribute(place: str, name: str, column: TemporalSettings, faults: 
             return TemporalAttribute(name, calendar, _unit(column, calendar), column.levels, ends_take_all=ends)
     faults += wrong
     return None
-
-
-def temporal_with_null(
-    place: str, attribute: TemporalAttribute, null_as: str, faults: list[str]
-) -> TemporalAttribute | None:
-    """The attribute with the code that a null counts as; None if that is not a moment of its domain."""
-    calendar = attribute.calendar
-    moment = _moment_said(place, null_as, calendar.clock, faults)
-    if moment is None:
-        return None
-    if not calendar.first <= moment <= calendar.last:
-        faults.append(f"{place}: lies outside the domain")
-        return None
-    return replace(attribute, null_code=calendar.code_of(moment))
 
 
 def _moment_said(place: str, text: str, clock: Clock, faults: list[str]) -> int | None:
@@ -378,11 +347,39 @@ def _faults_of_levels(place: str, calendar: CalendarCells, units: tuple[str, ...
 
 
 def _unit(column: TemporalSettings, calendar: CalendarCells) -> Decimal:
-    """How many cells count as 1 in QGSSD."""
+    """The number of cells that count as 1 in QGSSD."""
     unit, grid = column.unit, column.grid
     if unit is None:
         return calendar.n_cells * UNIT_SHARE
     return Decimal(unit.months) / grid.months if unit.months else Decimal(unit.microseconds) / grid.microseconds
+
+
+def with_null(place: str, attribute: Attribute, null_as: str, faults: list[str]) -> Attribute | None:
+    """The attribute with the code that a null counts as; None if `null_as` is no value of the column."""
+    code: int | None = None
+    if isinstance(attribute, CategoricalAttribute):
+        code = attribute.hierarchy.code_of.get(null_as)
+        fault = "must be a leaf of the column's hierarchy; or write `null: own-category` instead"
+    elif isinstance(attribute, TemporalAttribute):
+        calendar = attribute.calendar
+        moment = _moment_said(place, null_as, calendar.clock, faults)
+        if moment is None:
+            return None
+        code = calendar.code_of(moment) if calendar.first <= moment <= calendar.last else None
+        fault = "lies outside the domain"
+    elif (value := read_decimal(null_as)) is None:
+        fault = "must be a number"
+    else:
+        fault = "must be the lower edge of a cell, because the column has no step"
+        try:
+            found = to_code(attribute)(value)
+            code = found if attribute.step is not None or found % FINENESS == 0 else None
+        except EventRefused as refused:
+            fault = refused.detail
+    if code is None:
+        faults.append(f"{place}: {fault}")
+        return None
+    return replace(attribute, null_code=code)
 
 
 # How the source's texts are written. A column's own `na` replaces the table's, which holds for key and individual, too.

@@ -27,7 +27,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from streamer.errors import ConfigError, UsageError
-from streamer.table.attributes import Attribute, CategoricalAttribute, TemporalAttribute
+from streamer.table.codes import Attribute, KeptColumn
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
@@ -38,7 +38,6 @@ from streamer.table.schema import (
     NO_REPAIR,
     REPAIR,
     Diversity,
-    KeptColumn,
     Limits,
     RebuildRules,
     Repair,
@@ -88,18 +87,14 @@ HIERARCHY_CHARS_MAX = 100_000_000
 
 def _text_of(path: Path, chars_max: int) -> str:
     """The text of a regular file. Raises OSError, also if it is something else or too long, and UnicodeDecodeError."""
-    with open(path, encoding="utf-8-sig", opener=_without_waiting) as file:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without waiting for its writer
+    with open(descriptor, encoding="utf-8-sig") as file:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(EINVAL, "it is no regular file (a device, a pipe)")
         text = file.read(chars_max + 1)
     if len(text) > chars_max:
         raise OSError(EFBIG, f"it has more than {chars_max:,} characters")
     return text
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Opens a file, and a pipe without waiting for its writer."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class _TextLoader(yaml.BaseLoader):
@@ -159,7 +154,7 @@ _IN_OUR_WORDS = {
     "float_parsing": "must be a number",
     **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "must be a mapping"),
 }
-"""What to say of a fault, by pydantic's name of its kind; of any other kind, pydantic's sentence."""
+"""Our words for a fault, by pydantic's name of its kind; for any other kind, pydantic's sentence."""
 
 _MODELS: dict[str, type[BaseModel]] = {
     "": TableSettings,
@@ -433,12 +428,7 @@ def _attribute(
         attribute = build(place, name, column, _rows(place, column.hierarchy, folder, faults), faults)
     if attribute is None or column.null_as is None:
         return attribute
-    place = f"{place}.null_as"
-    if isinstance(attribute, TemporalAttribute):
-        return columns.temporal_with_null(place, attribute, column.null_as, faults)
-    if isinstance(attribute, CategoricalAttribute):
-        return columns.categorical_with_null(place, attribute, column.null_as, faults)
-    return columns.numeric_with_null(place, attribute, column.null_as, faults)
+    return columns.with_null(f"{place}.null_as", attribute, column.null_as, faults)
 
 
 def _kept(

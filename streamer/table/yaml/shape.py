@@ -24,8 +24,8 @@ from pydantic import (
     model_validator,
 )
 
-from streamer.table.calendar import Span, read_span
-from streamer.table.scalars import CLOCKS, read_decimal
+from streamer.table.codes import CLOCKS, Span, read_decimal
+from streamer.table.codes.calendar import read_span
 from streamer.table.schema import NO_REPAIR, ROW_BYTES_MAX, ROWS, EpochLength, Limits, RebuildRules, Repair, SealedRules
 from streamer.table.yaml import K_MAX, K_MIN
 
@@ -98,7 +98,7 @@ def read_epoch(text: object) -> EpochLength:
 
 
 def _drift(text: object) -> Decimal | None:
-    """How much more may be lost than by a fresh table, as a factor; None for `never`."""
+    """The loss that is allowed, as a multiple of a fresh table's; None for `never`."""
     if text == NEVER:
         return None
     factor = _number(text)
@@ -256,7 +256,7 @@ ColumnSettings = Annotated[
 
 
 class PrivacySettings(_Settings):
-    """What every QI group must satisfy; everything that is given must hold.
+    """The demands on every QI group; all that are given must hold.
 
     k: the least number of rows, or of individuals if they are declared. l: the least number of distinct values of each
     sensitive column. alpha: the largest share of its rows that one individual may have. beta: the largest share of one
@@ -320,7 +320,7 @@ class SealedSettings(_Settings):
 
 
 class PublishSettings(_Settings):
-    """What is published; nothing is by default, and at least one of these has to be named.
+    """The published changelogs; none is published by default, and at least one has to be named.
 
     live: the changelog of the table, current to the last change. sealed: cohorts, for readers who must not see changes.
     """
@@ -341,7 +341,7 @@ class PublishSettings(_Settings):
 
 
 class InputSettings(_Settings):
-    """What the messages do not say themselves.
+    """Facts that the messages do not say themselves.
 
     form: a message that is a bare row is an upsert, and a null value removes the row. decimals: decimals are never sent
     as bytes if there is no schema. partitioner: all messages of a row share a shard, but not the one that murmur2

@@ -42,7 +42,7 @@ class Servers:
         self.origin = origin
         self.kafka_bootstrap = kafka_bootstrap
         self.redis_url = redis_url
-        self._kafka = kafka
+        self.kafka = kafka
         self._redis = redis
 
     def beside(self, origin: str, kafka_bootstrap: str, kafka: Server) -> Servers:
@@ -61,19 +61,19 @@ class Servers:
     def stop(self) -> None:
         """Ends both, even when ending the first one fails."""
         try:
-            self._kafka.stop()
+            self.kafka.stop()
         finally:
             self._redis.stop()
 
     def require_own(self) -> None:
         """Raises NoServers where the servers are someone else's, whom a fault drill would harm."""
-        for server in (self._kafka, self._redis):
+        for server in (self.kafka, self._redis):
             if isinstance(server, NamedServer):
                 server.kill()
 
     def start_kafka(self) -> None:
         host, port = address_of(self.kafka_bootstrap)
-        bring_up("Kafka", self._kafka, lambda: kafka_answers(host, port))
+        bring_up("Kafka", self.kafka, lambda: kafka_answers(host, port))
 
     def start_redis(self) -> None:
         host, port = address_of(self.redis_url)
@@ -81,7 +81,7 @@ class Servers:
 
     def kill_kafka(self) -> None:
         """kill -9."""
-        self._kafka.kill()
+        self.kafka.kill()
 
     def kill_redis(self) -> None:
         """kill -9."""
@@ -89,10 +89,10 @@ class Servers:
 
     def freeze_kafka(self) -> None:
         """SIGSTOP: connections stay open, nothing is answered."""
-        self._kafka.freeze()
+        self.kafka.freeze()
 
     def thaw_kafka(self) -> None:
-        self._kafka.thaw()
+        self.kafka.thaw()
 
     def freeze_redis(self) -> None:
         """SIGSTOP: connections stay open, nothing is answered."""

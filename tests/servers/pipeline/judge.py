@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 
 from servers.pipeline.configurations import view_of
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.published.rows import all_box_columns
 from streamer.table.published.schemas import sink_table
 from streamer.table.schema import Table

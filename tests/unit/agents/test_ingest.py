@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -378,10 +379,9 @@ class NoNews:
         return answer
 
 
-async def told(
-    redis: Redis, story: Callable[[Ingest, Client], Awaitable[None]], servers: InMemory | None = None
-) -> None:
-    """A worker with two shards, whose story is told until it has ended, and left nothing that waits."""
+@asynccontextmanager
+async def a_worker(redis: Redis, servers: InMemory | None = None) -> AsyncIterator[tuple[Ingest, Client]]:
+    """With two shards; in the end it has left nothing that waits."""
     client = Client()
     app = App("a-test", broker="kafka://127.0.0.1:1", loop=asyncio.get_running_loop())
     app.flow_control.resume()
@@ -389,7 +389,7 @@ async def told(
     ingest = Ingest(SETTINGS, app, reader(client), given, Patience(end_of_step=0.05, look=0.01))
     ingest.on_partitions_assigned([PLACE, OTHER])
     try:
-        await story(ingest, client)
+        yield ingest, client
     finally:
         await asyncio.wait_for(ingest.on_stop(), 5)
         close_loops()
@@ -404,11 +404,10 @@ async def until(reached: Callable[[], object]) -> None:
     raise AssertionError("it was waited for ten seconds")
 
 
-def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_changed() -> None:
+async def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_changed() -> None:
     """Before: the worker ended, and its healthy shards with it."""
     redis = Redis(0)
-
-    async def story(ingest: Ingest, client: Client) -> None:
+    async with a_worker(redis) as (ingest, client):
         refused, healthy = ingest.held
         await until(lambda: redis.said and healthy.tenure.is_owner)
         assert (ingest.failure, redis.said) == (None, {0: "its secret is lost"})
@@ -420,13 +419,10 @@ def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_something_chan
         assert [call for call, place in client.calls if place == PLACE][-1] == "resume"
         assert redis.said == {}
 
-    asyncio.run(told(redis, story))
 
-
-def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status() -> None:
+async def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status() -> None:
     redis = Redis(0)
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis) as (ingest, _):
         refused, healthy = ingest.held
         await until(lambda: refused.tenure.refused and healthy.tenure.is_owner)
         healthy.metrics.done.published, healthy.metrics.done.counts = 6, Counts(applied=4)
@@ -434,53 +430,41 @@ def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status() -> 
         ingest.report_measured()
         assert redis.measured == {1: Measured(0.3, 0.2, messages=4, records=6)}
 
-    asyncio.run(told(redis, story))
 
-
-def test_a_silent_redis_is_waited_for_once_not_for_every_shard() -> None:
+async def test_a_silent_redis_is_waited_for_once_not_for_every_shard() -> None:
     redis = Redis()
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis) as (ingest, _):
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         redis.asked = []
         ingest.report_measured()
         assert redis.asked == [0]
         redis.asked = None
 
-    asyncio.run(told(redis, story))
 
-
-def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason() -> None:
+async def test_a_worker_of_which_all_shards_are_refused_ends_with_the_reason() -> None:
     redis = Redis(0, 1)
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis) as (ingest, _):
         await until(lambda: ingest.failure)
         assert str(ingest.failure) == "its secret is lost"
         await until(lambda: redis.said == {0: "its secret is lost", 1: "its secret is lost"})
 
-    asyncio.run(told(redis, story))
 
-
-def test_what_was_wrong_for_a_moment_only_refuses_no_shard() -> None:
+async def test_what_was_wrong_for_a_moment_only_refuses_no_shard() -> None:
     redis = Redis(0)
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis) as (ingest, _):
         await until(lambda: redis.tries.count(0) == 1)
         redis.refuses.clear()
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         assert redis.said == {}
 
-    asyncio.run(told(redis, story))
-
 
 # -- rebalances ---------------------------------------------------------------------------------------------------
 
 
-def test_a_shard_that_is_given_back_and_assigned_again_loads_nothing() -> None:
+async def test_a_shard_that_is_given_back_and_assigned_again_loads_nothing() -> None:
     """Before: whoever joined or left the group had every worker load all its shards anew."""
     redis = Redis()
-
-    async def story(ingest: Ingest, client: Client) -> None:
+    async with a_worker(redis) as (ingest, client):
         kept, other = ingest.held
         await until(lambda: kept.tenure.is_owner and other.tenure.is_owner)
         await ingest.on_partitions_revoked([PLACE, OTHER])
@@ -496,14 +480,11 @@ def test_a_shard_that_is_given_back_and_assigned_again_loads_nothing() -> None:
         assert redis.tries == [0, 1]
         await until(lambda: not other.thread.busy)
 
-    asyncio.run(told(redis, story))
 
-
-def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again() -> None:
+async def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again() -> None:
     redis = Redis()
     servers = InMemory(redis)
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis, servers) as (ingest, _):
         kept, other = ingest.held
         await until(lambda: kept.tenure.is_owner and other.tenure.is_owner)
         await ingest.on_partitions_revoked([PLACE, OTHER])
@@ -514,14 +495,11 @@ def test_a_shard_that_another_worker_had_meanwhile_is_taken_over_again() -> None
         assert ingest.held[0] is not kept
         assert (ingest.held[1], redis.tries.count(1)) == (other, 1)
 
-    asyncio.run(told(redis, story, servers))
 
-
-def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None:
+async def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None:
     redis, ends = Redis(), threading.Event()
     servers = InMemory(redis)
-
-    async def story(ingest: Ingest, client: Client) -> None:
+    async with a_worker(redis, servers) as (ingest, client):
         first, other = ingest.held
         await until(lambda: first.tenure.is_owner and other.tenure.is_owner)
         for store in servers.stores:
@@ -538,13 +516,10 @@ def test_a_step_that_is_longer_than_a_rebalance_is_read_on_after() -> None:
         assert ingest.held == [first, other]
         assert redis.tries == [0, 1]
 
-    asyncio.run(told(redis, story, servers))
 
-
-def test_a_refused_shard_does_not_rest() -> None:
+async def test_a_refused_shard_does_not_rest() -> None:
     redis = Redis(0)
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis) as (ingest, _):
         refused, healthy = ingest.held
         await until(lambda: refused.tenure.refused and healthy.tenure.is_owner)
         await ingest.on_partitions_revoked([PLACE, OTHER])
@@ -554,43 +529,34 @@ def test_a_refused_shard_does_not_rest() -> None:
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         assert ingest.held[0] is not refused
 
-    asyncio.run(told(redis, story))
 
-
-def test_an_assignment_that_no_withdrawal_came_before_reads_on_where_the_shard_stands() -> None:
+async def test_an_assignment_that_no_withdrawal_came_before_reads_on_where_the_shard_stands() -> None:
     """Before: the partition was paused, and the shard, which was served, waited for its messages for ever."""
     redis = Redis()
-
-    async def story(ingest: Ingest, client: Client) -> None:
+    async with a_worker(redis) as (ingest, client):
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         ingest.on_partitions_assigned([PLACE, OTHER])
         client.answers.append([b"{}"])
         await until(lambda: any(shard.meta.next for shard in ingest.held))
         assert redis.tries == [0, 1]
 
-    asyncio.run(told(redis, story))
 
-
-def test_what_is_measured_of_a_shard_that_rests_is_for_the_next_owner_to_say() -> None:
+async def test_what_is_measured_of_a_shard_that_rests_is_for_the_next_owner_to_say() -> None:
     redis = Redis()
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis) as (ingest, _):
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         await ingest.on_partitions_revoked([PLACE])
         ingest.report_measured()
         assert list(redis.measured) == [1]
 
-    asyncio.run(told(redis, story))
 
-
-def test_a_shard_that_stays_lost_ends_the_process_but_not_while_a_rebalance_has_not_said_whose_it_is(
+async def test_a_shard_that_stays_lost_ends_the_process_but_not_while_a_rebalance_has_not_said_whose_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before: a resting shard that failed ended the process if the rebalance took longer than a few seconds."""
     redis, ended, ends = Redis(), list[str](), threading.Event()
     servers = InMemory(redis)
-
-    async def story(ingest: Ingest, client: Client) -> None:
+    async with a_worker(redis, servers) as (ingest, client):
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         for store in servers.stores:
             store.held = ends
@@ -610,15 +576,12 @@ def test_a_shard_that_stays_lost_ends_the_process_but_not_while_a_rebalance_has_
         ingest.end_if_lost()
         assert [why.split(" (")[0] for why in ended] == [f"{lost.name} was lost and is still assigned to this worker"]
 
-    asyncio.run(told(redis, story, servers))
 
-
-def test_nothing_waits_for_a_shard_that_was_given_back_in_the_middle_of_a_step() -> None:
+async def test_nothing_waits_for_a_shard_that_was_given_back_in_the_middle_of_a_step() -> None:
     """Before: whoever had an event in the mailbox behind that step waited for its answer until the worker ended."""
     redis, ends = Redis(), threading.Event()
     servers = InMemory(redis)
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis, servers) as (ingest, _):
         first = ingest.held[0]
         await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
         servers.stores[0].held = ends
@@ -632,19 +595,16 @@ def test_nothing_waits_for_a_shard_that_was_given_back_in_the_middle_of_a_step()
         await until(lambda: not ingest.busy)
         await until(lambda: not any("Ingest." in task.get_name() for task in asyncio.all_tasks()))
 
-    asyncio.run(told(redis, story, servers))
-
 
 @pytest.mark.parametrize("state", TenureState, ids=lambda state: state.value)
-def test_a_worker_ends_at_once_whatever_its_shards_are(state: TenureState) -> None:
+async def test_a_worker_ends_at_once_whatever_its_shards_are(state: TenureState) -> None:
     """While a shard is taken over or served, a call is under way that does not end."""
     redis, ends = Redis(), threading.Event()
     servers = InMemory(redis)
     redis.asked = [] if state is TenureState.ASSIGNED else None
     redis.refuses = {0} if state in (TenureState.DOUBTED, TenureState.REFUSED) else set()
     redis.held = ends if state is TenureState.TAKING_OVER else None
-
-    async def story(ingest: Ingest, _client: Client) -> None:
+    async with a_worker(redis, servers) as (ingest, _):
         first = ingest.held[0]
         if state in (TenureState.SERVING, TenureState.RESTING, TenureState.LOST):
             await until(lambda: all(shard.tenure.is_owner for shard in ingest.held))
@@ -655,9 +615,4 @@ def test_a_worker_ends_at_once_whatever_its_shards_are(state: TenureState) -> No
             servers.store_to_read(0).take_over()
             await first.post(Messages([Message(0, b"7", b"{}")], 1))
         await until(lambda: servers.stores[0].holds if state is TenureState.SERVING else first.is_in(state))
-
-    async def told_to_its_end() -> None:
-        await told(redis, story, servers)
-        ends.set()
-
-    asyncio.run(told_to_its_end())
+    ends.set()

@@ -24,32 +24,29 @@ def thread(compute_lock: ComputeLock | None = None) -> ShardThread:
     return ShardThread(7, "shard 7 of people", compute_lock or ComputeLock(threading.Lock()))
 
 
-def test_what_it_runs_runs_in_one_thread_that_is_named_for_the_shard() -> None:
-    async def twice() -> list[str]:
-        its = thread()
-        return [await its.run(lambda: threading.current_thread().name, 5) for _ in range(2)]
-
-    assert asyncio.run(twice()) == ["shard-7_0"] * 2
+async def test_what_it_runs_runs_in_one_thread_that_is_named_for_the_shard() -> None:
+    its = thread()
+    assert [await its.run(lambda: threading.current_thread().name, 5) for _ in range(2)] == ["shard-7_0"] * 2
 
 
-def test_an_error_of_ours_comes_out_as_it_is() -> None:
+async def test_an_error_of_ours_comes_out_as_it_is() -> None:
     def conflict() -> None:
         raise Conflict("recreated")
 
     with pytest.raises(Conflict, match="recreated"):
-        asyncio.run(thread().run(conflict, 5))
+        await thread().run(conflict, 5)
 
 
-def test_the_text_of_an_unforeseen_error_stays_inside() -> None:
+async def test_the_text_of_an_unforeseen_error_stays_inside() -> None:
     def fail_with_a_value() -> None:
         raise KeyError(CANARY)
 
     with pytest.raises(Unexpected, match=r"shard 7 of people: unexpected KeyError in test_shard_thread\.py") as caught:
-        asyncio.run(thread().run(fail_with_a_value, 5))
+        await thread().run(fail_with_a_value, 5)
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
-def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang() -> None:
+async def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang() -> None:
     """Before: seven shards that ran one large statement, one after the other, ended the process."""
     shared = threading.Lock()
     lock = ComputeLock(shared)
@@ -58,12 +55,9 @@ def test_waiting_for_other_shards_of_the_same_worker_is_not_taken_for_a_hang() -
         with lock:
             return "done"
 
-    async def wait() -> str:
-        shared.acquire()
-        asyncio.get_running_loop().call_later(1.5, shared.release)
-        return await thread(lock).run(compute, 0.3)
-
-    assert asyncio.run(wait()) == "done"
+    shared.acquire()
+    asyncio.get_running_loop().call_later(1.5, shared.release)
+    assert await thread(lock).run(compute, 0.3) == "done"
 
 
 def test_a_call_that_hangs_ends_the_process() -> None:
@@ -85,49 +79,39 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ends
 
 
-def test_a_call_that_hangs_ends_the_process_after_its_limit(ends: list[str]) -> None:
+async def test_a_call_that_hangs_ends_the_process_after_its_limit(ends: list[str]) -> None:
     goes_on = threading.Event()
     its = ShardThread(7, "shard 7 of people", ComputeLock(threading.Lock()))
     with pytest.raises(Unexpected, match="TimeoutError"):
-        asyncio.run(its.run(lambda: goes_on.wait(30), 0.4))
+        await its.run(lambda: goes_on.wait(30), 0.4)
     assert ends == ["shard 7 of people: a call did not end within 0 s"]
     assert its.busy_seconds >= 0.4
     goes_on.set()
 
 
-def test_a_thread_is_busy_with_a_call_that_its_caller_has_abandoned() -> None:
-    goes_on = threading.Event()
-
-    async def abandon() -> bool:
-        its = thread()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(its.run(lambda: goes_on.wait(30), 60), 0.05)
-        was_busy = its.busy
-        goes_on.set()
-        its.close(lambda: None)
-        return was_busy
-
-    assert asyncio.run(abandon())
+async def test_a_thread_is_busy_with_a_call_that_its_caller_has_abandoned() -> None:
+    goes_on, its = threading.Event(), thread()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(its.run(lambda: goes_on.wait(30), 60), 0.05)
+    was_busy = its.busy
+    goes_on.set()
+    its.close(lambda: None)
+    assert was_busy
 
 
-def test_a_call_that_fails_by_a_timeout_of_its_own_does_not_hang() -> None:
+async def test_a_call_that_fails_by_a_timeout_of_its_own_does_not_hang() -> None:
     def fail_by_a_timeout() -> None:
         raise TimeoutError
 
     with pytest.raises(Unexpected):
-        asyncio.run(thread().run(fail_by_a_timeout, 5))
+        await thread().run(fail_by_a_timeout, 5)
 
 
-def test_the_last_call_comes_after_the_one_that_is_running() -> None:
-    came: list[str] = []
-
-    async def give_back() -> None:
-        its = thread()
-        await its.run(lambda: came.append("work"), 5)
-        its.close(lambda: came.append("last"))
-        its.join()
-
-    asyncio.run(give_back())
+async def test_the_last_call_comes_after_the_one_that_is_running() -> None:
+    came, its = list[str](), thread()
+    await its.run(lambda: came.append("work"), 5)
+    its.close(lambda: came.append("last"))
+    its.join()
     assert came == ["work", "last"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from streamer.audit.found import TOGETHER, Episodes, Found, Happened, exact_guesses, linked_rows
 from streamer.audit.history import GroupFact, ReleaseFacts, ReleaseHistory
-from streamer.table.schema import KeptColumn
+from streamer.table.codes import KeptColumn
 from worlds.small_tables import YEARS, table
 
 TWO = replace(table(YEARS, k=2), kept=(KeptColumn("problem", sensitive=True), KeptColumn("cost", sensitive=True)))

@@ -19,8 +19,9 @@ from streamer.incremental.sealed.formation import median_cuts
 from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.records import encode
 from streamer.incremental.shard.input import Message
+from streamer.table.codes import KeptColumn
 from streamer.table.row import Row
-from streamer.table.schema import EpochLength, KeptColumn, SealedRules
+from streamer.table.schema import EpochLength, SealedRules
 from worlds.sealed_logs import SEALED_PEOPLE, SmallPublisher, busy_publisher
 from worlds.sealed_people import sealed_table
 
@@ -183,7 +184,7 @@ def test_a_survivor_of_a_retired_cohort_who_comes_back_with_the_same_value_is_na
     publisher = SmallPublisher(theta=0.5)
     publisher.epoch(("insert", "x", 1, "a"), ("insert", "y", 1, "b"))
     publisher.epoch(("delete", "x", None, None))
-    publisher._pool["y"] = None  # a publisher that admits her again
+    publisher.pool["y"] = None  # a publisher that admits her again
     publisher.epoch(("insert", "z", 1, "a"))
     with pytest.raises(LawViolated, match="'one cohort'"):
         audited(publisher)

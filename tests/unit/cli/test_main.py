@@ -131,12 +131,6 @@ def test_a_command_that_ended_with_a_code_of_its_own_has_said_all(monkeypatch: p
     assert (result.exit_code, result.stdout) == (1, "")
 
 
-def test_the_commands_that_take_json_say_so_on_failure() -> None:
-    result = streamer("verify", "--table", "nowhere", "live.jsonl", "--json")
-    assert result.exit_code == 2
-    assert json.loads(result.stdout)["kind"] == "ConfigError"
-
-
 HELP = "import sys; sys.argv = ['streamer', {}]; from streamer.cli.main import main; main(standalone_mode=False); {}"
 
 
@@ -149,19 +143,6 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     heavy, n_modules = said.stdout.splitlines()[-1].rsplit(" ", 1)
     assert heavy == "[]"
     assert int(n_modules) < MODULES_MAX
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_page_of_help(command: str) -> None:
-    page = streamer(command, "--help")
-    assert (page.exit_code, page.stdout.split()[:3]) == (0, ["Usage:", "streamer", command])
-
-
-@pytest.mark.parametrize("words", [["no-such-command"], ["check"], ["check", "--no-such-option"]])
-def test_a_usage_error_ends_with_code_2(words: list[str]) -> None:
-    result = streamer(*words)
-    assert result.exit_code == 2
-    assert "Usage: streamer" in result.stderr
 
 
 LINE_MAX = 45

@@ -20,9 +20,8 @@ from streamer.incremental.events.statements import parse_condition
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.records import PublishedGroup
-from streamer.table.attributes import Attribute
+from streamer.table.codes import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Attribute, Clock
 from streamer.table.row import Row
-from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock
 from streamer.table.schema import LOSSY_JOIN, Table
 from worlds.dates import temporal
 from worlds.engine_tables import FoldedTable

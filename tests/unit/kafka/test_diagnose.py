@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import kafka.conn
 import pytest
 import trustme
 from kafka.conn import ConnectionStates as States
@@ -152,7 +153,7 @@ def test_of_a_name_with_two_addresses_the_one_that_came_farther_is_told(
     """The first, where nobody listens, refuses the connection."""
     monkeypatch.setenv("KAFKA_SSL_CAFILE", str(tmp_path / "other.pem"))
     addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, tls_server)) for host in ("127.0.0.9", "127.0.0.1")]
-    monkeypatch.setattr("kafka.conn.dns_lookup", lambda *_: list(addresses))
+    monkeypatch.setattr(kafka.conn, "dns_lookup", lambda *_: list(addresses))
     with pytest.raises(ConfigError, match="certificate is not trusted"):
         require_access([f"localhost:{tls_server}"])
 

@@ -20,9 +20,8 @@ from streamer.incremental.events.key_form import BARE, AnyKeyForm, KeyContract, 
 from streamer.loading import waiting_rows
 from streamer.loading.waiting_rows import OwnFile, WaitingRows, at_executors, by_shard, route_all
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
-from streamer.table.sources import RowSource
+from streamer.table.sources import RowSource, read_rows
 from worlds.small_tables import YEARS, table
 
 PEOPLE = table(YEARS, k=2)

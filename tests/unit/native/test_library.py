@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +20,12 @@ from streamer.native.build import build, compile_texts, compiler
 from streamer.native.examples import call_core
 from streamer.native.functions import Compiled, recorded
 from streamer.native.library import FOLDER, PACKAGE, WrongLibrary, digest_of, file_name
-from streamer.recoding.algorithms import contract
+from streamer.recoding.algorithms.contract import smallest_boxes
 from unit.native.subset import Pair
 from worlds.checkout import ROOT
+from worlds.microdata import people
 from worlds.native import called, made_of
+from worlds.small_tables import YEARS
 
 
 def test_the_library_of_this_checkout_is_that_of_its_sources() -> None:
@@ -135,12 +139,12 @@ def test_without_a_compiler_a_checkout_says_what_to_install_and_runs_uncompiled(
 def test_a_processor_without_the_instructions_is_told(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     file_name.cache_clear()
     monkeypatch.setattr(library, "_processor_flags", lambda: {"sse2"})
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
     with pytest.raises(WrongLibrary, match="older than x86-64-v2"):
         file_name()
     with caplog.at_level(logging.WARNING):
-        assert library._found() is None
+        assert library.available() is None
     assert "everything runs uncompiled" in caplog.text
     monkeypatch.undo()
     file_name.cache_clear()
@@ -259,11 +263,10 @@ def test_arguments_of_other_types_do_not_reach_machine_code(arguments: tuple[Any
 
 
 def test_compiled_and_uncompiled_meet_in_one_process() -> None:
-    cells, qi_group = np.array([[1, 5], [2, 4]]), np.array([0, 0])
-    one, other = [(np.full((1, 2), 9), np.full((1, 2), -1)) for _ in range(2)]
-    contract._stretch(cells, qi_group, *one)
+    boxed = partial(smallest_boxes, people(YEARS, YEARS).space, np.array([[1, 5], [2, 4]]), np.array([0, 0]), 1)
+    one = boxed()
     with uncompiled():
-        contract._stretch(cells, qi_group, *other)
+        other = boxed()
     assert [array.tolist() for array in one] == [array.tolist() for array in other] == [[[1, 4]], [[2, 5]]]
 
 
@@ -301,4 +304,4 @@ def test_named_tuples_of_another_class_and_shared_copies_do_not_reach_machine_co
 
 def test_a_named_argument_is_refused() -> None:
     with pytest.raises(TypeError, match="by position"):
-        contract._all_inside(FIVE[:, None], FIVE, FIVE, hi=FIVE)
+        Compiled(added)(FIVE, by=1)

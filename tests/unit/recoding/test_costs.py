@@ -15,8 +15,7 @@ from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.algorithms.lattice import lattice_nodes
 from streamer.recoding.costs import KS, NODES_TRIED_MAX, cost_of_shards, costs, other_grids, suppressing, with_grid
 from streamer.recoding.metrics.utility import ncp
-from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import Span
+from streamer.table.codes import Attribute, NumericAttribute, Span, TemporalAttribute
 from streamer.table.microdata import Microdata
 from worlds.dates import temporal
 from worlds.microdata import TEXTS, data_of, people

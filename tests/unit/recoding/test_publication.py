@@ -20,10 +20,10 @@ from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.algorithms.contract import SUPPRESSED, Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.publication import lossy_join_frames, published_frame
-from streamer.table.attributes import NumericAttribute
-from streamer.table.files import write_rows
+from streamer.table.codes import KeptColumn, NumericAttribute
+from streamer.table.csv_files import write_rows
 from streamer.table.microdata import INDIVIDUAL, Microdata
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.microdata import MODELS, holding, microdata, some_table
 
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from streamer.errors import ConfigError
+from streamer.table.codes import KeptColumn, SourceText
 from streamer.table.data_warnings import (
     RefusedRow,
     beside_nulls,
@@ -19,11 +19,10 @@ from streamer.table.data_warnings import (
     unknown_category_rows,
     unknown_category_warnings,
     warning_of,
-    warning_of_individuals,
     without_refused,
 )
 from streamer.table.encode import Encoder
-from streamer.table.schema import KeptColumn, SourceText, Table
+from streamer.table.schema import Table
 from worlds.small_tables import AGE, CITIES, CITY, table
 
 PEOPLE = replace(table(AGE, CITY), individual="who")
@@ -79,11 +78,6 @@ def test_refusals_are_counted_by_reason_and_column() -> None:
         RefusedRow(3, "missing-key", "id"),
     ]
     assert counted(rows) == [("missing-key", "id", 2), ("out-of-domain", "age", 1)]
-
-
-def test_a_file_without_a_named_column_is_refused_as_a_whole() -> None:
-    with pytest.raises(ConfigError, match="no column 'age'"):
-        refused_rows(PEOPLE, MESSY.drop(columns="age"))
 
 
 def test_without_a_key_no_row_comes_twice() -> None:
@@ -181,10 +175,3 @@ def test_a_warning_counts_them_and_names_the_column_and_none_of_them() -> None:
     assert "key column id: 2 keys look like another one" in warning
     assert "4711" not in warning
     assert warning_of(["4711", "4712"], "id") == []
-
-
-def test_individuals_that_look_alike_are_said_to_be_counted_each() -> None:
-    (warning,) = warning_of_individuals(look_alikes(["P4711", "P4711 ", "P4712"]), "ssn")
-    assert "individual column ssn: 2 individuals look like another one" in warning
-    assert "fewer people than k" in warning and "4711" not in warning
-    assert warning_of_individuals(look_alikes(["P4711", "P4711", "P4712"]), "ssn") == []

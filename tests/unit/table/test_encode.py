@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.attributes import Attribute
+from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.row import Row
-from streamer.table.scalars import TIMESTAMP
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import FINENESS
 from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY
@@ -176,22 +173,6 @@ def test_a_file_with_a_wrong_cell_is_refused_with_line_and_column_and_without_th
     assert reason in message
 
 
-def test_a_file_with_a_repeated_key_is_refused_with_the_line() -> None:
-    with pytest.raises(ConfigError, match=r"data row 3: an earlier row has the same key \(id\)"):
-        Encoder(WIDE).frame(frame(TEXTS, {**TEXTS, "id": "8"}, TEXTS))
-
-
-def test_a_file_without_a_named_column_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no column 'city'"):
-        Encoder(WIDE).frame(frame(TEXTS).drop(columns="city"))
-
-
-def test_a_hole_in_a_frame_is_a_null() -> None:
-    holed = frame(TEXTS, {**TEXTS, "id": "8"})
-    holed.loc[1, "problem"] = None
-    assert Encoder(WIDE).frame(holed).values == [(b'"flu"',), (b"null",)]
-
-
 # -- dates and timestamps -------------------------------------------------------------------------------------------
 
 BORN = temporal("born", "1980-01-01", "1989-12-31", "1 month")
@@ -269,11 +250,3 @@ def test_a_data_frame_has_dates_in_any_of_its_types() -> None:
     assert Encoder(DATED).value(1, int(encoded.codes[1, 1]), None) == "2024-01-01T00:00:00.000001Z"
     for type_ in ("datetime64[ns]", "datetime64[s]", "datetime64[us]"):
         assert (Encoder(DATED).frame(typed.astype({"born": type_})).codes == encoded.codes).all()
-
-
-def test_a_parquet_file_has_dates_too(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    rows = {"id": ["1"], "born": [date(1980, 2, 29)], "seen": [datetime(2024, 2, 29, 8, tzinfo=UTC)]}
-    rows |= {"since": [date(1999, 12, 31)], "wall": [datetime(2024, 1, 1, 8)]}
-    pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
-    assert Encoder(DATED).frame(read_rows(tmp_path / "rows.parquet")).rows() == [dated()]

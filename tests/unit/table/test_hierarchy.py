@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.hierarchy import (
     Hierarchy,
     Levels,

@@ -17,7 +17,6 @@ from worlds.microdata import (
     PROBLEMS,
     TABLES,
     TEXTS,
-    assert_cities_are_ragged,
     canonical_form,
     microdata,
     moved_in_cells,
@@ -29,10 +28,6 @@ from worlds.small_tables import CITY, YEARS
 
 PLAIN, PEOPLE = TABLES["one number"], TABLES["individuals"]
 WIDER_THAN_A_NUMBER = people(NANOS, NANOS, CITY, NANOS, individual=True)
-
-
-def test_the_trees_of_the_small_tables_are_ragged() -> None:
-    assert_cities_are_ragged()
 
 
 @pytest.mark.parametrize("level", [0, 1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn, SourceText
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.schema import (
     AVRO,
@@ -19,11 +19,9 @@ from streamer.table.schema import (
     VERSION,
     Differences,
     Diversity,
-    KeptColumn,
     Limits,
     RebuildRules,
     Repair,
-    SourceText,
     Table,
     differences,
 )

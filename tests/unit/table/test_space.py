@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.space import Space, in_order
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 

@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.table.attributes import Attribute, NumericAttribute
-from streamer.table.files import write_rows
+from streamer.table.codes import (
+    CLOCKS,
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    Attribute,
+    Clock,
+    KeptColumn,
+    NumericAttribute,
+    decimal_text,
+)
+from streamer.table.csv_files import write_rows
 from streamer.table.published.rows import box_columns
-from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, decimal_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.typed_frame import column_types, decode_json, typed_frame
 from worlds.dates import temporal
 

@@ -11,7 +11,8 @@ import re
 import socket
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -25,6 +26,7 @@ import pytest
 from aiohttp import ClientSession, web
 
 from agents.shard_metrics import ShardMetrics
+from agents.web import service
 from agents.web.service import (
     CONNECTIONS_FOR_PROBES,
     CONNECTIONS_MAX,
@@ -471,8 +473,6 @@ def test_the_template_is_part_of_what_is_installed() -> None:
 
 HERE, ANYWHERE = Address("127.0.0.1", 0), Address("0.0.0.0", 0)
 
-Story = Callable[["Visitor"], Awaitable[None]]
-
 
 class Visitor:
     """Asks a server that listens on this machine."""
@@ -502,66 +502,54 @@ class Visitor:
         return f"http://127.0.0.1:{self.port}{path}"
 
 
-def visit(story: Story, address: Address = HERE) -> None:
-    """A story with a server that stands while it lasts."""
-
-    async def told() -> None:
-        async with ClientSession() as session:
-            visitor = Visitor(session, 0)
-            runner = runner_of(web_app(address, visitor.answers()))
-            await runner.setup()
-            try:
-                await web.TCPSite(runner, "127.0.0.1", 0).start()
-                visitor.port = runner.addresses[0][1]
-                await story(visitor)
-            finally:
-                await runner.cleanup()
-
-    asyncio.run(told())
+@asynccontextmanager
+async def visited(address: Address = HERE) -> AsyncIterator[Visitor]:
+    """A server that stands, and somebody who asks it."""
+    async with ClientSession() as session:
+        visitor = Visitor(session, 0)
+        runner = runner_of(web_app(address, visitor.answers()))
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            visitor.port = runner.addresses[0][1]
+            yield visitor
+        finally:
+            await runner.cleanup()
 
 
 @pytest.mark.parametrize("path", ["/", "/facts", "/metrics", "/health", "/nowhere"])
-def test_every_answer_forbids_scripts_of_others_guesses_and_copies(path: str) -> None:
-    async def story(visitor: Visitor) -> None:
-        async with visitor.session.get(visitor.url(path)) as answer:
-            assert answer.headers["Content-Security-Policy"].startswith("default-src 'none';")
-            assert answer.headers["X-Content-Type-Options"] == "nosniff"
-            assert answer.headers["Cache-Control"] == "no-store"
-            assert "Access-Control-Allow-Origin" not in answer.headers
-            assert "Server" not in answer.headers
-
-    visit(story)
+async def test_every_answer_forbids_scripts_of_others_guesses_and_copies(path: str) -> None:
+    async with visited() as visitor, visitor.session.get(visitor.url(path)) as answer:
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'none';")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert "Access-Control-Allow-Origin" not in answer.headers
+        assert "Server" not in answer.headers
 
 
-def test_health_and_readiness_are_in_the_status_and_the_reasons_in_the_body() -> None:
-    async def story(visitor: Visitor) -> None:
+async def test_health_and_readiness_are_in_the_status_and_the_reasons_in_the_body() -> None:
+    async with visited() as visitor:
         for path in ("/health", "/ready"):
             visitor.reasons = []
             assert await visitor.get(path) == (200, '{"ok":true,"reasons":[]}')
             visitor.reasons = ["shard 0: ..."]
             assert await visitor.get(path) == (503, '{"ok":false,"reasons":["shard 0: ..."]}')
 
-    visit(story)
 
-
-def test_a_name_of_another_machine_is_not_answered_where_only_this_one_is_meant() -> None:
-    async def story(visitor: Visitor) -> None:
+async def test_a_name_of_another_machine_is_not_answered_where_only_this_one_is_meant() -> None:
+    async with visited() as visitor:
         assert (await visitor.get("/facts", Host="127.0.0.1"))[0] == 200
         assert (await visitor.get("/facts", Host="localhost:1"))[0] == 200
         assert (await visitor.get("/facts", Host="rebound.example"))[0] == 421
 
-    visit(story)
 
-
-def test_where_others_may_ask_they_may_do_so_by_any_name() -> None:
-    async def story(visitor: Visitor) -> None:
+async def test_where_others_may_ask_they_may_do_so_by_any_name() -> None:
+    async with visited(ANYWHERE) as visitor:
         assert (await visitor.get("/metrics", Host="worker:8080"))[0] == 200
 
-    visit(story, ANYWHERE)
 
-
-def test_the_page_is_html_and_runs_its_own_script_and_no_other() -> None:
-    async def story(visitor: Visitor) -> None:
+async def test_the_page_is_html_and_runs_its_own_script_and_no_other() -> None:
+    async with visited() as visitor:
         async with visitor.session.get(visitor.url("/")) as answer:
             html, policy = await answer.text(), answer.headers["Content-Security-Policy"]
             assert answer.content_type == "text/html"
@@ -571,47 +559,37 @@ def test_the_page_is_html_and_runs_its_own_script_and_no_other() -> None:
             assert f"{kind}-src 'sha256-{digest}';" in policy
         assert "unsafe" not in policy
 
-    visit(story)
-
 
 @pytest.mark.parametrize("path", ["/", "/facts", "/rebuild", "/rebuild/cancel"])
-def test_nothing_can_be_asked_for_but_to_read(path: str) -> None:
-    async def story(visitor: Visitor) -> None:
+async def test_nothing_can_be_asked_for_but_to_read(path: str) -> None:
+    async with visited() as visitor:
         assert (await visitor.post(path, '{"shard": 0}'))[0] in (404, 405)
 
-    visit(story)
 
-
-def test_only_what_is_named_is_served() -> None:
-    async def story(visitor: Visitor) -> None:
+async def test_only_what_is_named_is_served() -> None:
+    async with visited() as visitor:
         for path in ("/events", "/page/", "/page.html", "/%2e%2e/server.py", "/..%2fserver.py", "//etc/hostname"):
             assert (await visitor.get(path))[0] == 404
 
-    visit(story)
 
-
-def test_an_error_that_nobody_foresaw_is_told_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_that_nobody_foresaw_is_told_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     def failing() -> dict[str, Any]:
         raise KeyError(CANARY)
 
-    async def story(visitor: Visitor) -> None:
-        visitor.facts = failing
-        status, body = await visitor.get("/facts")
-        assert (status, CANARY in body) == (500, False)
-
     with caplog.at_level(logging.DEBUG):
-        visit(story)
+        async with visited() as visitor:
+            visitor.facts = failing
+            status, body = await visitor.get("/facts")
+            assert (status, CANARY in body) == (500, False)
     assert "/facts was not answered: KeyError" in caplog.text
     assert CANARY not in caplog.text
 
 
-def test_what_somebody_sent_as_a_path_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(visitor: Visitor) -> None:
-        for path in (f"/{CANARY}%0aERROR{'x' * 300}", f"/page/{CANARY}{'x' * 256}"):
-            assert (await visitor.get(path))[0] == 404
-
+async def test_what_somebody_sent_as_a_path_is_not_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        visit(story)
+        async with visited() as visitor:
+            for path in (f"/{CANARY}%0aERROR{'x' * 300}", f"/page/{CANARY}{'x' * 256}"):
+                assert (await visitor.get(path))[0] == 404
     assert CANARY not in caplog.text
     assert not [line for line in caplog.records if line.levelno >= logging.WARNING]
 
@@ -619,18 +597,16 @@ def test_what_somebody_sent_as_a_path_is_not_in_the_log(caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     ("headers", "body"), [({"Accept": "\udcff\udcfe"}, b""), ({"Content-Encoding": "gzip"}, b"no gzip")]
 )
-def test_bytes_that_are_no_text_harm_nobody(
+async def test_bytes_that_are_no_text_harm_nobody(
     caplog: pytest.LogCaptureFixture, headers: dict[str, str], body: bytes
 ) -> None:
-    async def story(visitor: Visitor) -> None:
+    async with visited() as visitor:
         reader, writer = await asyncio.open_connection("127.0.0.1", visitor.port)
         lines = [f"{name}: {value}" for name, value in {"Host": "127.0.0.1", **headers}.items()]
         head = "\r\n".join(["GET /facts HTTP/1.1", *lines, f"Content-Length: {len(body)}", "", ""])
         writer.write(head.encode("utf-8", "surrogateescape") + body)
         assert (await reader.readline()).split()[1] in (b"200", b"400")
         writer.close()
-
-    visit(story)
     assert "was not answered" not in caplog.text
 
 
@@ -640,32 +616,30 @@ ARRIVES_SECONDS_MAX = 60.0
 QUESTION = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Wires = Callable[[Callable[[], Awaitable[Wire]]], Awaitable[None]]
+Opened = Callable[[], Awaitable[Wire]]
 
 
-def connect(
-    story: Wires, connections_max: int = CONNECTIONS_MAX, silent_seconds_max: float = SILENT_SECONDS_MAX
-) -> None:
-    """A story with a server that answers everything with "here"; the story opens its connections."""
+@asynccontextmanager
+async def connected(
+    connections_max: int = CONNECTIONS_MAX, silent_seconds_max: float = SILENT_SECONDS_MAX
+) -> AsyncIterator[Opened]:
+    """A server that answers everything with "here", and what opens a connection to it."""
 
     async def answer(_request: web.BaseRequest) -> web.Response:
         return web.Response(text="here")
 
-    async def told() -> None:
-        app = web.Application()
-        app.router.add_get("/", answer)
-        app.router.add_get("/health", answer)
-        runner = runner_of(app, silent_seconds_max)
-        await runner.setup()
-        listening = await listen(runner, Address("127.0.0.1", 0), connections_max)
-        port = listening.sockets[0].getsockname()[1]
-        try:
-            await story(lambda: asyncio.open_connection("127.0.0.1", port))
-        finally:
-            listening.close()
-            await runner.cleanup()
-
-    asyncio.run(told())
+    app = web.Application()
+    app.router.add_get("/", answer)
+    app.router.add_get("/health", answer)
+    runner = runner_of(app, silent_seconds_max)
+    await runner.setup()
+    listening = await listen(runner, Address("127.0.0.1", 0), connections_max)
+    port = listening.sockets[0].getsockname()[1]
+    try:
+        yield lambda: asyncio.open_connection("127.0.0.1", port)
+    finally:
+        listening.close()
+        await runner.cleanup()
 
 
 async def said(wire: Wire, question: bytes) -> bytes:
@@ -680,8 +654,8 @@ async def said(wire: Wire, question: bytes) -> bytes:
         writer.close()
 
 
-def test_so_many_connections_are_taken_and_one_that_ends_makes_room() -> None:
-    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+async def test_so_many_connections_are_taken_and_one_that_ends_makes_room() -> None:
+    async with connected(connections_max=3) as opened:
         silent = [await opened() for _ in range(3)]
         assert b" 503 " in await said(await opened(), QUESTION)
         silent[0][1].close()
@@ -695,16 +669,14 @@ def test_so_many_connections_are_taken_and_one_that_ends_makes_room() -> None:
         for _, writer in silent:
             writer.close()
 
-    connect(story, connections_max=3)
-
 
 PROBE = QUESTION.replace(b"GET / ", b"GET /health ")
 KEEP_ALIVE = QUESTION.replace(b"close", b"keep-alive")
 
 
 @pytest.mark.parametrize("first", [b"", KEEP_ALIVE], ids=["silent", "keep-alive"])
-def test_a_probe_is_answered_while_others_hold_every_connection(first: bytes) -> None:
-    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+async def test_a_probe_is_answered_while_others_hold_every_connection(first: bytes) -> None:
+    async with connected() as opened:
         others = [await opened() for _ in range(CONNECTIONS_MAX + 2 * CONNECTIONS_FOR_PROBES)]
         for _, writer in others:
             writer.write(first)
@@ -714,22 +686,19 @@ def test_a_probe_is_answered_while_others_hold_every_connection(first: bytes) ->
         for _, writer in others:
             writer.close()
 
-    connect(story)
 
-
-def test_one_address_cannot_have_all_the_connections() -> None:
-    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+async def test_one_address_cannot_have_all_the_connections() -> None:
+    async with connected() as opened:
         others = [await opened() for _ in range(CONNECTIONS_OF_ONE_ADDRESS_MAX)]
         assert b" 503 " in await said(await opened(), QUESTION)
         assert (await said(await opened(), PROBE)).endswith(b"here")
         for _, writer in others:
             writer.close()
 
-    connect(story)
 
-
-def test_a_connection_that_is_used_for_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+async def test_a_connection_that_is_used_for_too_long_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "LIVES_SECONDS_MAX", 0.1)
+    async with connected() as opened:
         reader, writer = await opened()
         writer.write(KEEP_ALIVE)
         await reader.readuntil(b"here")
@@ -738,31 +707,23 @@ def test_a_connection_that_is_used_for_too_long_makes_room(monkeypatch: pytest.M
         assert await asyncio.wait_for(reader.read(), 5.0) == b""
         writer.close()
 
-    monkeypatch.setattr("agents.web.service.LIVES_SECONDS_MAX", 0.1)
-    connect(story)
-
 
 @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a request"])
-def test_a_connection_that_asks_nothing_is_ended(begun: bytes) -> None:
-    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
+async def test_a_connection_that_asks_nothing_is_ended(begun: bytes) -> None:
+    async with connected(silent_seconds_max=0.1) as opened:
         assert await said(await opened(), begun) == b""
 
-    connect(story, silent_seconds_max=0.1)
 
-
-def test_of_what_is_no_http_the_log_has_one_line_without_a_word_of_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_of_what_is_no_http_the_log_has_one_line_without_a_word_of_it(caplog: pytest.LogCaptureFixture) -> None:
     wrong = [
         f"GET / HTTP/1.1\r\nHost: a\r\nX-Token: {CANARY * 2000}\r\n\r\n",
         f"GET / HTTP/1.1\r\nHost: {CANARY}\r\nHost: {CANARY}\r\n\r\n",
         f"{CANARY}\r\n\r\n",
     ]
-
-    async def story(opened: Callable[[], Awaitable[Wire]]) -> None:
-        for question in wrong * 5:
-            assert b" 400 " in await said(await opened(), question.encode())
-
     with caplog.at_level(logging.DEBUG, "aiohttp"):
-        connect(story)
+        async with connected() as opened:
+            for question in wrong * 5:
+                assert b" 400 " in await said(await opened(), question.encode())
     lines = [line for line in caplog.records if line.name == "aiohttp.server"]
     assert 0 < len(lines) < len(wrong)
     assert all(line.levelname == "WARNING" and not line.exc_info for line in lines)
@@ -772,30 +733,20 @@ def test_of_what_is_no_http_the_log_has_one_line_without_a_word_of_it(caplog: py
 
 SETTINGS = WorkerSettings(load_table(PATIENTS), "127.0.0.1:1", "redis://127.0.0.1:1/0", name="here:1")
 
-SERVICE_HERE = Address("127.0.0.1", 0)
-
 
 def no_shard() -> Any:
     """A reader that was given none."""
     return SimpleNamespace(held=[], joined=True, metrics=defaultdict(ShardMetrics), consumer=None)
 
 
-def tell(
-    story: Callable[[Web], Awaitable[None]],
-    address: Address = SERVICE_HERE,
-    reader: Any = None,
-    settings: WorkerSettings = SETTINGS,
-) -> None:
-    async def told() -> None:
-        web = Web(settings, address, cast(Any, reader or no_shard()), sample_seconds=0.01)
-        await web.start()
-        try:
-            await story(web)
-        finally:
-            await web.stop()
-
-    with asyncio.Runner() as runner:
-        runner.run(told())
+@asynccontextmanager
+async def told(address: Address = HERE, reader: Any = None, settings: WorkerSettings = SETTINGS) -> AsyncIterator[Web]:
+    web = Web(settings, address, cast(Any, reader or no_shard()), sample_seconds=0.01)
+    await web.start()
+    try:
+        yield web
+    finally:
+        await web.stop()
 
 
 def url_in(log: str) -> str:
@@ -809,66 +760,56 @@ async def asked(url: str) -> tuple[int, Any]:
         return answer.status, await answer.text()
 
 
-def test_it_says_where_it_listens_and_answers_there(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(web: Web) -> None:
-        url = url_in(caplog.text)
-        assert (await asked(f"{url}/ready"))[0] == (await asked(f"{url}/health"))[0] == 200
-        status, facts = await asked(f"{url}/facts")
-        assert (status, '"table":"patients"' in facts) == (200, True)
-        status, page = await asked(url)
-        assert status == 200
-        assert "Everything works" in page and "None: Kafka has not given any shard yet." in page
-
+async def test_it_says_where_it_listens_and_answers_there(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        tell(story)
+        async with told():
+            url = url_in(caplog.text)
+            assert (await asked(f"{url}/ready"))[0] == (await asked(f"{url}/health"))[0] == 200
+            status, facts = await asked(f"{url}/facts")
+            assert (status, '"table":"patients"' in facts) == (200, True)
+            status, page = await asked(url)
+            assert status == 200
+            assert "Everything works" in page and "None: Kafka has not given any shard yet." in page
     assert "other machines" not in caplog.text
 
 
-def test_an_address_that_others_can_reach_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(web: Web) -> None: ...
-
-    tell(story, address=Address("0.0.0.0", 0))
+async def test_an_address_that_others_can_reach_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with told(address=Address("0.0.0.0", 0)):
+        pass
     assert [line.levelname for line in caplog.records if "other machines" in line.getMessage()] == ["WARNING"]
 
 
-def test_an_address_that_cannot_be_had_ends_the_worker_with_the_reason() -> None:
+async def test_an_address_that_cannot_be_had_ends_the_worker_with_the_reason() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-
-        async def story(web: Web) -> None:
+        async with told(address=Address("127.0.0.1", port)) as web:
             assert str(web.failure).startswith(f"--web 127.0.0.1:{port}: ")
-
-        tell(story, address=Address("127.0.0.1", port))
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "nowhere.invalid"])
-def test_a_host_that_is_none_ends_the_worker_with_the_reason(host: str) -> None:
-    async def story(web: Web) -> None:
+async def test_a_host_that_is_none_ends_the_worker_with_the_reason(host: str) -> None:
+    async with told(address=Address(host, 80)) as web:
         assert str(web.failure).startswith(f"--web {host}:80: ")
 
-    tell(story, address=Address(host, 80))
 
-
-def test_a_shard_that_cannot_be_looked_at_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(web: Web) -> None:
-        for _ in range(1000):
-            if caplog.text.count("could not be read") > 1:
-                break
-            await asyncio.sleep(0.01)
-        assert caplog.text.count("could not be read") > 1
-        assert (await asked(f"{url_in(caplog.text)}/metrics"))[0] == 500
-        assert not web.crashed
-
+async def test_a_shard_that_cannot_be_looked_at_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        tell(story, reader=SimpleNamespace(held=[object()], joined=True, metrics={}, consumer=None))
+        async with told(reader=SimpleNamespace(held=[object()], joined=True, metrics={}, consumer=None)) as web:
+            for _ in range(1000):
+                if caplog.text.count("could not be read") > 1:
+                    break
+                await asyncio.sleep(0.01)
+            assert caplog.text.count("could not be read") > 1
+            assert (await asked(f"{url_in(caplog.text)}/metrics"))[0] == 500
+            assert not web.crashed
 
 
-def test_a_look_at_the_table_that_hangs_stops_neither_answers_nor_the_history(
+async def test_a_look_at_the_table_that_hangs_stops_neither_answers_nor_the_history(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(web: Web) -> None:
+    async def goes_on(web: Web) -> None:
         url, seen = f"{url_in(caplog.text)}/facts", 0
         for _ in range(1000):
             status, body = await asked(url)
@@ -884,4 +825,5 @@ def test_a_look_at_the_table_that_hangs_stops_neither_answers_nor_the_history(
         silent.listen()
         kafka = f"127.0.0.1:{silent.getsockname()[1]}"
         with caplog.at_level(logging.INFO):
-            tell(story, settings=replace(SETTINGS, kafka=kafka))
+            async with told(settings=replace(SETTINGS, kafka=kafka)) as web:
+                await goes_on(web)

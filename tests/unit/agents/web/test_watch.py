@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import ComputeLock, ShardThread
+from agents.web import watch
 from agents.web.watch import (
     OLD_SECONDS,
     PAGE_LOOK_SECONDS,
@@ -215,13 +216,13 @@ class Servers:
         self.consumer = Consumer()
         self.redis: Callable[[], RedisNow] = lambda: RedisNow(0.0)
         self.collector = SimpleNamespace(ends={})
-        monkeypatch.setattr("agents.web.watch.monotonic", lambda: self.now)
-        for name in ("PROBE_SECONDS", "FIRST_PROBE_SECONDS"):
-            monkeypatch.setattr(f"agents.web.watch.{name}", 0.01)
-        monkeypatch.setattr("agents.web.watch.connect", lambda url, seconds: None)
-        monkeypatch.setattr("agents.web.watch.server_now", lambda client: self.redis())
         self.refusals: dict[int, str] = {}
-        monkeypatch.setattr("agents.web.watch.RedisLookups", self._lookups)
+        for name, instead in {
+            "monotonic": lambda: self.now, "PROBE_SECONDS": 0.01, "FIRST_PROBE_SECONDS": 0.01,
+            "connect": lambda url, seconds: None, "server_now": lambda client: self.redis(),
+            "RedisLookups": self._lookups,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(watch, name, instead)
         settings = WorkerSettings(TABLE, "a:1", "redis://b:2")
         self.ingest = SimpleNamespace(reader=SimpleNamespace(consumer=self.consumer), joined=True, held=[])
         self.probes = Probes(settings, cast(Any, self.ingest), cast(Any, self.collector))

@@ -7,15 +7,13 @@ import random
 import re
 import shutil
 from collections import Counter
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
-from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED
+from streamer.recoding.metrics.measures import WHAT_JOINED
 from streamer.table.published.rows import published_columns
 from streamer.table.yaml.loading import load_table
 from worlds.calls import answer, streamer
@@ -117,35 +115,6 @@ def test_neither_the_order_of_the_rows_nor_their_keys_can_be_seen(tmp_path: Path
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
-def test_within_a_group_rows_stand_by_their_values(tmp_path: Path) -> None:
-    anonymized(ROWS, "-o", tmp_path / "out.csv")
-    places = [(int(row["qi_group"].partition("-")[2]), row["problem"]) for row in read(tmp_path / "out.csv")]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_algorithm_can_be_named(tmp_path: Path, name: str) -> None:
-    assert anonymized(ROWS, "-o", tmp_path / "out.csv", "--algorithm", name)["algorithm"] == name
-    assert len(read(tmp_path / "out.csv")) == len(source_rows())
-
-
-def test_another_k_is_held(tmp_path: Path) -> None:
-    said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--k", "8")
-    assert said["options"]["k"] == 8
-    assert min(Counter(row["qi_group"] for row in read(tmp_path / "out.csv")).values()) >= 8
-
-
-def test_the_diversity_of_table_yaml_is_held(tmp_path: Path) -> None:
-    table = table_with(tmp_path, "{k: 3, l: 3}")
-    result = streamer("anonymize", "--table", table, ROWS, "-o", tmp_path / "out.csv")
-    assert result.exit_code == 0, result.output
-    values: dict[str, set[str]] = {}
-    for row in read(tmp_path / "out.csv"):
-        values.setdefault(row["qi_group"], set()).add(row["problem"])
-    assert min(map(len, values.values())) >= 3
-    assert "at least 3 distinct values of problem other than null" in result.stdout
-
-
 def test_a_lossy_join_publishes_exact_cells_and_values_in_two_files(tmp_path: Path) -> None:
     anonymized(ROWS, "-o", tmp_path / "rows.csv", "--index", tmp_path / "index.csv", "--seed", "1")
     report = ("--report", tmp_path / "report.html")
@@ -167,23 +136,6 @@ def test_a_lossy_join_publishes_exact_cells_and_values_in_two_files(tmp_path: Pa
     assert sorted((row["qi_group"], row["problem"]) for row in stt) == sorted(
         (row["qi_group"], row["problem"]) for row in read(tmp_path / "rows.csv")
     )
-
-
-def test_the_report_is_a_page_of_its_own_and_the_same_again(tmp_path: Path) -> None:
-    pages = []
-    for name in ("one", "two"):
-        folder = tmp_path / name
-        folder.mkdir()
-        anonymized(ROWS, "-o", folder / "out.csv", "--report", folder / "report.html")
-        pages.append((folder / "report.html").read_text())
-    page = pages[0]
-    assert without_time(page) == without_time(pages[1])
-    assert page.count('<img src="data:image/svg+xml;base64,') == 6  # three of what came out, and k, l and beta
-    assert "rows.csv" in page
-    assert (PATIENTS / "table.yaml").read_text() in unescape(page)
-    assert all(f"<th>{name}</th>" in page for name in WHAT)
-    assert "at least 3 rows" in page
-    assert "http" not in page.replace("http-equiv", "")
 
 
 def without_time(page: str) -> str:
@@ -257,27 +209,6 @@ def test_on_request_no_two_groups_publish_the_same_values(tmp_path: Path) -> Non
 
 
 # -- what is said ---------------------------------------------------------------------------------------------------
-
-
-def test_json_is_one_object_with_settings_and_every_measure(tmp_path: Path) -> None:
-    said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--seed", "7")
-    assert (said["table"], said["algorithm"], said["model"]) == ("patients", DEFAULT_ALGORITHM, "at least 3 rows")
-    assert said["options"] == {"k": 3, "suppression": 0, "refine": 0, "merge_equal_boxes": False}
-    assert list(said["measures"]) == list(WHAT)
-    assert said["published"] == {"out.csv": list(published_columns(load_table(PATIENTS)))}
-    assert set(said["seconds"]) == {"read", "encode", "anonymize", "measure", "write"}
-    rows = read(tmp_path / "out.csv")
-    assert said["measures"]["rows"] == len(rows) == 40
-    assert said["measures"]["groups"] == len({row["qi_group"] for row in rows})
-
-
-def test_people_get_a_summary_without_anybodys_values(tmp_path: Path) -> None:
-    result = streamer("anonymize", "--table", PATIENTS, ROWS, "-o", tmp_path / "out.csv")
-    assert result.exit_code == 0, result.output
-    for expected in ("at least 3 rows", "40 published, 0 suppressed", "NCP 0.", str(tmp_path / "out.csv")):
-        assert expected in result.stdout
-    assert result.stderr == ""
-    assert not {row["problem"] for row in source_rows()} & set(result.output.split())
 
 
 # -- errors ---------------------------------------------------------------------------------------------------------
@@ -364,13 +295,6 @@ def test_a_model_that_cannot_hold_is_refused_with_the_reason(tmp_path: Path, pri
     assert result.exit_code == 2
     assert said in result.stderr
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_an_error_leaves_an_older_file_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "out.csv").write_text("older")
-    result = streamer("anonymize", "--table", PATIENTS, ROWS, "-o", tmp_path / "out.csv", "--k", "100")
-    assert result.exit_code == 2
-    assert (tmp_path / "out.csv").read_text() == "older"
 
 
 # -- what is left out -----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from streamer.cli.batch import check as module
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS, ROOT
@@ -28,17 +29,6 @@ def checked(*arguments: str | Path) -> dict[str, Any]:
 
 
 # -- the table ------------------------------------------------------------------------------------------------------
-
-
-def test_a_valid_table_is_described() -> None:
-    report = checked("--table", PATIENTS)
-    assert (report["table"], report["key"], report["k"], report["individual"]) == ("patients", ["id"], 3, None)
-    columns = {column["name"]: column for column in report["columns"]}
-    assert list(columns) == ["age", "zip", "bmi", "sex", "problem"]
-    assert columns["age"]["cells"] == 24
-    assert (columns["bmi"]["domain"], columns["bmi"]["step"], columns["bmi"]["cells"]) == ([10, 59.9], 0.1, 20)
-    assert (columns["sex"]["leaves"], columns["sex"]["levels"]) == (3, 2)
-    assert (columns["problem"]["role"], columns["problem"]["leaves"]) == ("sensitive", 10)
 
 
 @pytest.mark.parametrize(("alpha", "says"), [("0.2", "is below twice the share"), ("0.1", "set alpha to 0.2 or more")])
@@ -64,15 +54,6 @@ def test_readers_of_both_changelogs_are_warned_of(tmp_path: Path, live: str, war
     assert [warning.startswith("publish: live tells") for warning in warnings] == [True] * warned
 
 
-def test_the_example_of_a_published_row_has_the_published_columns() -> None:
-    report = checked("--table", PATIENTS)
-    assert list(report["example"]) == report["published_columns"]
-    assert report["example"] == {
-        **{"qi_group": "0-1", "age_lo": 0, "age_hi": 9, "zip_lo": 10000, "zip_hi": 10999, "bmi_lo": 10, "bmi_hi": 14.9},
-        **{"sex": "*", "problem": "flu"},
-    }
-
-
 def test_a_table_that_publishes_cohorts_alone_has_one_as_its_example(tmp_path: Path) -> None:
     shutil.copytree(PATIENTS, tmp_path / "people")
     file = tmp_path / "people" / "table.yaml"
@@ -81,31 +62,6 @@ def test_a_table_that_publishes_cohorts_alone_has_one_as_its_example(tmp_path: P
     assert report["publishes"] == ["sealed"]
     assert (report["example"]["n"], len(report["example"]["sensitive"])) == (3, 3)
     assert "a published cohort" in streamer("check", "--table", tmp_path / "people").output
-
-
-def test_people_get_the_same_as_a_page() -> None:
-    result = check("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
-    assert result.exit_code == 0
-    for expected in (
-        "table patients, key id, k = 3",
-        "zip",
-        "10000 to 19999 by 1",
-        '"age_hi": 9',
-        "40 of 40 rows",
-        "id, name",
-    ):
-        assert expected in result.stdout
-    assert "Person 001" not in result.output
-
-
-def test_a_broken_table_ends_with_code_2_and_every_fault(tmp_path: Path) -> None:
-    (tmp_path / "table.yaml").write_text("table: t\nkey: id\ncolumns: {a: {role: keep}}\nprivacy: {k: 1}\n")
-    result = check("--table", tmp_path)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("streamer: ")
-    assert "\n  privacy.k: " in result.stderr
-    assert "\n  publish: " in result.stderr
 
 
 def table_of(folder: Path, columns: str, privacy: str = "{k: 3}") -> Path:
@@ -182,16 +138,6 @@ def test_the_model_is_said_in_words_and_which_algorithms_can_hold_it(monkeypatch
     page = check("--table", PATIENTS).stdout
     assert "privacy: every QI group has at least 3 rows" in page
     assert "unable: cannot satisfy it: it does not count problems" in page
-
-
-def test_diversity_is_said_in_words_and_warned_of_by_nobody(tmp_path: Path) -> None:
-    problem = "age: {role: quasi-identifier, type: integer, domain: [0, 99]}, problem: {role: sensitive}"
-    report = checked("--table", table_of(tmp_path, problem, "{k: 3, l: 2, beta: 0.5}"))
-    assert report["model"] == (
-        "at least 3 rows and at least 2 distinct values of problem other than null and at most 50 % of the rows for any"
-        " of the values of problem"
-    )
-    assert report["warnings"] == checked("--table", PATIENTS)["warnings"] == []
 
 
 def test_with_individuals_readers_by_sql_are_warned_of(tmp_path: Path) -> None:
@@ -327,54 +273,6 @@ def costs_of(*arguments: str | Path) -> dict[str, Any]:
     return checked(*arguments)["data"]["costs"]
 
 
-def test_every_k_is_tried_and_a_larger_one_costs_more() -> None:
-    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
-    assert (tried["algorithm"], tried["rows"]) == (DEFAULT_ALGORITHM, 40)
-    assert [line["k"] for line in tried["k"]] == [3, 5, 10, 20]
-    assert all(line["groups"] <= 40 // line["k"] for line in tried["k"])
-    losses = [line["ncp"] for line in tried["k"]]
-    assert losses == sorted(losses)
-
-
-def test_the_loss_of_the_table_is_the_mean_of_what_its_columns_cost() -> None:
-    tried = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")
-    assert [line["name"] for line in tried["attributes"]] == ["age", "zip", "bmi", "sex"]
-    assert sum(line["ncp"] for line in tried["attributes"]) / 4 == pytest.approx(tried["k"][0]["ncp"])
-
-
-def test_another_grid_costs_what_a_table_with_that_grid_costs(tmp_path: Path) -> None:
-    shutil.copytree(PATIENTS, tmp_path / "mine")
-    text = (tmp_path / "mine" / "table.yaml").read_text()
-    attributes = costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["attributes"]
-    tried = {line["name"]: line["grids"] for line in attributes}
-    assert {name: [at["grid"] for at in grids] for name, grids in tried.items()} == {
-        "age": [10],  # 2.5 is no multiple of the step
-        "zip": [250, 1000],
-        "bmi": [5],
-        "sex": [],
-    }
-    (tmp_path / "mine" / "table.yaml").write_text(text.replace("grid: 500", "grid: 1000"))
-    assert "grid: 1000" in (tmp_path / "mine" / "table.yaml").read_text()
-    wider = costs_of("--table", tmp_path / "mine", "--data", PATIENTS / "rows.csv")
-    assert wider["k"][0]["ncp"] == tried["zip"][1]["ncp"]
-
-
-def test_a_measured_column_is_recut_by_the_places_of_its_values(tmp_path: Path) -> None:
-    """Without a step a code is a place within a cell, so that another grid needs other codes."""
-    column = "age: {role: quasi-identifier, type: decimal, domain: [0, 100], grid: %s}"
-    (tmp_path / "rows.csv").write_text("id,age\n" + "".join(f"{i},{i * 5 % 97}.25\n" for i in range(30)))
-    (tmp_path / "one").mkdir()
-    (tmp_path / "other").mkdir()
-    data = ("--data", tmp_path / "rows.csv")
-    (line,) = costs_of("--table", table_of(tmp_path / "one", column % 8), *data)["attributes"]
-    assert [at["grid"] for at in line["grids"]] == [4, 16]
-    for at in line["grids"]:
-        shutil.rmtree(tmp_path / "other")
-        (tmp_path / "other").mkdir()
-        same = costs_of("--table", table_of(tmp_path / "other", column % at["grid"]), *data)
-        assert (same["k"][0]["ncp"], same["k"][0]["groups"]) == (at["ncp"], at["groups"])
-
-
 def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows: Callable[..., Path]) -> None:
     good = [f"{i},x,{20 + i},12000,21.5,Female,flu" for i in range(7)]
     data = rows(*good, "9,x,777,12000,21.5,Female,flu")
@@ -396,18 +294,8 @@ def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows: Callable[..., 
     assert tried["attributes"] == []
 
 
-def test_an_algorithm_that_may_leave_rows_out_is_tried_beside_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name, algorithm in ALGORITHMS.items() if algorithm.suppresses]:
-        monkeypatch.setitem(ALGORITHMS, name, replace(ALGORITHMS[name], suppresses=False))
-    leaving = replace(ALGORITHMS[DEFAULT_ALGORITHM], name="leaving", suppresses=True)
-    monkeypatch.setitem(ALGORITHMS, "leaving", leaving)
-    for line in costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["k"]:
-        other = line["suppressing"]
-        assert (other["algorithm"], other["ncp"], other["suppressed"]) == ("leaving", line["ncp"], 0)
-
-
 def test_of_a_large_file_the_first_rows_are_tried_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.cli.batch.check.ROWS_TRIED_MAX", 30)
+    monkeypatch.setattr(module, "ROWS_TRIED_MAX", 30)
     assert costs_of("--table", PATIENTS, "--data", PATIENTS / "rows.csv")["rows"] == 30
     assert "the first 30 accepted rows" in check("--table", PATIENTS, "--data", PATIENTS / "rows.csv").stdout
 

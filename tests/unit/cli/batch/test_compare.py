@@ -13,7 +13,6 @@ from click.testing import Result
 from streamer.cli.batch.compare import options_for
 from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM
 from streamer.recoding.algorithms.contract import Options
-from streamer.recoding.metrics.measures import WHAT
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 
@@ -26,20 +25,6 @@ def compare(*arguments: str | Path) -> Result:
 
 def compared(*arguments: str | Path) -> dict[str, Any]:
     return answer("compare", "--table", PATIENTS, ROWS, *arguments)
-
-
-def test_every_algorithm_is_there_in_the_catalogs_order_and_the_default_is_marked() -> None:
-    report = compared()
-    assert (report["table"], report["rows"], report["model"]) == ("patients", 40, "at least 3 rows")
-    assert [found["name"] for found in report["algorithms"]] == list(ALGORITHMS)
-    assert [found["name"] for found in report["algorithms"] if found["default"]] == [DEFAULT_ALGORITHM]
-
-
-def test_each_has_its_time_and_every_measure() -> None:
-    for found in compared("--k", "4")["algorithms"]:
-        assert found["seconds"] >= 0
-        assert list(found["measures"]) == list(WHAT)
-        assert found["measures"]["k"] >= 4
 
 
 def test_its_figures_are_those_of_anonymize(tmp_path: Path) -> None:
@@ -66,16 +51,6 @@ def test_options_go_to_the_algorithms_that_know_them() -> None:
     assert options_for(plain, asked) == Options(seed=3)
     assert options_for(replace(plain, suppresses=True), asked) == Options(seed=3, suppression=0.1)
     assert options_for(replace(plain, refines=True), asked) == Options(seed=3, refine=2)
-
-
-def test_people_get_one_table_and_what_its_columns_mean() -> None:
-    page = compare()
-    assert page.exit_code == 0, page.output
-    assert f"the default is {DEFAULT_ALGORITHM}" in page.stdout
-    for heading in ("seconds", "QI groups", "NCP", "DM", "AES", "SED", "RIL", "risk"):
-        assert f" {heading}" in page.stdout.splitlines()[1]
-    assert "suppressed" not in page.stdout.partition("the default")[0]  # no row is, so the column is left out
-    assert WHAT["ncp"] in page.stdout
 
 
 def test_a_model_that_cannot_hold_ends_with_code_2() -> None:

@@ -39,18 +39,6 @@ def written(folder: Path, rows: int) -> Path:
     return folder / "rows.csv"
 
 
-def test_it_says_what_changes_cost_with_local_repair_and_without() -> None:
-    report = foretold(ROWS)
-    ways = {way["repair"]: way for way in report["changes"]}
-    assert [(repair, way["chosen"]) for repair, way in ways.items()] == [("5%", True), ("off", False)]
-    for way in ways.values():
-        assert all(way[name]["records"] > 0 for name in ("insert", "delete", "modify", "alone"))
-        assert set(way["alone"]["bytes"]) == {"live", "positions"}
-    assert (report["accepted"], report["foreseen"], report["warnings"]) == (40, False, [])
-    assert 0 < report["redis"]["bytes"]["min"] < report["redis"]["bytes"]["max"]
-    assert min(report["worker"]["bytes_of_a_shard"], report["takeover_seconds"]) > 0
-
-
 def test_shards_follow_from_events_per_second_and_not_from_rows() -> None:
     report = foretold(ROWS, "--events-per-second", "2.5")
     assert (report["shards"], report["events_per_second"]["shards"]) == (1, 1)
@@ -114,9 +102,3 @@ def test_rows_that_cannot_come_and_go_are_refused(tmp_path: Path, rows: int) -> 
 def test_rows_without_the_key_are_numbered(tmp_path: Path) -> None:
     many_patients(40).drop(columns="id").to_csv(tmp_path / "rows.csv", index=False)
     assert foretold(tmp_path / "rows.csv")["changes"][0]["alone"]["records"] > 0
-
-
-def test_no_value_of_a_row_is_said() -> None:
-    text = said(ROWS, "--shards", "2").output + said(ROWS, "--json").output
-    assert "records of a change" in text
-    assert not [word for word in ("Person", "fracture", "sprain", "14969", "Male") if word in text]

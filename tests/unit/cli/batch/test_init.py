@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.table.codes import KeptColumn
 from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
-from streamer.table.schema import KeptColumn
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS, ROOT

@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from streamer.table.attributes import NumericAttribute, TemporalAttribute
+from streamer.table.codes import NumericAttribute, TemporalAttribute
 from streamer.table.data_warnings import refused_rows
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.calls import streamer
 from worlds.messy_tables import MESSY, Column, cells_of

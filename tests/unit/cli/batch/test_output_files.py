@@ -15,7 +15,8 @@ from streamer.cli.main import COMMANDS
 from streamer.cli.support.outputs import require_writable
 from streamer.copies import COPIES, Duckdb, copied_before
 from streamer.errors import UsageError
-from streamer.table.files import read_rows, table_files
+from streamer.table.files import table_files
+from streamer.table.sources import read_rows
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
 from worlds.published_groups import FORMS, FollowedTable, followed

@@ -23,21 +23,21 @@ DEFAULTS = {
 
 
 def test_a_topic_says_by_when_kafka_compacts_only_if_a_setting_bounds_it() -> None:
-    unbounded = erase._compacted("t.live", "a record", DEFAULTS)
+    unbounded = erase.compacted("t.live", "a record", DEFAULTS)
     assert unbounded.not_before is not None and unbounded.not_after is None
     assert "min.cleanable.dirty.ratio" in unbounded.remedy
-    bounded = erase._compacted("t.live", "a record", DEFAULTS | {"max.compaction.lag.ms": "604800000"})
+    bounded = erase.compacted("t.live", "a record", DEFAULTS | {"max.compaction.lag.ms": "604800000"})
     assert bounded.not_after is not None and bounded.not_after > str(bounded.not_before)
     assert "7 days after it was written (max.compaction.lag.ms)" in bounded.remedy
 
 
 def test_an_input_that_is_not_compacted_is_the_operators_to_clean() -> None:
     settings = {"t.changes": DEFAULTS | {"cleanup.policy": "delete"}}
-    left = erase._left_in_input("t.changes", settings, 3)
+    left = erase.left_in_input("t.changes", settings, 3)
     assert (left.who, left.not_before) == ("you", None)
     assert "3 messages, the deletion included" in left.what and "for ever" in left.what
     settings["t.changes"]["retention.ms"] = "86400000"
-    assert "for 1 day" in erase._left_in_input("t.changes", settings, None).what
+    assert "for 1 day" in erase.left_in_input("t.changes", settings, None).what
 
 
 @pytest.mark.parametrize(

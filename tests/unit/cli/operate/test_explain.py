@@ -18,7 +18,6 @@ from streamer.incremental.store.base import Adopted, Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
 from streamer.table.row import Row
-from streamer.table.schema import REPAIR
 from streamer.table.yaml.loading import load_table
 from worlds.calls import streamer
 from worlds.redis_on_a_port import redis_on_a_port
@@ -116,12 +115,6 @@ def test_keys_and_values_are_shown_with_raw_alone(people: Explained) -> None:
     assert "canary" in people.run("bob", "--raw").stdout
 
 
-def test_how_a_group_came_to_be_is_told_with_its_commit(people: Explained) -> None:
-    assert people.report("ann")["qi_group"]["origin"] == {"how": "split", "commit": 1}
-    page = people.run("ann").stdout
-    assert "how it was formed: split from a QI group, in commit 1 (numbers given so far: 2)" in page
-
-
 def test_a_group_that_an_older_engine_formed_is_told_with_its_adoption(tmp_path: Path, redis: str) -> None:
     """The first adoption after its commit says which version formed it."""
     adopted = (Adopted("3", 2, 1), Adopted("4", 2, 2), Adopted("5", 2, 3))
@@ -152,11 +145,6 @@ def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: str) ->
     two = Explained(tmp_path, redis, {"ann": (20, "flu"), "bob": (21, "flu")})
     assert two.report("ann")["next_loss"]["nearest"] == []
     assert "would leave its rows pending" in two.run("ann").stdout
-
-
-def test_local_repair_is_told_where_it_comes_before_a_merge(people: Explained) -> None:
-    assert people.report("ann")["next_loss"]["local_repair"] == str(REPAIR)
-    assert f"local repair (engine: repair {REPAIR}) comes first" in people.run("ann").stdout
 
 
 def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,17 +12,17 @@ from streamer.incremental.store.base import State
 from worlds.rebuilt_shards import RebuiltShard
 
 
-async def stored() -> tuple[RebuiltShard, State]:
+def stored() -> tuple[RebuiltShard, State]:
     shard = RebuiltShard()
-    await shard.take_over()
-    await shard.come(150)
+    shard.take_over()
+    shard.come(150)
     state = shard.store.load()
     assert state is not None
     return shard, replace(state, kept=replace(state.kept, records=list(state.kept.records), similarity={}))
 
 
 def test_a_trial_tells_the_gain_and_changes_nothing() -> None:
-    shard, state = asyncio.run(stored())
+    shard, state = stored()
     meta_before = shard.shard.meta
     heard: list[float] = []
     trial = tried(shard.table, 0, state, "ordered", heard.append)
@@ -45,12 +44,12 @@ def test_a_shard_that_never_committed_has_nothing_to_gain() -> None:
 
 
 def test_what_a_worker_would_refuse_is_refused_here() -> None:
-    shard, state = asyncio.run(stored())
+    shard, state = stored()
     with pytest.raises(UsageError, match="150 rows are more than"):
         tried(shard.table, 0, state, "ola", print)
 
 
 def test_a_shard_of_another_table_yaml_is_not_tried() -> None:
-    shard, state = asyncio.run(stored())
+    shard, state = stored()
     with pytest.raises(ShardRefused, match=r"table\.yaml has changed"):
         tried(replace(shard.table, k=4), 0, state, "ordered", print)

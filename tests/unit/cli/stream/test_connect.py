@@ -33,11 +33,6 @@ def test_a_source_is_one_json_object_as_connect_takes_it_and_remarks_are_beside_
     assert "`input: {decimals: text}`" in printed.stderr
 
 
-def test_what_the_operator_has_to_replace_is_said() -> None:
-    assert "replace HOST and DATABASE" in connect("source").stderr
-    assert "replace HOST and DATABASE" in connect("sink").stderr
-
-
 def test_the_sql_that_the_source_needs_is_printed_alone() -> None:
     printed = connect("source", "--sql")
     assert printed.exit_code == 0

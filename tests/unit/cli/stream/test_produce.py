@@ -35,8 +35,8 @@ from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.key_form import shard_of
 from streamer.kafka.clients import TopicWriter, Unconfirmed
 from streamer.table.encode import Encoder
-from streamer.table.files import read_rows
 from streamer.table.schema import Table
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS

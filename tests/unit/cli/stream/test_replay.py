@@ -14,7 +14,7 @@ from click.testing import Result
 
 from streamer.cli.stream.produce import Router
 from streamer.incremental.replay import FILES, SEALED_FILE
-from streamer.table.files import read_rows
+from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.calls import answer, streamer
 from worlds.checkout import PATIENTS
@@ -123,27 +123,6 @@ def test_a_table_to_start_with_is_published_before_the_first_event(events: Path,
 def test_a_dash_is_stdin(events: Path) -> None:
     result = replay("-", "--json", text=events.read_text())
     assert json.loads(result.stdout)["events"] == 8
-
-
-def test_people_get_the_counts_line_by_line(events: Path, tmp_path: Path) -> None:
-    result = replay(events, "--out", tmp_path / "out")
-    assert result.exit_code == 0
-    lines = [line.split(maxsplit=2) for line in result.output.splitlines()]
-    assert ["events", "8"] in lines
-    assert str(tmp_path / "out") in result.output
-
-
-@pytest.mark.parametrize("missing", ["events", "initial", "table"])
-def test_a_file_that_is_not_there_is_a_usage_error(missing: str, events: Path, tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    arguments = {
-        "events": ("--table", PATIENTS, gone),
-        "initial": ("--table", PATIENTS, events, "--initial", gone),
-        "table": ("--table", gone, events),
-    }[missing]
-    result = streamer("replay", *arguments)
-    assert result.exit_code == 2
-    assert "cannot be read" in result.output
 
 
 def inserted(rows: Path) -> str:

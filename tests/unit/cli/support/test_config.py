@@ -142,13 +142,6 @@ def test_a_variable_that_looks_like_ours_and_says_nothing_is_shown_without_its_v
     assert CANARY not in call(**misspelt).output
 
 
-def test_variables_that_say_something_are_not_among_those_that_do_not() -> None:
-    heard = {
-        "STREAMER_LIMITS_BATCH_MS_MAX": "20", "STREAMER_WEB": "80", "STREAMER_LOG_LEVEL": "info",
-    }  # fmt: skip
-    assert not [name for name, (_, source) in settings(**heard).items() if source.startswith("no setting")]
-
-
 # -- a variable with nearly one of our names is reported once, without its value --------------------------------------
 
 SAYS = "the variable STREAMER_LOGLEVEL is not a setting and has no effect: is STREAMER_LOG_LEVEL meant?"

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.connect.sql_tables import DIALECTS, FLINK, KSQLDB, sql_warnings, view_sql
+from streamer.table.codes import KeptColumn
 from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, KeptColumn, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, Table
 from worlds.published_forms import AGE, CITY, published_as
 from worlds.small_tables import YEARS, table
 
@@ -69,30 +70,6 @@ def test_a_name_may_have_the_quote_in_it() -> None:
 PROBLEM = KeptColumn("problem", sensitive=True, type="text")
 SMALL = Table("people", ("id",), (AGE, CITY), (PROBLEM,), k=2)
 
-VIEW = """\
-CREATE TABLE "people_live" (
-  "qi_group" text NOT NULL,
-  "slot" bigint NOT NULL,
-  "age_lo" bigint NOT NULL,
-  "age_hi" bigint NOT NULL,
-  "city" text NOT NULL,
-  "problem" text,
-  PRIMARY KEY ("qi_group", "slot")
-);
-CREATE VIEW "people_anonymous" AS
-SELECT r."qi_group", r."age_lo", r."age_hi", r."city", r."problem"
-FROM "people_live" AS r
-JOIN (
-  SELECT "qi_group", "age_lo", "age_hi", "city" FROM "people_live"
-  GROUP BY "qi_group", "age_lo", "age_hi", "city"
-  HAVING count(*) >= 2
-) AS g
-ON r."qi_group" = g."qi_group"
-  AND r."age_lo" = g."age_lo"
-  AND r."age_hi" = g."age_hi"
-  AND r."city" = g."city";
-"""
-
 Published = tuple[str, int, int, str, str | None]
 """A row without its slot."""
 
@@ -106,10 +83,6 @@ def shown(table: Table, rows: list[Published]) -> Counter[Published]:
     found = Counter(database.execute("SELECT * FROM people_anonymous").fetchall())
     database.close()
     return found
-
-
-def test_the_statements_for_postgres() -> None:
-    assert view_sql(SMALL, POSTGRES) == VIEW
 
 
 ROW = st.tuples(

@@ -23,10 +23,10 @@ from streamer.incremental.core.cut import (
 from streamer.incremental.core.layout import NONE, Shard
 from streamer.incremental.engine.tie_break import tie_hashes
 from streamer.table.arrays import Ints
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute
 from streamer.table.row import Row
 from streamer.table.schema import Table
-from worlds.core_arrays import NEXT, NUMBER, expected, halves, shard_like, shard_of, twin_of
+from worlds.core_arrays import NUMBER, expected, halves, shard_like, shard_of, twin_of
 from worlds.native import compiled_now
 from worlds.small_tables import AGE, BMI, CITY, YEARS, rows, table
 from worlds.twin import shuffled as shuffled_by_the_twin
@@ -89,107 +89,11 @@ def compiled_cut(s: Shard, g: int) -> tuple[int, bool]:
     return cut(s, g)
 
 
-def in_order(cells: list[list[int]]) -> tuple[Ints, Ints]:
-    """Cells, and tie hashes for which a row's shuffled tie hash grows with its index."""
-    tie_hashes = np.arange(len(cells))
-    return np.array(cells), tie_hashes[
-        np.argsort([shuffled(tie_hash, NUMBER, NEXT) for tie_hash in tie_hashes.tolist()])
-    ]
-
-
-# -- by hand ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_group_is_cut_where_its_halves_lose_least() -> None:
-    cells = np.array([[0], [1], [2], [8], [9]])
-    assert halves(shard_of(table(YEARS, k=2), cells, np.arange(5))) == ([0, 1, 2], [3, 4])
-
-
-def test_the_cheapest_cut_wins_over_all_attributes_and_of_equal_ones_the_earlier_attribute() -> None:
-    two = table(YEARS, YEARS, k=2)
-    equal = halves(shard_of(two, np.array([[0, 0], [0, 9], [9, 0], [9, 9]]), np.arange(4)))
-    assert equal is not None
-    assert sorted(equal) == [[0, 1], [2, 3]]
-    second = halves(shard_of(two, np.array([[0, 0], [5, 0], [4, 9], [9, 9]]), np.arange(4)))
-    assert second is not None
-    assert sorted(second) == [[0, 1], [2, 3]]  # along the first: 0, 2 | 1, 3
-
-
-def test_fewer_than_2k_are_not_cut() -> None:
-    assert halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [9]]), np.arange(3))) is None
-
-
-def test_of_equal_halves_the_one_that_holds_the_smallest_shuffled_tie_hash_keeps_the_number() -> None:
-    tie_hashes = np.array([5, -7, 2**62, -(2**63)])
-    first = int(np.argmin([shuffled_by_the_twin(tie_hash, NUMBER, NEXT) for tie_hash in tie_hashes.tolist()]))
-    found = halves(shard_of(table(YEARS, k=2), np.array([[0], [1], [8], [9]]), tie_hashes))
-    assert found is not None
-    assert first in found[0]
-    assert sorted(found) == [[0, 1], [2, 3]]
-
-
-def test_of_equal_losses_the_cut_nearest_the_middle_wins_then_the_lower_position() -> None:
-    six = halves(shard_of(table(YEARS, k=1), np.full((6, 1), 4), np.arange(6)))
-    seven = halves(shard_of(table(YEARS, k=1), np.full((7, 1), 4), np.arange(7)))
-    assert six is not None
-    assert seven is not None
-    assert [len(half) for half in six] == [3, 3]
-    assert [len(half) for half in seven] == [4, 3]
-    assert cut(shard_of(table(YEARS, k=1), np.full((7, 1), 4), np.arange(7)), 0)[0] == 3
-
-
-def test_a_half_that_alone_loses_as_much_as_the_least_so_far_may_still_be_nearer_the_middle() -> None:
-    """5 x 4/9 along the first attribute, 4 x 5/9 along the second."""
-    cells = np.array([[1, 0]] * 3 + [[0, 3]] * 2 + [[5, 3]] * 2)
-    assert halves(shard_of(table(YEARS, YEARS, k=2), cells, np.arange(7))) == ([3, 4, 5, 6], [0, 1, 2])
-
-
-def test_individuals_are_counted_again_along_each_attribute() -> None:
-    """Who is among the last along the first attribute counts among the first along the second."""
-    cells = np.array([[0, 0], [9, 0], [5, 9], [5, 9], [5, 9]])
-    small = table(YEARS, YEARS, k=2, individual="ssn")
-    assert halves(shard_of(small, cells, np.arange(5), np.arange(5))) == ([2, 3, 4], [0, 1])
-
-
-@pytest.mark.parametrize(("n", "lower"), [(11, 3), (12, 3), (13, 4), (14, 4), (15, 4), (16, 4)])
-def test_from_4k_rows_on_only_the_middle_half_of_the_positions_is_looked_at(n: int, lower: int) -> None:
-    """The cheapest cut of all would take off the first k = 3 rows."""
-    cells = np.full((n, 1), 9)
-    cells[:3] = 0
-    found = halves(shard_of(table(YEARS, k=3), cells, np.arange(n)))
-    assert found is not None
-    assert len(found[1]) == lower
-    assert set(found[1]) >= {0, 1, 2}
-
-
-@pytest.mark.parametrize(("n", "upper"), [(7, 2), (8, 2), (9, 2)])
-def test_the_middle_half_ends_at_three_quarters(n: int, upper: int) -> None:
-    cells = np.full((n, 1), 0)
-    cells[-2:] = 9
-    found = halves(shard_of(table(YEARS, k=2), cells, np.arange(n)))
-    assert found is not None
-    assert len(found[1]) == (upper if n < 9 else 3)
-
-
 def test_where_one_individual_fills_the_middle_half_all_positions_are_looked_at() -> None:
     cells, who = np.full((20, 1), 4), np.array([0, 1, *[2] * 17, 3])
     found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, np.arange(20), who))
     assert found is not None
     assert {len(set(who[half])) for half in found} == {2}
-
-
-def test_a_bundle_of_one_individual_in_the_same_cells_is_not_torn() -> None:
-    who = np.array([0, 1, 0, 2, 1, 3])
-    cells, tie_hashes = in_order([[1]] * 6)
-    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, tie_hashes, who))
-    assert found == ([0, 1, 2, 4], [3, 5])
-
-
-def test_an_individual_with_rows_in_several_cells_may_be_on_both_sides() -> None:
-    cells, who = np.array([[0], [9], [0], [9], [9], [0]]), np.array([0, 0, 1, 1, 2, 3])
-    found = halves(shard_of(table(YEARS, k=2, individual="ssn"), cells, np.arange(6), who))
-    assert found is not None
-    assert sorted(found) == [[0, 2, 5], [1, 3, 4]]
 
 
 @given(tie_hash=st.integers(-(2**63), 2**63 - 1), number=st.integers(1, 2**40), fresh=st.integers(1, 2**40))

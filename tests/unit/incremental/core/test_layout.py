@@ -12,7 +12,7 @@ from streamer.incremental.core.layout import (
     empty_shard,
     is_exact,
 )
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute
 from worlds.small_tables import AGE, BMI, CITY, YEARS, table
 
 # The arrays' names work uncompiled as they do compiled.

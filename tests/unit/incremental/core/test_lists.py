@@ -3,116 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
 import numpy as np
 import pytest
 
-from streamer.incremental.core.layout import LENGTH, LINKS, NONE, Shard, empty_shard
-from streamer.incremental.core.lists import (
-    NO_LIST,
-    link_to,
-    save_before,
-    save_none_before,
-    settle_list,
-    sort_links,
-    unlink,
-)
+from streamer.incremental.core.layout import LINKS, NONE, Shard
 from streamer.table.space import Space
 from worlds.boxes import SPACES, random_box
 from worlds.similarity_lists import RUNS, ListedBoxes
-
-# Links of similarity lists are in the chains of the groups that they name, wherever they are moved.
-
-
-def shard_of_holes(groups: int) -> Shard:
-    """Groups numbered from 1 that nobody names, and two lists of holes."""
-    s = empty_shard(SPACES["one number"], 2, recut=True, shrink=True, individuals=False)
-    for g in range(groups):
-        s.groups.group[g].number, s.groups.group[g].listed = g + 1, NONE
-    s.lists.link[: 2 * LINKS].other, s.lists.link[: 2 * LINKS].score = NONE, -inf
-    return s
-
-
-def chain(s: Shard, g: int) -> list[int]:
-    """The links that name a group; their way back is looked at too."""
-    found, at, previous = [], s.groups.group[g].listed, NONE
-    while at != NONE:
-        assert s.lists.link[at].previous == previous and s.lists.link[at].other == g
-        found.append(int(at))
-        at, previous = s.lists.link[at].next, at
-    return found
-
-
-def test_a_link_leaves_its_chain_from_the_beginning_the_middle_and_the_end() -> None:
-    for gone in (0, 3, LINKS):
-        s = shard_of_holes(1)
-        for at in (0, 3, LINKS):
-            link_to(s, at, 0, 1.0)
-        unlink(s, gone)
-        assert chain(s, 0) == [at for at in (LINKS, 3, 0) if at != gone]
-        assert s.lists.link[gone].other == NONE
-
-
-def test_a_list_is_set_in_order_by_score_then_number_with_holes_last_and_chains_follow() -> None:
-    s = shard_of_holes(4)
-    for at, g, score in ((1, 2, 1.0), (3, 3, 2.0), (4, 1, 1.0), (7, 0, 0.5), (LINKS, 3, 9.0)):
-        link_to(s, at, g, score)
-    sort_links(s, 0)
-    assert s.lists.link[:LINKS].other.tolist() == [3, 1, 2, 0, NONE, NONE, NONE, NONE]
-    assert [sorted(chain(s, g)) for g in range(4)] == [[3], [1], [2], [0, LINKS]]
-
-
-# A list is saved as it was before its first change, and ends sorted and not too long.
-
-
-def with_lists() -> tuple[Shard, int]:
-    """A shard with 20 groups, all tracked, and the group that has list 0."""
-    space, random = SPACES["numbers"], np.random.default_rng(0)
-    world = ListedBoxes(space, RUNS["as it stands"])
-    for _ in range(20):
-        lo, hi = (ends.tolist() for ends in random_box(random, space))
-        world.insert(lo, hi, 2)
-    world.drain()
-    return world.s, int(world.s.lists.one[0].owner)
-
-
-def entries(links: np.recarray, first: int, n: int) -> list[tuple[int, float]]:
-    return [(int(link.other), float(link.score)) for link in links[first : first + n]]
-
-
-def test_a_list_is_saved_once_as_it_was_before_its_first_change() -> None:
-    s, owner = with_lists()
-    was, floor = entries(s.lists.link, 0, LENGTH), float(s.lists.one[0].floor)
-    save_before(s, 0)
-    s.lists.link[0].score, s.lists.one[0].floor = 99.0, 98.0
-    save_before(s, 0)
-    before = s.lists.before[0]
-    assert int(s.state[0].n_lists_before) == 1
-    assert (int(before.owner), int(before.n), float(before.floor)) == (owner, LENGTH, floor)
-    assert entries(s.lists.links_before, 0, LENGTH) == was
-
-
-def test_that_there_was_no_list_is_saved_too() -> None:
-    s, owner = with_lists()
-    save_none_before(s, 0)
-    assert (int(s.lists.before[0].owner), int(s.lists.before[0].n)) == (owner, NO_LIST)
-
-
-def test_a_list_with_too_many_entries_is_cut_to_the_best_and_its_floor_is_the_score_of_the_next() -> None:
-    s, owner = with_lists()
-    save_before(s, 0)
-    others = [g for g in range(20) if g != owner and g not in s.lists.link[:LENGTH].other]
-    for at in range(LENGTH, LINKS):
-        link_to(s, at, others[at], 100.0 + at)
-    s.lists.one[0].entered = LINKS + 1
-    settle_list(s, 0)
-    best = [(others[at], 100.0 + at) for at in range(LINKS - 1, LENGTH - 1, -1)]
-    assert entries(s.lists.link, 0, LENGTH) == best[:LENGTH]
-    assert (s.lists.one[0].n, s.lists.one[0].before) == (LENGTH, NONE)
-    assert entries(s.lists.link, LENGTH, LINKS - LENGTH) == [(NONE, -np.inf)] * (LINKS - LENGTH)
-    assert float(s.lists.one[0].floor) == max(score for _, score in entries(s.lists.links_before, 0, LENGTH))
-
 
 Run = Callable[[Shard, int, int], int]
 
@@ -134,7 +32,8 @@ def something_happens(world: ListedBoxes, random: np.random.Generator, growing: 
     if chance < 0.55:
         world.change(number, lo, hi, members)
     elif chance < 0.6:
-        world.change(number, *world.twin.groups[number][:2], members)
+        was_lo, was_hi, _ = world.twin.groups[number]
+        world.change(number, was_lo, was_hi, members)
     elif chance < 0.8:
         world.resize(number, members)
     else:

@@ -20,14 +20,13 @@ from streamer.incremental.core.model import (
     holds,
     may_be_cut,
     one_row_may_suffice,
-    pending_hold,
     tally_count,
 )
 from streamer.incremental.engine.engine import Engine
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from worlds.core_arrays import CoreTable, check_arrays, members_of
-from worlds.small_tables import MODEL_TABLES, PROBLEMS, YEARS, asking, codes_of, table, values_of
+from worlds.small_tables import MODEL_TABLES, PROBLEMS, YEARS, codes_of, table, values_of
 from worlds.small_tables import rows as small_tables_rows
 from worlds.twin import Twin
 
@@ -44,100 +43,6 @@ def test_the_tally_tells_groups_and_individuals_apart_up_to_the_largest_numbers(
     for pair in pairs[::3]:
         assert count_out(shard, *pair) == 0
     assert int(shard.state.tally_used[0]) == len(pairs) - len(pairs[::3])
-
-
-TWO_KINDS, HALF_AT_MOST = asking(YEARS, l=2), asking(YEARS, beta="0.5")
-
-
-def model_whole(small: Table) -> Table:
-    """Merged groups stay as they are."""
-    return replace(small, recut=False)
-
-
-def table_of(small: Table, *groups: dict[int, str]) -> CoreTable:
-    """QI groups of these years with their values, numbered from 1, whose rows have indexes in this order."""
-    world = CoreTable(small)
-    for group in groups:
-        world.form(*group, values=tuple(group.values()))
-    return world
-
-
-def test_a_deletion_that_takes_the_last_row_of_a_value_has_the_group_merged() -> None:
-    world = table_of(model_whole(TWO_KINDS), {0: "flu", 1: "cough", 2: "flu"}, {8: "flu", 9: "ulcer"})
-    world.take(0)
-    assert world.cells_by_number() == {1: [1, 2], 2: [8, 9]}
-    world.take(1)
-    assert world.cells_by_number() == {2: [2, 8, 9]}
-
-
-def test_an_insertion_that_breaks_a_share_has_the_group_merged_as_often_as_it_takes() -> None:
-    world = table_of(model_whole(HALF_AT_MOST), {0: "flu", 1: "cough"}, {4: "flu", 5: "ulcer"}, {8: "null", 9: "cough"})
-    world.insert(2, "flu")
-    assert world.cells_by_number() == {1: [0, 1, 2, 4, 5, 8, 9]}
-
-
-def test_a_merge_goes_on_only_until_the_group_holds() -> None:
-    world = table_of(
-        model_whole(HALF_AT_MOST), {0: "flu", 1: "cough"}, {4: "itch", 5: "ulcer"}, {8: "null", 9: "cough"}
-    )
-    world.insert(2, "flu")
-    assert world.cells_by_number() == {1: [0, 1, 2, 4, 5], 3: [8, 9]}
-
-
-def test_what_was_merged_is_cut_where_both_halves_hold_and_not_where_it_costs_least() -> None:
-    world = table_of(HALF_AT_MOST, {0: "flu", 1: "cough"}, {8: "ulcer", 9: "null"})
-    world.insert(2, "flu")  # 0, 1, 2 | 8, 9 would cost least
-    assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 8, 9]]
-
-
-def test_a_rewritten_value_breaks_a_group_though_no_row_moves() -> None:
-    for small in (TWO_KINDS, HALF_AT_MOST):
-        world = table_of(model_whole(small), {0: "flu", 1: "cough"}, {8: "ulcer", 9: "itch"})
-        world.rewrite(1, 1, "flu")
-        assert world.cells_by_number() == {1: [0, 1, 8, 9]}
-        assert sorted(world.slots(1)) == ["flu", "flu", "itch", "ulcer"]
-
-
-def test_the_last_group_that_does_not_hold_is_dissolved_and_forms_again_when_all_rows_together_hold() -> None:
-    world = table_of(HALF_AT_MOST, {0: "flu", 1: "cough"})
-    world.insert(2, "flu")
-    assert (world.numbers(), world.core.field("n_pending")) == ([], 3)
-    world.insert(3, "flu")
-    world.insert(4, "ulcer")
-    assert (world.numbers(), world.core.field("n_pending")) == ([], 5)
-    world.rewrite(3, 3, "itch")
-    assert world.core.field("n_pending") == 0
-    assert sorted(world.cells_by_number().values()) == [[0, 1], [2, 3, 4]]
-
-
-def test_k_pending_rows_stay_pending_until_another_value_comes() -> None:
-    world = CoreTable(TWO_KINDS)
-    for year in range(5):
-        world.insert(year, "flu")
-    assert (world.numbers(), world.core.field("n_pending"), pending_hold(world.s)) == ([], 5, False)
-    world.insert(9, "cough")
-    assert world.cells_by_number() == {1: [0, 1, 2, 3, 4, 9]}
-
-
-def test_an_individual_with_too_large_a_share_breaks_its_group() -> None:
-    world = CoreTable(asking(YEARS, individual="ssn", alpha="0.5"))
-    for year, who in ((0, 0), (1, 1)):
-        world.insert(year, who=who)
-    assert world.numbers() == [1]
-    world.insert(2, who=0)
-    assert (world.numbers(), world.core.field("n_pending")) == ([], 3)
-    world.insert(3, who=1)
-    assert world.core.field("n_pending") == 0
-
-
-def test_2k_rows_are_left_whole_where_no_two_halves_hold() -> None:
-    world = table_of(TWO_KINDS, {0: "flu", 1: "cough"})
-    for year in range(2, 9):
-        world.insert(year, "flu")
-    assert world.numbers() == [1]
-    assert not may_be_cut(world.s, world.group(1))
-    world.insert(9, "cough")
-    assert len(world.numbers()) > 1
 
 
 @pytest.mark.parametrize("name", MODEL_TABLES)

@@ -130,10 +130,6 @@ def test_qgssd_is_the_paper_s_and_no_bound_is_below_it(name: str) -> None:
 
 AGE = Axis(codes_per_cell=5, n_cells=24, closed=True, width_codes=119.0, unit_codes=1.0, hierarchy=None)
 ZIP = Axis(codes_per_cell=5, n_cells=20, closed=True, width_codes=98.0, unit_codes=1.0, hierarchy=None)
-ILLNESSES = Hierarchy.from_rows(
-    [("flu", "lung", "*"), ("cough", "lung", "*"), ("ulcer", "belly", "*"), ("colic", "belly", "*"), ("gout", "*")]
-)
-ILLNESS = Space([Axis(1, 5, True, 5.0, 1.0, ILLNESSES)])
 
 
 def world_of(space: Space, *boxes: Box) -> ShardBoxes:
@@ -179,28 +175,6 @@ def test_t_qgssd_has_the_golden_numbers(age: int, thousands: int, expected: tupl
 @pytest.mark.parametrize(("one", "other", "degree"), [(1, 2, 0.144444), (1, 3, 0.058333), (2, 3, 0.166667)])
 def test_qgssd_has_the_golden_numbers(one: int, other: int, degree: float) -> None:
     assert round(qgssd(golden(), one, other), 6) == round(qgssd(golden(), other, one), 6) == degree
-
-
-def test_a_box_of_one_value_has_half_a_step_as_half_width() -> None:
-    world = world_of(Space([Axis(1, 10, True, 9.0, 1.0, None)]), ([4], [4]))
-    assert [t_qgssd(world, [code])[0] for code in (4, 5, 6)] == [1.0, 0.5, 0.25]
-
-
-def test_equal_centers_count_as_half_a_unit_apart() -> None:
-    space = Space([Axis(1, 10, True, 9.0, 4.0, None)])
-    world = world_of(space, ([4], [4]), ([4], [4]), ([3], [5]), ([6], [6]), ([8], [8]))
-    assert [qgssd(world, 1, other) for other in (2, 3, 4, 5)] == [2.0, 2.0, 2.0, 1.0]
-
-
-def test_ssd_of_a_category_is_the_share_of_the_leaves_of_the_node_that_covers_both() -> None:
-    world = world_of(ILLNESS, ([0], [0]), ([1], [1]), ([0], [1]), ([2], [3]), ([0], [4]))
-    assert t_qgssd(world, [0]) == [1.0, 1 / 2, 1.0, 2 / 5, 1.0]
-
-
-def test_distance_of_categories_is_the_leaves_of_the_common_node_less_the_mean_of_both() -> None:
-    world = world_of(ILLNESS, ([0], [1]), ([0], [0]), ([0], [1]), ([2], [3]), ([4], [4]), ([0], [4]))
-    expected = [1 / 0.5, 1 / 0.5, 1 / (5 - 2), 1 / (5 - 1.5), 1 / (5 - 3.5)]
-    assert [qgssd(world, 1, other) for other in range(2, 7)] == expected
 
 
 @pytest.mark.parametrize("cells", [7 / 3, 1.0, 99_999.7 / 0.3])

@@ -85,19 +85,6 @@ def question(world: ShardBoxes, random: np.random.Generator) -> None:
     assert world.entered(number) == world.entered_by_scan(number)
 
 
-def test_of_many_equal_boxes_the_one_that_wins_ties_is_found() -> None:
-    world = ShardBoxes(SPACES["one number"])
-    for number in range(1, 200):
-        cell = number % 3
-        world.put(number, [cell], [cell], 5 - number % 2)
-    assert world.locate([1]) == 1
-    assert world.locate([0]) == 3
-    assert world.nearest(1) == (7, 2.0)
-    assert world.top(7, 2) == [(1, 2.0), (4, 2.0)]
-    world.resize(4, 1)
-    assert world.locate([1]) == 4
-
-
 def test_other_searches_may_be_made_while_the_affected_lists_are_searched() -> None:
     world, _ = grown("numbers", 79, seed=2)
     for number in world.indexes:
@@ -112,17 +99,6 @@ def test_other_searches_may_be_made_while_the_affected_lists_are_searched() -> N
     assert given_ == set(found)
 
 
-def test_ties_go_to_the_smaller_box_then_to_fewer_members_then_to_the_lower_number() -> None:
-    world = ShardBoxes(SPACES["numbers"])
-    world.put(9, [0, 0], [4, 3], 1)
-    world.put(7, [2, 1], [2, 1], 3)
-    assert world.locate([2, 1]) == 7, "the smaller box, though it has more members"
-    world.put(8, [2, 1], [2, 1], 2)
-    assert world.locate([2, 1]) == 8, "fewer members, though the number is higher"
-    world.resize(8, 3)
-    assert world.locate([2, 1]) == 7, "the lower number"
-
-
 def test_wide_domains_and_large_hierarchies_are_searched_exactly() -> None:
     leaves = Hierarchy.from_rows([(f"{i}", f"t{i // 4}", f"u{i // 20}", f"v{i // 300}", "*") for i in range(1500)])
     space = Space([tree_axis(leaves, 200.0), number_axis(1, 10_000), number_axis(1, 4)])
@@ -134,16 +110,3 @@ def test_wide_domains_and_large_hierarchies_are_searched_exactly() -> None:
         assert world.locate(cells) == world.twin.locate(cells)
     for number in range(1, 301, 10):
         assert world.nearest(number) == world.twin.nearest(number)
-
-
-@given(seed=st.integers(0, 2**32), name=st.sampled_from(sorted(SPACES)))
-def test_answers_do_not_depend_on_the_order_in_which_groups_came(seed: int, name: str) -> None:
-    one, other, random = ShardBoxes(SPACES[name]), ShardBoxes(SPACES[name]), np.random.default_rng(seed)
-    some = {number: some_box(one, random) for number in range(1, 41)}
-    for number, box in some.items():
-        one.put(number, *box, 1)
-    for number in random.permutation(list(some)).tolist():
-        other.put(number, *some[number], 1)
-    cells = random_cells(random, one.space).tolist()
-    assert one.locate(cells) == other.locate(cells)
-    assert [one.nearest(number) for number in some] == [other.nearest(number) for number in some]

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 import pytest
 
 from streamer.incremental.core.layout import FAN, NONE
-from streamer.incremental.core.tree import FEW, cut, drop_lane, list_floor, nodes_needed, precedes
+from streamer.incremental.core.tree import FEW, cut, nodes_needed
 from worlds.boxes import SPACES, ShardBoxes, grown, some_box
 
-# What a node knows of the groups below it follows each of their changes at once.
-
-
-def test_ties_go_to_the_least_loss_then_to_the_fewest_members_then_to_the_lowest_number() -> None:
-    world, _ = grown("mixed", 30, seed=6)
-    for number in range(1, 31, 3):
-        world.resize(number, 1)
-    for one, g in world.indexes.items():
-        for other, h in world.indexes.items():
-            assert precedes(world.s.groups, g, h) == (world.twin.worth(one) < world.twin.worth(other))
-
-
-def test_the_root_knows_who_wins_ties_after_every_change_of_a_size() -> None:
-    world, _ = grown("mixed", 60, seed=6)
-    root = world.s.state[0].root
-    for number in (3, 3, 17, 42, 59):
-        for members in (1, 9, 2):
-            world.resize(number, members)
-            first = world.number(int(world.s.tree.node[root].first))
-            assert first == min(world.indexes, key=world.twin.worth)
-    world.check_tree()
-
-
-def test_the_lowest_floor_rises_and_falls_with_the_lists() -> None:
-    world, _ = grown("mixed", 60, seed=6)
-    root = world.s.tree.node[world.s.state[0].root]
-    assert root.floor == inf
-    world.set_floor(20, 3.0)
-    world.set_floor(41, 2.0)
-    assert root.floor == 2.0
-    world.set_floor(41, 4.0)
-    assert root.floor == 3.0
-    world.take_out(20)
-    assert root.floor == 4.0
-    world.set_floor(41, None)
-    assert root.floor == inf
-    assert list_floor(world.s, world.indexes[41]) == inf
-    world.check_tree()
-
+# That nodes know what is below them, and who wins ties: test_search.py, after every change.
 
 # A full node is cut in two: nobody is lost, neither half is small, and what is far apart is parted.
 
@@ -79,14 +39,6 @@ def test_every_child_is_in_one_half_and_neither_half_is_small(name: str, seed: i
         first = world.s.groups.group[world.s.tree.node[node].first]
         assert (first.ncp, first.members, first.number) == min(firsts)
     assert world.s.tree.node[sibling].parent == NONE
-
-
-def test_a_child_that_goes_leaves_its_lane_to_the_last_one() -> None:
-    world, leaf = full_leaf("numbers", 0)
-    before, lane = children_of(world, leaf), world.s.tree.lane[leaf].copy()
-    drop_lane(world.s.tree, leaf, 3)
-    assert children_of(world, leaf) == [*before[:3], before[-1], *before[4:-1]]
-    assert (world.s.tree.lane[leaf, :, :, 3] == lane[:, :, FAN - 1]).all()
 
 
 def test_groups_far_from_one_another_do_not_share_a_leaf_after_a_cut() -> None:
@@ -123,14 +75,6 @@ def test_a_tree_that_is_emptied_gives_all_its_nodes_back(name: str) -> None:
         world.put(number, *some_box(world, random), 2)
     assert world.s.state[0].nodes_used <= used
     world.check_tree()
-
-
-def test_a_group_that_is_taken_out_is_in_no_leaf() -> None:
-    world, _ = grown("numbers", 40, seed=4)
-    g = world.indexes[7]
-    assert world.s.groups.group[g].node != NONE
-    world.take_out(7)
-    assert world.s.groups.group[g].node == NONE
 
 
 def test_a_box_that_changes_little_stays_in_its_leaf_and_one_that_moves_far_does_not() -> None:

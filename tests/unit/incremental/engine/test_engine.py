@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, Conflict, EventRefused, ShardRefused
 from streamer.incremental.core import layout
 from streamer.incremental.core.layout import DISSOLVE, INSERT, TAKE
-from streamer.incremental.engine import engine as loading
-from streamer.incremental.engine import stored_state
+from streamer.incremental.engine import engine as engine_room
+from streamer.incremental.engine import loading
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import (
     APPLIED,
@@ -41,7 +41,6 @@ from streamer.incremental.events.changes import (
     Nothing,
     Remove,
     Truncate,
-    Upsert,
 )
 from streamer.table.row import Row
 from streamer.table.schema import Diversity, Limits, Repair, Table
@@ -162,15 +161,6 @@ def refused(engine: Engine, change: Change) -> str:
     return error.value.reason
 
 
-def test_a_key_that_is_there_is_not_inserted_again() -> None:
-    assert refused(engine_with(FOUR), Insert("a", row_of(5))) == "key-exists"
-
-
-@pytest.mark.parametrize("change", [Delete("x"), Modify("x", {0: 3})], ids=["delete", "modify"])
-def test_a_key_that_is_not_there_is_refused_in_the_plain_form(change: Change) -> None:
-    assert refused(engine_with(FOUR), change) == "key-unknown"
-
-
 def test_removing_what_is_not_there_is_ignored_for_change_data_capture_repeats_itself() -> None:
     engine = engine_with(FOUR)
     assert engine.apply(Remove("x")) == IGNORED
@@ -182,36 +172,6 @@ def test_a_modify_may_not_change_whose_row_it_is() -> None:
     engine = engine_with(FOUR, OF_PEOPLE)
     assert refused(engine, Modify("a", {0: 2}, individual="somebody else")) == "individual-changed"
     assert engine.apply(Modify("a", {0: 1}, individual="a")) == APPLIED
-
-
-def test_an_upsert_says_how_the_row_shall_be_and_repeating_it_changes_nothing() -> None:
-    engine = engine_with(FOUR)
-    for _ in range(2):
-        engine.apply(Upsert("e", row_of(8)))
-        assert groups_of(engine) == sets_of("ab", "cde")
-    engine.drain()
-    engine.apply(Upsert("e", row_of(8)))
-    assert engine.drain().published == []
-
-
-def test_an_upsert_under_a_new_key_takes_the_old_one_out() -> None:
-    engine = engine_with(FOUR)
-    engine.apply(Upsert("z", row_of(1), former_key="a"))
-    assert keys_in(engine) == ["b", "c", "d", "z"]
-
-
-def test_an_upsert_of_somebody_elses_row_is_a_deletion_and_an_insertion() -> None:
-    engine = engine_with(FOUR, OF_PEOPLE)
-    engine.apply(Upsert("a", row_of(0, individual="new")))
-    record = engine.drain().records["a"]
-    assert record is not None
-    assert record.row.individual == "new"
-
-
-def test_a_statement_deletes_whom_its_condition_holds_for_before_anything_is_repaired() -> None:
-    engine = engine_with(FOUR)
-    engine.apply(DeleteWhere(CodeIs(0, 1, 8)))
-    assert groups_of(engine) == sets_of("ad")
 
 
 def test_rows_whose_result_would_be_no_value_are_left_and_counted() -> None:
@@ -232,7 +192,7 @@ def test_a_statement_id_is_applied_once() -> None:
 
 
 def test_the_oldest_statement_ids_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_state, "STATEMENT_IDS_MAX", 2)
+    monkeypatch.setattr(engine_room, "STATEMENT_IDS_MAX", 2)
     engine = engine_with(FOUR)
     nobody = CodeIs(0, 5, 5)
     for statement_id in ("s-1", "s-2", "s-3"):
@@ -526,9 +486,8 @@ def test_what_comes_twice_is_a_fault_of_reading(
 
 
 def test_what_comes_in_any_order_and_some_at_a_time_is_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(loading, "AT_ONCE", 3)
     monkeypatch.setattr(loading, "GROUPS_AT_ONCE", 2)
-    monkeypatch.setattr(stored_state, "LISTS_AT_ONCE", 2)
     numbers = (7, 30, 10, 1, 2, 9, 8, 4, 6, 5)
     records = {f"{i}": Record(row_of(i % 10), numbers[i % 10]) for i in range(20)}
     groups = {
@@ -570,69 +529,6 @@ def test_an_initial_table_may_follow_one_that_was_emptied() -> None:
     assert groups_of(engine) == sets_of("ac", "bd")
     engine.apply(Insert("x", row_of(0)))
     assert groups_of(engine) == sets_of("acx", "bd")
-
-
-ENGINE_COUGH = b'"cough"'
-
-
-# -- rows come --------------------------------------------------------------------------------------------------------
-
-
-def test_rows_wait_until_they_are_k_and_are_published_together() -> None:
-    engine = Engine(OF_TWO)
-    assert engine.apply(Insert("a", row_of(0))) == APPLIED
-    assert (engine.n_rows, engine.n_pending, engine.n_qi_groups) == (1, 1, 0)
-    assert engine.drain().published == []
-    engine.apply(Insert("b", row_of(3)))
-    assert (engine.n_pending, engine.n_qi_groups) == (0, 1)
-    assert boxes_in(engine.drain()) == {1: (0, 3)}
-
-
-def test_a_group_of_2k_is_split_by_the_insertion_that_made_it_so() -> None:
-    assert groups_of(engine_with(FOUR)) == sets_of("ab", "cd")
-
-
-# -- rows go ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_group_that_falls_below_k_merges() -> None:
-    engine = engine_with(FOUR)
-    engine.apply(Delete("a"))
-    assert groups_of(engine) == sets_of("bcd")
-    assert engine.drain().merges == 1
-
-
-def test_a_deletion_makes_the_box_small_again_unless_the_table_says_otherwise() -> None:
-    for shrink, box in ((True, (0, 1)), (False, (0, 4))):
-        engine = engine_with({"a": 0, "b": 1, "c": 4}, table(YEARS, k=2, shrink=shrink))
-        engine.apply(Delete("c"))
-        assert boxes_in(engine.drain()) == {1: box}
-
-
-# -- rows change ------------------------------------------------------------------------------------------------------
-
-
-def test_a_row_that_stays_in_its_box_stays_in_its_group() -> None:
-    engine = engine_with({"a": 0, "b": 4, "c": 2})
-    engine.apply(Modify("c", {0: 3}))
-    assert engine.drain().published == [], "readers see no difference"
-    assert dict(engine.index_table()) == {"a": 1, "b": 1, "c": 1}
-
-
-def test_a_row_that_leaves_its_box_joins_the_most_similar_group() -> None:
-    engine = engine_with(FOUR | {"e": 2})
-    engine.apply(Modify("e", {0: 7}))
-    assert groups_of(engine) == sets_of("ab", "cde")
-
-
-def test_a_sensitive_value_is_rewritten_in_place_and_relocates_nobody() -> None:
-    engine = engine_with(FOUR)
-    engine.apply(Modify("a", {}, {}, {0: ENGINE_COUGH}))
-    ((number, before, after),) = engine.drain().published
-    assert before is not None and after is not None
-    assert (before.lo, before.hi) == (after.lo, after.hi)
-    assert sorted(after.slots) == [(ENGINE_COUGH,), (b'"flu"',)]
-    assert number == dict(engine.index_table())["a"]
 
 
 # -- begun with a table, and gone on with one -------------------------------------------------------------------------

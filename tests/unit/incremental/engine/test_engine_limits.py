@@ -12,9 +12,10 @@ from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import Change, Insert, Modify, ModifyWhere, Upsert
 from streamer.incremental.events.statements import parse_assignments, parse_condition
+from streamer.table.codes import KeptColumn
 from streamer.table.published.rows import frame_bytes
 from streamer.table.row import Row
-from streamer.table.schema import KeptColumn, Limits, Table
+from streamer.table.schema import Limits, Table
 from worlds.small_tables import CITY, YEARS, table
 
 NOTES = (KeptColumn("note", sensitive=True), KeptColumn("remark", sensitive=False))

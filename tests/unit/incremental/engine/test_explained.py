@@ -24,10 +24,11 @@ from streamer.incremental.events.changes import Insert
 from streamer.table.row import Row
 from streamer.table.schema import Diversity
 from streamer.table.space import Space, in_order
-from worlds.boxes import SPACES, Box, Twin, boxes, tuples
+from worlds.boxes import SPACES, Box, boxes, tuples
 from worlds.engine_tables import FoldedTable, apply_valid
 from worlds.published_groups import SONG
 from worlds.small_tables import TABLES, YEARS, changes, rows, table
+from worlds.twin import Scan
 
 # The similarities attribute by attribute: the definitions' own terms, and the sums that the core decides by.
 
@@ -53,7 +54,7 @@ def test_the_papers_numbers_of_two_groups() -> None:
 @given(data=st.data(), space=st.sampled_from(list(SPACES.values())))
 def test_their_sums_are_the_scores_of_a_scan_to_the_last_bit(data: st.DataObject, space: Space) -> None:
     some = data.draw(st.lists(boxes(space), min_size=1, max_size=6))
-    cells, twin = data.draw(tuples(space)), Twin(space)
+    cells, twin = data.draw(tuples(space)), Scan(space)
     twin.groups = {number: (lo, hi, 1) for number, (lo, hi) in enumerate(some)}
     lo, hi = np.array([one[0] for one in some]), np.array([one[1] for one in some])
     rows = t_qgssd_terms(space, np.array(cells), lo, hi)
@@ -137,7 +138,7 @@ def stored(*some: Box) -> dict[int, QIGroupState]:
 def test_they_are_the_best_of_a_scan_and_the_floor_is_the_best_of_the_rest(
     data: st.DataObject, space: Space, count: int
 ) -> None:
-    some, twin = data.draw(st.lists(boxes(space), min_size=1, max_size=12)), Twin(space)
+    some, twin = data.draw(st.lists(boxes(space), min_size=1, max_size=12)), Scan(space)
     twin.groups = {number: (lo, hi, 1) for number, (lo, hi) in enumerate(some, 1)}
     scan = sorted((-twin.qgssd(1, other), other) for other in twin.groups if other != 1)
     found = nearest_qi_groups(space, stored(*some), 1, count)

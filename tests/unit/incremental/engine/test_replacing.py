@@ -345,39 +345,6 @@ def test_groups_take_the_numbers_of_those_with_which_they_share_most_and_the_res
     assert effect.qi_groups[max(numbers["p0"], numbers["p2"])] is None
 
 
-def test_numbers_that_were_retired_never_come_back() -> None:
-    small, chance, retired = table(YEARS, k=2), Random(7), set[int]()
-    engine, folded = lived(small, [Insert(str(i), Row((chance.randrange(10),), (b"1",))) for i in range(60)])
-    for _ in range(30):
-        for numbers in engine.regions(chance.randrange(9), 25):
-            region = engine.region(numbers)
-            engine.replace(region, drawn_groups(small, region, chance))
-            drained = engine.drain()
-            assert not retired & {number for number, state in drained.qi_groups.items() if state is not None}
-            retired |= {number for number, state in drained.qi_groups.items() if state is None}
-            folded.fold(drained)
-    assert retired
-    assert all(number < folded.qi_group_next for number in folded.qi_groups)
-
-
-def test_rows_that_look_alike_change_places_without_a_trace_for_readers(engine: Engine) -> None:
-    engine.apply(Modify("p1", values={0: b'"cough"'}))
-    for key, year in (("p6", 0), ("p7", 0)):
-        engine.apply(Insert(key, Row((year,), (b'"cough"',))))
-    engine.drain()
-    alike = {key: number for key, number in engine.index_table() if key in ("p0", "p1", "p6", "p7")}
-    one, other = sorted(set(alike.values()))
-    region = engine.region((one, other))
-    of_one, of_other = ([key[1:] for key in alike if alike[key] == number] for number in (one, other))
-    mixed = (of_one[0] + of_other[0], of_one[1] + of_other[1])
-    replaced = engine.replace(region, by_key(region, *mixed))
-    assert replaced is not None
-    assert (replaced.kept, replaced.rows_published_again) == (2, 0)
-    drained = engine.drain()
-    assert not drained.published
-    assert drained.records  # the index table knows
-
-
 CHANGES: dict[str, tuple[Callable[[Engine], object], bool]] = {
     "a row comes": (lambda e: e.apply(Insert("p8", Row((5,), (b'"flu"',)))), True),
     "a row goes and comes back as it was": (
@@ -419,21 +386,3 @@ def test_rows_come_in_an_order_that_restarts_give_again_and_arrivals_do_not_deci
     other, _ = lived(small, people[::-1])
     assert other.region(other.regions(0)[0]).rows.source_keys == keys
     assert keys not in (sorted(keys), [change.source_key for change in people])
-
-
-def test_a_slot_whose_values_are_still_there_keeps_them_and_the_others_follow_by_their_texts() -> None:
-    engine = Engine(table(YEARS, k=2), secret=SECRET)
-    rows = [Row((0,), (b'"%c"' % letter,)) for letter in b"bdayxc"]
-    engine.load_initial([f"p{i}" for i in range(6)], rows, np.zeros((6, 1), int), [np.arange(3), np.arange(3, 6)])
-    assert slots_of(engine) == {1: "abd", 2: "cxy"}
-    region = engine.region((1, 2))
-    replaced = engine.replace(region, by_key(region, "125", "034"))
-    assert slots_of(engine) == {1: "acd", 2: "bxy"}
-    assert replaced is not None
-    assert (replaced.kept, replaced.rows_published_again) == (0, 2)
-
-
-def slots_of(engine: Engine) -> dict[int, str]:
-    """Values by slot, as one letter each."""
-    states = engine.drain().qi_groups
-    return {n: b"".join(v.strip(b'"') for (v,) in state.slots).decode() for n, state in states.items() if state}

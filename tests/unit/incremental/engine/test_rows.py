@@ -15,8 +15,8 @@ from streamer.incremental.engine import constraints, rows
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.rows import SourceKeys, array_of
 from streamer.incremental.engine.stored_state import PENDING, Record
-from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, Modify, ModifyWhere, Remove, Upsert
-from streamer.table.attributes import NumericAttribute
+from streamer.incremental.events.changes import Delete, Insert, Modify, ModifyWhere, Upsert
+from streamer.table.codes import NumericAttribute
 from streamer.table.row import Row
 from worlds.engine_tables import OF_PEOPLE, OF_TWO, engine_with, row_of
 from worlds.small_tables import AGE, BMI, YEARS, CodeIs, Shifted, table
@@ -140,45 +140,6 @@ def test_an_index_is_used_again_only_when_its_row_is_gone_from_the_core() -> Non
     assert [rows[key] for key in "bxy"] == [None, row_of(5), row_of(6)]
     members = sorted(key for state in drained.qi_groups.values() if state for key in state.members)
     assert members == sorted(engine.rows.index_of) == ["a", "c", "x", "y"]
-
-
-@pytest.mark.parametrize("run_between", [False, True])
-def test_a_key_that_goes_and_comes_back_in_one_batch_is_stored_as_it_is_now(run_between: bool) -> None:
-    engine = engine_with({"a": 1, "b": 2, "c": 3})
-    for change in (Delete("b"), Insert("b", row_of(7)), Remove("b"), Upsert("b", row_of(8, "cough"))):
-        engine.apply(change)
-        if run_between:
-            engine.run()
-    drained = engine.drain()
-    assert drained.records["b"] == Record(row_of(8, "cough"), dict(engine.index_table())["b"])
-    assert set(engine.rows.index_of) == {"a", "b", "c"}
-
-
-def test_a_row_that_comes_and_goes_in_one_batch_was_never_there() -> None:
-    engine = engine_with({"a": 1, "b": 2})
-    engine.apply(Insert("x", row_of(1, "cough")))
-    engine.apply(Modify("x", {0: 9}))
-    engine.apply(Delete("x"))
-    drained = engine.drain()
-    assert drained.records == {"x": None}
-    assert drained.published == []
-
-
-def test_an_upsert_with_another_individual_is_another_row_of_the_same_key() -> None:
-    engine = engine_with({"ann": 1, "bob": 2, "cy": 3}, OF_PEOPLE)
-    engine.apply(Upsert("cy", row_of(3, individual="dee")))
-    engine.apply(Upsert("cy", row_of(3, individual="eve")))
-    assert engine.drain().records["cy"] == Record(row_of(3, individual="eve"), 1)
-
-
-def test_statements_see_what_came_before_them_in_the_batch() -> None:
-    engine = engine_with({"a": 1, "b": 2, "c": 3})
-    engine.apply(Insert("x", row_of(7)))
-    engine.apply(Modify("a", {0: 8}))
-    engine.apply(ModifyWhere(CodeIs(0, 7, 8), Shifted(0, 1, 9)))
-    engine.apply(DeleteWhere(CodeIs(0, 9, 9)))
-    assert sorted(engine.rows.index_of) == ["b", "c", "x"]
-    assert engine.drain().records["x"] == Record(row_of(8), dict(engine.index_table())["x"])
 
 
 def test_exact_texts_of_decimals_are_kept_beside_their_codes() -> None:

@@ -27,8 +27,9 @@ from streamer.incremental.events.changes import (
 )
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX, UNAVAILABLE, Decoder
 from streamer.incremental.events.statements import parse_assignments, parse_condition
+from streamer.table.codes import KeptColumn
 from streamer.table.row import Row
-from streamer.table.schema import KeptColumn, Limits, Table
+from streamer.table.schema import Limits, Table
 from worlds.connect_json import recorded_of, struct, with_schema
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, table
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from streamer.errors import EventRefused
 from streamer.incremental.events.json_messages import SCHEMAS_CACHED, MessageReader, TableReaders, read_json, unwrapped
 from streamer.incremental.events.logical_types import CONNECT_TIMESTAMP, DECIMAL, ConnectType
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.codes import KeptColumn
+from streamer.table.schema import Table
 from worlds.connect_json import TIME, Cell, cells, recorded, struct, unscaled_base64, with_schema
 from worlds.small_tables import AGE, BMI, table
 

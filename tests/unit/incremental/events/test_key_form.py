@@ -43,9 +43,9 @@ from streamer.incremental.events.key_form import (
 from streamer.incremental.events.logical_types import ConnectType, connect_type_of, reader_of
 from streamer.incremental.events.registered_schemas import RegisteredSchema, schema_from
 from streamer.incremental.events.statements import parse_condition
+from streamer.table.codes.scalars import key_text
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
-from streamer.table.scalars import key_text
 from streamer.table.schema import Table
 from worlds.avro_messages import logical, money, optional, record, unscaled
 from worlds.avro_messages import message as avro_messages_message

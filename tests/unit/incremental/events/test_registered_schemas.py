@@ -28,7 +28,7 @@ from streamer.incremental.events.registered_schemas import (
     schema_ids,
 )
 from streamer.incremental.events.snapshot_marks import Mark, mark_of
-from streamer.table.schema import KeptColumn
+from streamer.table.codes import KeptColumn
 from worlds.avro_messages import DECIMAL as DECIMAL_NAME
 from worlds.avro_messages import change, envelope, logical, message, money, optional, record, unscaled
 from worlds.small_tables import table

@@ -20,7 +20,7 @@ from streamer.incremental.core.layout import INSERT
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import OperationQueue
 from streamer.incremental.engine.rows import Rows
-from streamer.incremental.events.statement_syntax import STATEMENT_CHARS_MAX, Scalar, read_condition
+from streamer.incremental.events.statement_syntax import Scalar, read_condition
 from streamer.incremental.events.statements import (
     RESULT_BITS_MAX,
     CodeTest,
@@ -45,11 +45,9 @@ from streamer.incremental.events.statements import (
     type_of,
 )
 from streamer.incremental.events.statements import is_number as statements_is_number
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CLOCKS, CategoricalAttribute, KeptColumn, NumericAttribute, SourceText
 from streamer.table.encode import Encoder
 from streamer.table.row import Row, RowsView
-from streamer.table.scalars import CLOCKS
-from streamer.table.schema import KeptColumn, SourceText
 from worlds.small_tables import AGE, BMI, CITIES, CITY, PROBLEM, YEARS, RowsAsColumns, table
 
 # The values of statements: exact numbers, and of which type each is.
@@ -414,21 +412,7 @@ def test_the_same_text_is_parsed_once() -> None:
 @pytest.mark.parametrize(
     ("text", "column"),
     [
-        ("", None),
-        ("years", None),
-        ("years == 4", None),
-        ("years <> 4", None),
-        ("years = 4 or years = 5", None),
-        ("not years = 4", None),
-        ("4 = years", None),
-        ("years + 1 = 5", None),
-        ("years = 4 and", None),
-        ("years = 4; years = 4", None),
-        ("years = __import__('os')", None),
-        ("years = 'four", None),
-        ("years = 1e3", None),
-        ("years = " + "1" * 101, None),
-        ("years = 4 " + " " * STATEMENT_CHARS_MAX, None),
+        ("years ==", None),  # what is no condition at all: test_statement_syntax.py
         ("problem = null", None),
         ("problem = flu", None),
         ("nobody = 4", None),
@@ -522,11 +506,7 @@ def test_a_null_is_refused_where_the_column_takes_none() -> None:
     ("texts", "column"),
     [
         ({}, None),
-        ({"years": ""}, None),
         ({"years": "years +"}, None),
-        ({"years": "years ** 2"}, None),
-        ({"years": "abs(years)"}, None),
-        ({"years": "'a' + 'b'"}, None),
         ({"problem": "flu"}, None),
         ({"nobody": "1"}, None),
         ({"id": "8"}, "id"),

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
 from streamer.incremental.events.statements import parse_assignments, parse_condition
+from streamer.table.codes import LOCAL_TIMESTAMP, TIMESTAMP, KeptColumn
 from streamer.table.encode import Encoder
-from streamer.table.scalars import LOCAL_TIMESTAMP, TIMESTAMP
-from streamer.table.schema import KeptColumn
 from worlds.dates import temporal
 from worlds.small_tables import YEARS, RowsAsColumns, table
 

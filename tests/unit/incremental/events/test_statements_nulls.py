@@ -20,9 +20,8 @@ from streamer.incremental.engine.stored_state import StoredTable
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.statements import columns_of, parse_assignments, parse_condition
 from streamer.incremental.store.codec import decode_record, encode_record
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import KeptColumn, NumericAttribute, SourceText
 from streamer.table.encode import Encoder, Fields
-from streamer.table.schema import KeptColumn, SourceText
 from worlds.dates import temporal
 from worlds.engine_tables import FoldedTable
 from worlds.small_tables import BMI, CITIES, CITY, table

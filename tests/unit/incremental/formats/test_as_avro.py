@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, LawViolated
 from streamer.incremental.events.registered_schemas import Known, NoSchemas, schema_from
-from streamer.incremental.formats.as_avro import AvroFormat
-from streamer.incremental.formats.live_format import is_written
+from streamer.incremental.formats.live_format import AvroFormat, is_written
+from streamer.table.codes import KeptColumn
 from streamer.table.published.schemas import bytes_more
-from streamer.table.schema import AVRO, GROUPS, ROWS, KeptColumn
+from streamer.table.schema import AVRO, GROUPS, ROWS
 from worlds.avro_messages import message
 from worlds.published_forms import EVERY_KIND, published_records
 from worlds.published_groups import SONG
@@ -48,7 +48,7 @@ class Registry:
 
 
 def begun(table: Any, registry: Registry) -> AvroFormat:
-    format_ = AvroFormat(table, registry, "live")
+    format_ = AvroFormat(table, registry)
     format_.begin()
     return format_
 
@@ -132,11 +132,11 @@ def test_what_cannot_be_read_is_an_error_without_its_text() -> None:
 
 def test_without_a_registry_there_is_no_avro() -> None:
     with pytest.raises(ConfigError, match="set SCHEMA_REGISTRY_URL"):
-        AvroFormat(GOLDEN, NoSchemas(), "live")
+        AvroFormat(GOLDEN, NoSchemas())
 
 
 def test_a_key_under_another_id_is_another_key() -> None:
-    first, later = begun(GOLDEN, registry := Registry()), AvroFormat(GOLDEN, registry, "live")
+    first, later = begun(GOLDEN, registry := Registry()), AvroFormat(GOLDEN, registry)
     registry.schemas = [*reversed(registry.schemas)]
     later.begin()
     assert is_written(later.written_key(KEY), later)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated
 from streamer.incremental.events.registered_schemas import NoSchemas
 from streamer.incremental.formats.live_format import ConnectJsonFormat, is_written, live_format
+from streamer.table.codes import KeptColumn
 from streamer.table.published.schemas import bytes_more, key_schema, value_schema
-from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, ROWS, KeptColumn
+from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, ROWS
 from worlds.published_forms import EVERY_KIND, published_records
 from worlds.published_groups import SONG
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated
 from streamer.incremental.release.fold import Fold, FoldedRelease, ReleasePart, parse_part
 from streamer.incremental.topics import JOINED, QIT, STT
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import KeptColumn, NumericAttribute
 from streamer.table.published.rows import RowKey, published_columns, row_key
-from streamer.table.schema import LOSSY_JOIN, KeptColumn, Table
+from streamer.table.schema import LOSSY_JOIN, Table
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM
 
 TABLE = Table("people", ("id",), (AGE, BMI, CITY), (PROBLEM, KeptColumn("visits", sensitive=False)), k=2)

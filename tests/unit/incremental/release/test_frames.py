@@ -17,9 +17,9 @@ from streamer.incremental.release.fold import Fold
 from streamer.incremental.release.frames import frame_names, frames, recorded_frames
 from streamer.incremental.release.records import PublishedGroup
 from streamer.table.arrow_table import arrow_types, require, to_arrow
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import KeptColumn, NumericAttribute
 from streamer.table.row import Values
-from streamer.table.schema import GROUPS, LOSSY_JOIN, KeptColumn, Table
+from streamer.table.schema import GROUPS, LOSSY_JOIN, Table
 from streamer.table.yaml.loading import load_table
 from worlds.dates import write_table
 from worlds.published_groups import ALL_KINDS, FORMS, SONG, VALUES_OF_TWO, FollowedTable, boxes, of_form, table_of

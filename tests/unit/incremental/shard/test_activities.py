@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,113 +28,94 @@ def ask(shard: RebuiltShard, id_: str = "a", algorithm: str = "", at: int = NOW)
     shard.asks(FullRebuild(0, id_, at, algorithm), written_at=at)
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
-async def peopled(shard: RebuiltShard, count: int = 150) -> RebuiltShard:
-    await shard.take_over()
-    await shard.come(count)
+def peopled(shard: RebuiltShard, count: int = 150) -> RebuiltShard:
+    shard.take_over()
+    shard.come(count)
     return shard
 
 
 def test_a_request_rebuilds_the_shard_region_by_region_and_once() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        people, before = shard.rows(), shard.shard.meta
-        ask(shard)
-        await shard.go_on()
-        (done,) = shard.shard.meta.rebuilds
-        assert (done.rebuild.id, done.state, done.why, done.done) == ("a", "done", "operator", done.total)
-        assert done.total > 3
-        assert gain(done) > 0
-        assert shard.rows() == people
-        assert shard.shard.meta.release > before.release
-        assert shard.shard.meta.next == before.next
-        commit = shard.shard.meta.commit
-        await shard.take_over()  # the control topic is read again from its start
-        await shard.go_on()
-        assert shard.shard.meta.commit == commit
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    people, before = shard.rows(), shard.shard.meta
+    ask(shard)
+    shard.go_on()
+    (done,) = shard.shard.meta.rebuilds
+    assert (done.rebuild.id, done.state, done.why, done.done) == ("a", "done", "operator", done.total)
+    assert done.total > 3
+    assert gain(done) > 0
+    assert shard.rows() == people
+    assert shard.shard.meta.release > before.release
+    assert shard.shard.meta.next == before.next
+    commit = shard.shard.meta.commit
+    shard.take_over()  # the control topic is read again from its start
+    shard.go_on()
+    assert shard.shard.meta.commit == commit
 
 
 def test_a_request_is_done_once_however_many_came_after_it() -> None:
     """Before: who took the shard over did again what the memory of the last few did not hold any more."""
 
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        for number in range(REMEMBERED + 3):
-            ask(shard, f"a{number}")
-            await shard.go_on(60)
-        for _ in range(ANSWERS_REMEMBERED + 3):
-            shard.asks(b"nonsense", written_at=NOW)
-        await shard.go_on()
-        commit, states = shard.shard.meta.commit, shard.states()
-        await shard.take_over()
-        await shard.go_on()
-        assert (shard.shard.meta.commit, shard.states()) == (commit, states)
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    for number in range(REMEMBERED + 3):
+        ask(shard, f"a{number}")
+        shard.go_on(60)
+    for _ in range(ANSWERS_REMEMBERED + 3):
+        shard.asks(b"nonsense", written_at=NOW)
+    shard.go_on()
+    commit, states = shard.shard.meta.commit, shard.states()
+    shard.take_over()
+    shard.go_on()
+    assert (shard.shard.meta.commit, shard.states()) == (commit, states)
 
 
 def test_what_changes_while_a_region_is_in_work_is_fitted_in() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(3)
-        await shard.come(150)  # into all regions
-        shard.algorithms.jobs[0].done()
-        await shard.go_on(1)
-        assert shard.shard.meta.rebuild is not None
-        assert shard.shard.meta.rebuild.done == 1
-        shard.algorithms.at_once = True
-        await shard.go_on(20)
-        assert shard.states() == [("a", "done")]
-        assert len(shard.rows()) == 300
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    ask(shard)
+    shard.go_on(3)
+    shard.come(150)  # into all regions
+    shard.algorithms.jobs[0].done()
+    shard.go_on(1)
+    assert shard.shard.meta.rebuild is not None
+    assert shard.shard.meta.rebuild.done == 1
+    shard.algorithms.at_once = True
+    shard.go_on(20)
+    assert shard.states() == [("a", "done")]
+    assert len(shard.rows()) == 300
 
 
 def test_a_region_waits_for_the_process_that_anonymizes_and_for_other_shards_regions() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        shard.algorithms.ready = False
-        ask(shard)
-        await shard.go_on(4)
-        assert not shard.algorithms.jobs
-        shard.algorithms.ready = True
-        assert shard.algorithms.pace.begins("another shard")
-        await shard.go_on(4)
-        assert not shard.algorithms.jobs
-        shard.algorithms.pace.ends("another shard")
-        await shard.go_on(2)
-        assert len(shard.algorithms.jobs) == 1
-        assert not shard.algorithms.pace.begins("another shard")
-        shard.drop_job()  # with the shard, its turn goes
-        assert shard.algorithms.pace.begins("another shard")
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    shard.algorithms.ready = False
+    ask(shard)
+    shard.go_on(4)
+    assert not shard.algorithms.jobs
+    shard.algorithms.ready = True
+    assert shard.algorithms.pace.begins("another shard")
+    shard.go_on(4)
+    assert not shard.algorithms.jobs
+    shard.algorithms.pace.ends("another shard")
+    shard.go_on(2)
+    assert len(shard.algorithms.jobs) == 1
+    assert not shard.algorithms.pace.begins("another shard")
+    shard.drop_job()  # with the shard, its turn goes
+    assert shard.algorithms.pace.begins("another shard")
 
 
 def test_between_its_regions_a_shard_has_as_long_to_itself_as_they_took(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.pace = RebuildThrottle(lambda: clock.seconds)
-        shard.algorithms.seconds = 30.0
-        ask(shard)
-        await shard.go_on(20)
-        assert len(shard.algorithms.jobs) == 1
-        clock.seconds += 29.0
-        await shard.go_on(20)
-        assert len(shard.algorithms.jobs) == 1
-        clock.seconds += 2.0
-        await shard.go_on(20)
-        assert len(shard.algorithms.jobs) == 2
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.pace = RebuildThrottle(lambda: clock.seconds)
+    shard.algorithms.seconds = 30.0
+    ask(shard)
+    shard.go_on(20)
+    assert len(shard.algorithms.jobs) == 1
+    clock.seconds += 29.0
+    shard.go_on(20)
+    assert len(shard.algorithms.jobs) == 1
+    clock.seconds += 2.0
+    shard.go_on(20)
+    assert len(shard.algorithms.jobs) == 2
 
 
 def test_a_region_in_which_too_much_changes_is_done_again_a_few_times_and_then_left(
@@ -145,222 +123,186 @@ def test_a_region_in_which_too_much_changes_is_done_again_a_few_times_and_then_l
 ) -> None:
     monkeypatch.setattr(rebuild, "FITTED_MOST", 0)
 
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(3)
-        for tried in range(REDONE_MAX + 1):
-            await shard.come(60)
-            shard.algorithms.jobs[tried].done()
-            await shard.go_on(2)
-        assert shard.shard.meta.rebuild is not None
-        assert shard.shard.meta.rebuild.done == 0
-        shard.algorithms.jobs[-1].done()
-        shard.algorithms.at_once = True
-        await shard.go_on()
-        (done,) = shard.shard.meta.rebuilds
-        assert (done.state, done.left, done.done) == ("done", 1, done.total - 1)
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    ask(shard)
+    shard.go_on(3)
+    for tried in range(REDONE_MAX + 1):
+        shard.come(60)
+        shard.algorithms.jobs[tried].done()
+        shard.go_on(2)
+    assert shard.shard.meta.rebuild is not None
+    assert shard.shard.meta.rebuild.done == 0
+    shard.algorithms.jobs[-1].done()
+    shard.algorithms.at_once = True
+    shard.go_on()
+    (done,) = shard.shard.meta.rebuilds
+    assert (done.state, done.left, done.done) == ("done", 1, done.total - 1)
 
 
 def test_a_region_that_would_not_get_better_is_left_as_it_is() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        release = shard.shard.meta.release
-        ask(shard)
-        for _ in range(50):
-            await shard.go_on(1)
-            for job in shard.algorithms.jobs:
-                if not job.result.done():
-                    job.gives([np.arange(len(job.rows.codes))])
-        (done,) = shard.shard.meta.rebuilds
-        assert (done.state, done.done, done.rows_published_again, gain(done)) == ("done", done.total, 0, 0.0)
-        assert shard.shard.meta.release == release
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    release = shard.shard.meta.release
+    ask(shard)
+    for _ in range(50):
+        shard.go_on(1)
+        for job in shard.algorithms.jobs:
+            if not job.result.done():
+                job.gives([np.arange(len(job.rows.codes))])
+    (done,) = shard.shard.meta.rebuilds
+    assert (done.state, done.done, done.rows_published_again, gain(done)) == ("done", done.total, 0, 0.0)
+    assert shard.shard.meta.release == release
 
 
 def test_an_algorithm_that_fails_leaves_the_shard_as_it_was_and_says_why() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(3)
-        shard.algorithms.jobs[0].fails("out of memory")
-        await shard.go_on(3)
-        (failed,) = shard.shard.meta.rebuilds
-        assert (failed.state, failed.said, failed.done) == ("failed", "out of memory", 0)
-        await shard.come(5)
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    ask(shard)
+    shard.go_on(3)
+    shard.algorithms.jobs[0].fails("out of memory")
+    shard.go_on(3)
+    (failed,) = shard.shard.meta.rebuilds
+    assert (failed.state, failed.said, failed.done) == ("failed", "out of memory", 0)
+    shard.come(5)
 
 
 def test_groups_that_do_not_hold_the_model_fail_the_rebuild_and_not_the_shard() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(3)
-        (job,) = shard.algorithms.jobs
-        job.gives([np.array([i]) for i in range(len(job.rows.codes))])
-        with pytest.raises(Conflict, match="a rebuild has failed"):
-            await shard.go_on(1)
-        await shard.take_over()
-        await shard.go_on(1)
-        (failed,) = shard.shard.meta.rebuilds
-        assert (failed.rebuild.id, failed.state) == ("a", "failed")
-        assert "do not hold the privacy model" in failed.said
-        await shard.come(5)
-        await shard.go_on(5)
-        assert shard.states() == [("a", "failed")]
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    ask(shard)
+    shard.go_on(3)
+    (job,) = shard.algorithms.jobs
+    job.gives([np.array([i]) for i in range(len(job.rows.codes))])
+    with pytest.raises(Conflict, match="a rebuild has failed"):
+        shard.go_on(1)
+    shard.take_over()
+    shard.go_on(1)
+    (failed,) = shard.shard.meta.rebuilds
+    assert (failed.rebuild.id, failed.state) == ("a", "failed")
+    assert "do not hold the privacy model" in failed.said
+    shard.come(5)
+    shard.go_on(5)
+    assert shard.states() == [("a", "failed")]
 
 
 def test_a_rebuild_is_stopped_by_a_request_and_says_how_far_it_came() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        ask(shard)
-        await shard.go_on(3)
-        shard.algorithms.at_once = False
-        await shard.go_on(3)
-        shard.asks(CancelRebuild(0, "stop", NOW), written_at=NOW)
-        await shard.go_on(3)
-        cancelled, answer = shard.shard.meta.rebuilds
-        assert (cancelled.state, cancelled.said, 0 < cancelled.done < cancelled.total) == (
-            "cancelled",
-            "cancelled by request stop",
-            True,
-        )
-        assert (answer.state, answer.said) == (
-            "answered",
-            f"the rebuild was stopped with {cancelled.done} of {cancelled.total} regions done",
-        )
-        assert shard.algorithms.jobs[-1].abandoned
-        await shard.take_over()
-        await shard.go_on(5)
-        assert len(shard.shard.meta.rebuilds) == 2
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    ask(shard)
+    shard.go_on(3)
+    shard.algorithms.at_once = False
+    shard.go_on(3)
+    shard.asks(CancelRebuild(0, "stop", NOW), written_at=NOW)
+    shard.go_on(3)
+    cancelled, answer = shard.shard.meta.rebuilds
+    assert (cancelled.state, cancelled.said, 0 < cancelled.done < cancelled.total) == (
+        "cancelled",
+        "cancelled by request stop",
+        True,
+    )
+    assert (answer.state, answer.said) == (
+        "answered",
+        f"the rebuild was stopped with {cancelled.done} of {cancelled.total} regions done",
+    )
+    assert shard.algorithms.jobs[-1].abandoned
+    shard.take_over()
+    shard.go_on(5)
+    assert len(shard.shard.meta.rebuilds) == 2
 
 
 def test_what_cannot_be_done_is_refused_once_and_changes_nothing() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(2)
-        release = shard.shard.meta.release
-        for value in (FullRebuild(0, "b", NOW), FullRebuild(7, "c", NOW), FullRebuild(0, "a", NOW), b"nonsense"):
-            shard.asks(value, written_at=NOW)
-        await shard.go_on(3)
-        refused = {one.rebuild.id: one.said.partition(",")[0] for one in shard.shard.meta.rebuilds}
-        assert refused == {
-            "b": "a rebuild is running",
-            "c": "it names shard 7",
-            "offset 4": "the record at offset 4 of the control topic cannot be read",
-        }
-        assert shard.shard.meta.rebuild is not None
-        assert shard.shard.meta.release == release
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    ask(shard)
+    shard.go_on(2)
+    release = shard.shard.meta.release
+    for value in (FullRebuild(0, "b", NOW), FullRebuild(7, "c", NOW), FullRebuild(0, "a", NOW), b"nonsense"):
+        shard.asks(value, written_at=NOW)
+    shard.go_on(3)
+    refused = {one.rebuild.id: one.said.partition(",")[0] for one in shard.shard.meta.rebuilds}
+    assert refused == {
+        "b": "a rebuild is running",
+        "c": "it names shard 7",
+        "offset 4": "the record at offset 4 of the control topic cannot be read",
+    }
+    assert shard.shard.meta.rebuild is not None
+    assert shard.shard.meta.release == release
 
 
 def test_an_algorithm_that_needs_the_whole_shard_is_refused_with_its_size() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        ask(shard, algorithm="ola")
-        await shard.go_on(3)
-        (refused,) = shard.shard.meta.rebuilds
-        assert refused.state == "failed"
-        assert "150 rows are more than limits.transaction_rows_max = 40" in refused.said
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    ask(shard, algorithm="ola")
+    shard.go_on(3)
+    (refused,) = shard.shard.meta.rebuilds
+    assert refused.state == "failed"
+    assert "150 rows are more than limits.transaction_rows_max = 40" in refused.said
 
 
 def test_a_shard_that_fits_is_recoded_alike_in_one_release() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard(limits=Limits()))
-        ask(shard, algorithm="mondrian")
-        await shard.go_on(4)
-        ask(shard, "b", algorithm="ola")
-        await shard.go_on(10)
-        assert shard.states() == [("a", "done"), ("b", "done")]
-        recoded = shard.shard.meta.rebuilds[-1]
-        assert (recoded.total, recoded.done) == (1, 1)
-
-    run(story())
+    shard = peopled(RebuiltShard(limits=Limits()))
+    ask(shard, algorithm="mondrian")
+    shard.go_on(4)
+    ask(shard, "b", algorithm="ola")
+    shard.go_on(10)
+    assert shard.states() == [("a", "done"), ("b", "done")]
+    recoded = shard.shard.meta.rebuilds[-1]
+    assert (recoded.total, recoded.done) == (1, 1)
 
 
 def test_the_next_worker_begins_an_operators_rebuild_anew_a_few_times() -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard())
-        shard.algorithms.at_once = False
-        ask(shard)
-        await shard.go_on(3)
-        for _ in range(RESTARTS_MAX):
-            await shard.take_over()
-            await shard.go_on(2)
-            assert shard.shard.meta.rebuild is not None
-        await shard.take_over()
-        await shard.go_on(2)
-        assert shard.shard.meta.rebuild is None
-        assert shard.states() == [("a", "stopped")] * (RESTARTS_MAX + 1)
-        await shard.go_on(5)
-        assert shard.shard.meta.rebuild is None
-
-    run(story())
+    shard = peopled(RebuiltShard())
+    shard.algorithms.at_once = False
+    ask(shard)
+    shard.go_on(3)
+    for _ in range(RESTARTS_MAX):
+        shard.take_over()
+        shard.go_on(2)
+        assert shard.shard.meta.rebuild is not None
+    shard.take_over()
+    shard.go_on(2)
+    assert shard.shard.meta.rebuild is None
+    assert shard.states() == [("a", "stopped")] * (RESTARTS_MAX + 1)
+    shard.go_on(5)
+    assert shard.shard.meta.rebuild is None
 
 
 def test_a_shard_that_has_nothing_yet_waits_with_its_requests() -> None:
-    async def story() -> None:
-        shard = RebuiltShard()
-        await shard.take_over()
-        ask(shard)
-        await shard.go_on(3)
-        assert (shard.shard.meta.commit, shard.states()) == (0, [])
-        await shard.come(5)
-        await shard.go_on(5)
-        assert shard.states() == [("a", "done")]
-
-    run(story())
+    shard = RebuiltShard()
+    shard.take_over()
+    ask(shard)
+    shard.go_on(3)
+    assert (shard.shard.meta.commit, shard.states()) == (0, [])
+    shard.come(5)
+    shard.go_on(5)
+    assert shard.states() == [("a", "done")]
 
 
 def test_the_clock_rebuilds_a_shard_and_begins_anew_with_its_end(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard(RebuildRules(every=3_600, drift=None)))
-        shard.since = NOW
-        for at, rebuilds in ((3_500, 0), (3_700, 1), (7_200, 1), (7_400, 2)):
-            clock.seconds = NOW + at
-            await shard.go_on()
-            assert [state for _, state in shard.states()] == ["done"] * rebuilds, at
-        assert {one.why for one in shard.shard.meta.rebuilds} == {"clock"}
-
-    run(story())
+    shard = peopled(RebuiltShard(RebuildRules(every=3_600, drift=None)))
+    shard.since = NOW
+    for at, rebuilds in ((3_500, 0), (3_700, 1), (7_200, 1), (7_400, 2)):
+        clock.seconds = NOW + at
+        shard.go_on()
+        assert [state for _, state in shard.states()] == ["done"] * rebuilds, at
+    assert {one.why for one in shard.shard.meta.rebuilds} == {"clock"}
 
 
 def test_a_drifted_shard_is_found_out_by_a_sample_and_rebuilt_once(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await peopled(RebuiltShard(RebuildRules(drift=Decimal("1.02"))), 500)
-        looks = shard.algorithms.jobs
-        clock.seconds += 400
-        await shard.go_on(20)
-        drift = shard.shard.machine.activities.drift
-        assert shard.states() == []
-        assert drift is not None
-        assert drift > 1.02, "else this test shows nothing"
-        assert shard.facts.ncp_fresh == pytest.approx((shard.facts.ncp or 0) / drift)
-        n_looks = len(looks)
-        clock.seconds += CHECK_SECONDS + 1
-        await shard.go_on()
-        (done,) = shard.shard.meta.rebuilds
-        assert (done.state, done.why, done.drift) == ("done", "drift", drift)
-        assert len(looks) > n_looks
-        clock.seconds += 10 * 400
-        await shard.go_on()
-        assert len(shard.states()) == 1, "nothing has changed since"
-
-    run(story())
+    shard = peopled(RebuiltShard(RebuildRules(drift=Decimal("1.02"))), 500)
+    looks = shard.algorithms.jobs
+    clock.seconds += 400
+    shard.go_on(20)
+    drift = shard.shard.machine.activities.drift
+    assert shard.states() == []
+    assert drift is not None
+    assert drift > 1.02, "else this test shows nothing"
+    assert shard.facts.ncp_fresh == pytest.approx((shard.facts.ncp or 0) / drift)
+    n_looks = len(looks)
+    clock.seconds += CHECK_SECONDS + 1
+    shard.go_on()
+    (done,) = shard.shard.meta.rebuilds
+    assert (done.state, done.why, done.drift) == ("done", "drift", drift)
+    assert len(looks) > n_looks
+    clock.seconds += 10 * 400
+    shard.go_on()
+    assert len(shard.states()) == 1, "nothing has changed since"

@@ -117,6 +117,9 @@ def test_what_expired_or_was_not_read_yet_or_lies_before_a_table_begun_anew_is_n
     assert tried({60: upsert(7)}, 5) == {5: "message-gone"}
     assert tried({60: upsert(7)}, 60, meta=Meta(commit=5, next=50)) == {60: "not-read-yet"}
     assert tried({5: upsert(7)}, 5, meta=Meta(commit=5, next=50, letters_from=6)) == {5: "superseded"}
+    assert tried({5: upsert(7)}, 5, meta=Meta(commit=5, next=50, letters_from=5)) == {5: ""}, (
+        "it is the first of the new table"
+    )
 
 
 def test_what_was_applied_late_is_not_tried_once_more() -> None:

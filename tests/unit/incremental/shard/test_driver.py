@@ -10,7 +10,8 @@ import pytest
 
 from simulation.simulator import World
 from simulation.story import MESSAGES, PEOPLE, events
-from streamer.incremental.engine.core_arrays import CoreArrays
+from streamer.incremental.core import step
+from streamer.incremental.core.layout import Shard
 from streamer.incremental.shard.driver import read_again
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import RowsRead
@@ -43,13 +44,13 @@ def test_the_rows_and_letters_are_those_of_the_shard(seed: int, form: str) -> No
 
 
 def test_a_batch_runs_at_once_though_no_group_is_ever_large_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, advance = [], CoreArrays._advance
+    runs, advance = [], step.advance
 
-    def counted(held: CoreArrays, operations: Records, cells: Any, drains: bool) -> None:
-        runs.append(len(operations))
-        advance(held, operations, cells, drains)
+    def counted(s: Shard, operations: Records, cells: Any, first: int, drains: bool) -> int:
+        runs.append(len(operations) - first)
+        return advance(s, operations, cells, first, drains)
 
-    monkeypatch.setattr(CoreArrays, "_advance", counted)
+    monkeypatch.setattr(step, "advance", counted)
     rows = [{"id": i, "years": i % 10, "city": "a1", "problem": "flu"} for i in range(20)]
     batch = [Message(i, None, msgspec.json.encode({"op": "insert", "row": row})) for i, row in enumerate(rows)]
     read_again(PEOPLE, 0, 1, [batch], 20)

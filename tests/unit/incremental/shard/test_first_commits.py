@@ -221,45 +221,10 @@ def test_rows_come_in_the_order_of_their_source_keys_whatever_order_the_store_ha
     assert rows_in(PEOPLE, None).source_keys == []
 
 
-def test_rows_that_fit_are_one_commit_and_release_0() -> None:
-    (commit,) = first_release_made(HELD, 1000)
-    meta = commit.meta
-    assert (meta.commit, meta.outside, meta.release, meta.next, meta.qi_group_next) == (4, 4, 0, 50, 5)
-    assert meta.snapshot == Snapshot(7, reads=9, ended=CHANGE, released=1, of=1)
-    assert (len(commit.outbox), len(commit.records), len(commit.qi_groups)) == (9, 9, 4)
-    assert not commit.replaces
-    assert commit.similarity
-
-
-def test_more_rows_go_out_in_several_releases_of_whole_groups_one_after_the_other() -> None:
-    commits = first_release_made(HELD, 3)
-    assert [commit.meta.release for commit in commits] == list(range(len(commits)))
-    assert [commit.meta.snapshot.released for commit in commits if commit.meta.snapshot] == [1, 2, 3]
-    assert [commit.meta.snapshot.holds for commit in commits if commit.meta.snapshot] == [True, True, False]
-    assert sorted(key for commit in commits for key in commit.records) == sorted(ROWS)
-    assert [bool(commit.similarity) for commit in commits] == [False, False, True]
-    for commit in commits:
-        assert commit.origins == dict.fromkeys(commit.qi_groups, Origin("loaded", commit.meta.commit))
-    assert commits[-1].meta.digest == first_release_made(HELD, 1000)[0].meta.digest
-
-
-def test_an_interrupted_release_goes_on_behind_what_is_stored() -> None:
-    whole = first_release_made(HELD, 3)
-    assert first_release_made(whole[0].meta, 1000, dict(whole[0].qi_groups)) == whole[1:]  # type: ignore[arg-type]
-
-
 def test_a_release_that_was_begun_with_other_groups_is_refused_with_the_mend() -> None:
     whole = first_release_made(HELD, 3)
     with pytest.raises(ShardRefused, match="reload"):
         first_release_made(whole[0].meta, 3, dict(whole[1].qi_groups))  # type: ignore[arg-type]
-
-
-def test_rows_that_hold_no_model_stay_pending_and_the_shard_reads_on() -> None:
-    rows = rows_in(PEOPLE, held({"r0": ROWS["r0"]}))
-    (commit,) = release_commits(PEOPLE, 0, HELD, rows, [], CHANGE, {}, 1000)
-    assert (commit.meta.release, commit.meta.qi_group_next, list(commit.outbox)) == (0, 1, [])
-    assert commit.meta.snapshot is not None
-    assert not commit.meta.snapshot.holds
 
 
 def test_nothing_is_released_that_is_no_snapshot() -> None:
@@ -309,11 +274,6 @@ def test_every_row_goes_out_as_release_1_in_a_commit_from_outside_that_knows_the
     published = replace(AT_FIVE, commit=6, release=1, topic_ids=ids)
     assert found.meta == replace(published, whole=1, whole_at=6, begins={"live": 9})
     assert not (found.records or found.qi_groups or found.similarity)
-
-
-def test_an_output_that_lost_records_gets_the_whole_table_as_its_next_release() -> None:
-    same = replace(NEW_OUTPUT, topic_ids=AT_FIVE.topic_ids)
-    assert republished(output=same).meta.release == AT_FIVE.release + 1
 
 
 def test_an_empty_table_is_no_release_of_a_log_that_held_nothing() -> None:

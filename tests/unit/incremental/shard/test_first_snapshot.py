@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
@@ -42,12 +39,12 @@ class SnapshotShard(RebuiltShard):
         self.other = Other(MemoryServer(), "patients", 1)
         self.shard.servers = self.shard.servers._replace(others=[self.other])
 
-    async def reads(self, count: int, last: str = "true", op: str = "r") -> None:
+    def reads(self, count: int, last: str = "true", op: str = "r") -> None:
         messages = [self._captured(op, last if i == count - 1 else "true") for i in range(count)]
         self.drive(Messages(messages))
 
-    async def pause(self, idle: bool = True) -> None:
-        await self.go_on(1, idle)
+    def pause(self, idle: bool = True) -> None:
+        self.go_on(1, idle)
 
     @property
     def ended(self) -> str | None:
@@ -61,125 +58,100 @@ class SnapshotShard(RebuiltShard):
         return Message(born.offset, born.key, json.dumps(message).encode())
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
-async def held(count: int = 60, last: str = "true") -> SnapshotShard:
+def held(count: int = 60, last: str = "true") -> SnapshotShard:
     shard = SnapshotShard()
-    await shard.take_over()
-    await shard.reads(count, last)
-    await shard.pause(idle=False)
+    shard.take_over()
+    shard.reads(count, last)
+    shard.pause(idle=False)
     return shard
 
 
 def test_a_snapshot_whose_last_row_has_come_is_released_once_it_is_quiet(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await held(last="last")
-        clock.seconds += SETTLED_SECONDS - 1
-        await shard.pause()
-        assert shard.ended is None
-        await shard.reads(1)  # another chunk was late
-        await shard.pause()
-        clock.seconds += SETTLED_SECONDS - 1
-        await shard.pause()
-        assert shard.ended is None
-        clock.seconds += 1
-        await shard.pause()
-        assert (shard.ended, shard.shard.meta.release) == (LAST, 0)
-        assert [job.algorithm for job in shard.algorithms.jobs] == [FIRST]
-        assert len(shard.rows()) == 61
-        assert not shard.shard.engine.n_pending
-
-    run(story())
+    shard = held(last="last")
+    clock.seconds += SETTLED_SECONDS - 1
+    shard.pause()
+    assert shard.ended is None
+    shard.reads(1)  # another chunk was late
+    shard.pause()
+    clock.seconds += SETTLED_SECONDS - 1
+    shard.pause()
+    assert shard.ended is None
+    clock.seconds += 1
+    shard.pause()
+    assert (shard.ended, shard.shard.meta.release) == (LAST, 0)
+    assert [job.algorithm for job in shard.algorithms.jobs] == [FIRST]
+    assert len(shard.rows()) == 61
+    assert not shard.shard.engine.n_pending
 
 
 def test_a_change_ends_it_and_what_was_read_with_it_follows() -> None:
-    async def story() -> None:
-        shard = await held()
-        await shard.reads(3, op="c")
-        assert shard.ended is None
-        await shard.pause(idle=False)
-        assert (shard.ended, len(shard.rows())) == (CHANGE, 63)
-        assert shard.shard.meta.release > 0
-
-    run(story())
+    shard = held()
+    shard.reads(3, op="c")
+    assert shard.ended is None
+    shard.pause(idle=False)
+    assert (shard.ended, len(shard.rows())) == (CHANGE, 63)
+    assert shard.shard.meta.release > 0
 
 
 def test_another_shard_that_has_seen_the_end_is_believed_when_it_is_quiet(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await held()
-        shard.other.has_seen = True
-        await shard.pause()
-        assert shard.ended is None
-        clock.seconds += SETTLED_SECONDS
-        await shard.pause(idle=False)
-        assert shard.ended is None
-        await shard.pause()
-        assert shard.ended == ELSEWHERE
-
-    run(story())
+    shard = held()
+    shard.other.has_seen = True
+    shard.pause()
+    assert shard.ended is None
+    clock.seconds += SETTLED_SECONDS
+    shard.pause(idle=False)
+    assert shard.ended is None
+    shard.pause()
+    assert shard.ended == ELSEWHERE
 
 
 def test_it_waits_for_ever_where_nobody_knows_and_an_operator_ends_it(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await held()
-        clock.seconds += 100_000
-        await shard.pause()
-        assert shard.ended is None
-        shard.asks(EndSnapshot(0, since=99), written_at=clock.seconds)
-        for _ in range(3):
-            await shard.pause()
-        assert shard.ended is None
-        assert shard.shard.meta.snapshot is not None
-        shard.asks(EndSnapshot(0, shard.shard.meta.snapshot.since), written_at=clock.seconds)
-        for _ in range(5):
-            await shard.pause()
-        assert shard.ended == OPERATOR
-
-    run(story())
+    shard = held()
+    clock.seconds += 100_000
+    shard.pause()
+    assert shard.ended is None
+    shard.asks(EndSnapshot(0, since=99), written_at=clock.seconds)
+    for _ in range(3):
+        shard.pause()
+    assert shard.ended is None
+    assert shard.shard.meta.snapshot is not None
+    shard.asks(EndSnapshot(0, shard.shard.meta.snapshot.since), written_at=clock.seconds)
+    for _ in range(5):
+        shard.pause()
+    assert shard.ended == OPERATOR
 
 
 def test_a_take_over_begins_to_count_anew(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await held(last="last")
-        clock.seconds += SETTLED_SECONDS
-        await shard.take_over()
-        await shard.pause()
-        assert shard.ended is None
-        clock.seconds += SETTLED_SECONDS
-        await shard.pause()
-        assert shard.ended == LAST
-
-    run(story())
+    shard = held(last="last")
+    clock.seconds += SETTLED_SECONDS
+    shard.take_over()
+    shard.pause()
+    assert shard.ended is None
+    clock.seconds += SETTLED_SECONDS
+    shard.pause()
+    assert shard.ended == LAST
 
 
 def test_a_rebuild_is_refused_while_rows_are_held_back() -> None:
-    async def story() -> None:
-        shard = await held()
-        shard.asks(FullRebuild(0, "a", NOW), written_at=NOW)
-        for _ in range(3):
-            await shard.pause()
-        assert shard.states() == [("a", "refused")]
-        assert shard.ended is None
-
-    run(story())
+    shard = held()
+    shard.asks(FullRebuild(0, "a", NOW), written_at=NOW)
+    for _ in range(3):
+        shard.pause()
+    assert shard.states() == [("a", "refused")]
+    assert shard.ended is None
 
 
 def test_rows_that_cannot_be_anonymized_end_the_worker_with_the_reason_and_are_tried_again(clock: Clock) -> None:
-    async def story() -> None:
-        shard = await held(last="last")
-        shard.algorithms.at_once = False
-        clock.seconds += SETTLED_SECONDS
-        await shard.pause()
-        shard.algorithms.jobs[0].fails("the process ended")
-        with pytest.raises(NotAnonymized):
-            await shard.pause()
-        shard.algorithms.at_once = True
-        await shard.take_over()
-        await shard.pause()
-        clock.seconds += SETTLED_SECONDS
-        await shard.pause()
-        assert shard.ended == LAST
-
-    run(story())
+    shard = held(last="last")
+    shard.algorithms.at_once = False
+    clock.seconds += SETTLED_SECONDS
+    shard.pause()
+    shard.algorithms.jobs[0].fails("the process ended")
+    with pytest.raises(NotAnonymized):
+        shard.pause()
+    shard.algorithms.at_once = True
+    shard.take_over()
+    shard.pause()
+    clock.seconds += SETTLED_SECONDS
+    shard.pause()
+    assert shard.ended == LAST

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,14 +16,17 @@ from streamer.errors import Conflict, Fenced, LawViolated, ShardRefused, Streame
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
+from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.shard import machine
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import Position
+from streamer.incremental.shard.states import Holding
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import State
-from streamer.incremental.store.memory import MemoryStore
+from streamer.incremental.store.memory import MemoryServer, MemoryStore
+from streamer.table.codes import KeptColumn
 from streamer.table.encode import EncodedRows
-from streamer.table.schema import KeptColumn, Limits, Table
+from streamer.table.schema import Limits, Table
 from worlds.shards import PEOPLE, Driven, Shard, insert, served_shard
 from worlds.small_tables import CITY, PROBLEM, YEARS, table
 
@@ -102,6 +106,59 @@ def test_a_retry_shuts_out_delayed_calls_of_its_own(served: Shard) -> None:
     publisher.take_over(served)
     with pytest.raises(Fenced):
         MemoryStore(served.server, "people", 0).check_fence(fence)
+
+
+SNAPSHOT = [
+    Message(i, None, msgspec.json.encode({"op": "r", "after": {"id": i, "years": i, "city": "a1", "problem": "flu"},
+                                          "source": {"snapshot": "true"}}))
+    for i in range(8)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("holding", "pending", "held"),
+    [(Holding.NOTHING, 0, False), (Holding.SNAPSHOT, 8, True), (Holding.ALL, 8, False)],
+    ids=lambda value: str(value),
+)
+def test_what_a_shard_holds_back_is_for_its_owner_to_say(holding: Holding, pending: int, held: bool) -> None:
+    owner = (shard := Shard()).publisher(holding)
+    owner.take_over(shard)
+    owner.step(SNAPSHOT)
+    assert (owner.engine.n_pending, owner.holds_back, owner.awaits_release) == (pending, held, False)
+
+
+class FallsBack(MemoryStore):
+    """A store whose server, when the outbox is asked for, has become a replica that had not got the last commit."""
+
+    def __init__(self, server: MemoryServer, before: MemoryServer) -> None:
+        super().__init__(server, "people", 0)
+        self._before: MemoryServer | None = before
+
+    def outbox(self) -> Iterator[tuple[int, OutboxEntry]]:
+        if self._before is not None:
+            self._server.shards, self._before = self._before.shards, None
+        return super().outbox()
+
+
+def test_a_store_that_falls_back_while_it_is_taken_over_publishes_no_commit_without_its_records(served: Shard) -> None:
+    """Else the position would say that they are published, and they never would be."""
+    before, published, former = deepcopy(served.server), list(served.sent), served.last
+    more = [insert(offset) for offset in range(6, 14)]
+    owner = served.publisher()
+    owner.take_over(served)
+    owner.step(more)
+    wanted = list(served.sent)
+    served.sent, served.last = list(published), former  # the second commit was stored, and not published
+    served.server.shards["people", 0].outbox.extend(
+        (2, OutboxEntry(record.topic, record.key, record.value)) for record in wanted[len(published) :]
+    )
+    with pytest.raises(Fenced):
+        Driven(PEOPLE, 0, FallsBack(served.server, before), served).take_over(served)
+    assert (served.sent, served.last) == (published, former)
+    again = served.publisher()
+    again.take_over(served)
+    again.step(more)
+    assert served.sent == wanted
 
 
 # -- messages at fault ------------------------------------------------------------------------------------------------
@@ -312,8 +369,7 @@ def test_the_core_computes_outside_the_turn_so_that_other_shards_may_compute(
     monkeypatch.setattr(CoreArrays, "run", seen)
     limits = replace(served.table.limits, transaction_rows_max=100)
     shard = replace(served, table=replace(served.table, limits=limits))
-    publisher = shard.publisher()
-    publisher.machine._turn = turn
+    publisher = Driven(shard.table, 0, MemoryStore(shard.server, "people", 0), shard, turn=turn)
     publisher.take_over(shard)
     publisher.step([insert(6 + n) for n in range(60)])
     assert held
@@ -364,7 +420,7 @@ def test_the_secret_goes_into_the_store_and_nowhere_else() -> None:
     report = publisher.step([insert(offset) for offset in range(40)])
     assert report.splits
     engine = publisher.engine
-    with pytest.raises(ShardRefused) as refused:
+    with pytest.raises(ShardRefused, match="holds a table already") as refused:
         publisher.load_initial(lambda secret: (EncodedRows.of_rows({}, 2), []))
     said = [repr(publisher.meta), str(publisher.meta), repr(report), repr(refused.value), repr(shard.last)]
     said += [repr(MemoryStore(shard.server, "people", 0).load()), repr(shard.server.shards), repr(engine)]

@@ -75,29 +75,6 @@ def after(end: int, *offsets: int) -> LiveEnd:
     return live_end
 
 
-def test_offsets_that_rise_with_gaps_where_markers_lie_are_of_one_topic() -> None:
-    live_end = after(5, 5, 6, 8, 9, 30)
-    assert not live_end.fell
-    assert live_end.offset == 31
-
-
-def test_the_first_record_that_another_topic_takes_tells_it() -> None:
-    assert after(5, 0).fell
-    assert after(5, 5, 6, 0).fell
-
-
-def test_what_was_told_once_stays_told() -> None:
-    assert after(5, 0, 1, 2, 40).fell
-
-
-def test_one_marker_before_the_first_record_hides_nothing_of_a_release_of_two() -> None:
-    assert after(0, 0, 1, 1).fell
-
-
-def test_in_a_topic_that_held_nothing_there_is_nothing_to_miss() -> None:
-    assert not after(0, 0, 1).fell
-
-
 def test_an_offset_that_kafka_has_not_told_is_not_taken_for_a_good_one() -> None:
     assert after(0, -1001).fell
 

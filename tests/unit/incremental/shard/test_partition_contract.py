@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from streamer.incremental.events.key_form import shard_of
-from streamer.incremental.release.records import Outgoing
-from streamer.incremental.shard.input import InputState, Message
-from streamer.incremental.shard.outlet import DeafOutlet, Position
-from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from worlds.shards import Driven
+from streamer.incremental.shard.input import Message
+from streamer.incremental.store.memory import MemoryServer
+from worlds.shards import Driven, Shard
 from worlds.small_tables import AGE, table
 
 SHARDS, PEOPLE = 4, 200
@@ -42,27 +39,12 @@ def connect_with_schema(number: int) -> bytes:
     return msgspec.json.encode({"schema": SCHEMA, "payload": {"id": number}})
 
 
-class Outlet(DeafOutlet):
-    """Keeps what one shard sent, over restarts."""
-
-    def __init__(self) -> None:
-        self.letters: list[dict[str, str]] = []
-        self.last: Position | None = None
-
-    def position(self) -> Position | None:
-        return self.last
-
-    def publish(self, records: Sequence[Outgoing], position: Position) -> None:
-        self.letters += [json.loads(r.value) for r in records if r.topic == "dead-letters" and r.value]
-        self.last = position
-
-
 class Shards:
     """Every shard of a table over a memory store; each reads what murmur2 sends it."""
 
     def __init__(self) -> None:
-        self.server = MemoryServer()
-        self.outlets = [Outlet() for _ in range(SHARDS)]
+        server = MemoryServer()
+        self.outlets = [Shard(TABLE, server, number=number, shards=SHARDS) for number in range(SHARDS)]
         self.inputs: list[list[Message]] = [[] for _ in range(SHARDS)]
         self.publishers: list[Driven] = []
 
@@ -74,12 +56,11 @@ class Shards:
     def work(self, batch: int = 1000) -> None:
         """New workers take every shard over and read to the end."""
         self.publishers = []
-        for shard in range(SHARDS):
-            store = MemoryStore(self.server, TABLE.name, shard)
-            publisher = Driven(TABLE, shard, store, self.outlets[shard], secret=b"of every run")
-            after = publisher.take_over(InputState({}, SHARDS, 0, len(self.inputs[shard])))
-            for first in range(after, len(self.inputs[shard]), batch):
-                publisher.step(self.inputs[shard][first : first + batch])
+        for shard, messages in zip(self.outlets, self.inputs, strict=True):
+            shard.end = len(messages)
+            publisher = shard.publisher(secret=b"of every run")
+            for first in range(publisher.take_over(shard), len(messages), batch):
+                publisher.step(messages[first : first + batch])
             self.publishers.append(publisher)
 
     @property
@@ -92,7 +73,7 @@ class Shards:
 
     @property
     def refused(self) -> Counter[str]:
-        return Counter(letter["reason"] for outlet in self.outlets for letter in outlet.letters)
+        return Counter(reason for outlet in self.outlets for reason in outlet.reasons)
 
 
 @pytest.fixture

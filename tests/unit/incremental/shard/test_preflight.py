@@ -20,14 +20,13 @@ from streamer.incremental.shard.preflight import (
     Digested,
     compare,
     first_meta,
-    former_version,
     with_topics,
 )
 from streamer.incremental.shard.ready import Assigned, Inspected, Ready, TakeFence
 from streamer.incremental.store.base import UNFINISHED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, POSITIONS
 from streamer.table.schema import Repair, Table, version_of
-from worlds.small_tables import CITY, YEARS, as_of_version, table
+from worlds.small_tables import YEARS, as_of_version, table
 
 PEOPLE = table(YEARS, k=2)
 OURS = version_of(PEOPLE.fingerprint)
@@ -59,35 +58,10 @@ def refusal(position: Position | None, found: InputState = INPUT, meta: Meta = F
     return str(refused.value)
 
 
-def test_a_shard_at_rest_is_level_one_commit_more_is_ahead_and_a_lost_one_behind() -> None:
-    assert standing(AT_FIVE) is Consistency.LEVEL
-    assert standing(AT_FOUR) is Consistency.AHEAD
-    assert standing(AT_SEVEN) is Consistency.BEHIND
-
-
 def test_another_commit_of_the_published_number_is_refused_whichever_is_further() -> None:
     """A failover that lost a fence lets the former owner store a commit of that number once more."""
     for next_ in (40, 60):
         assert "commit 5 is not the same" in refusal(msgspec.structs.replace(AT_FIVE, next=next_))
-
-
-@pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
-def test_an_output_that_was_recreated_needs_the_whole_table(position: Position) -> None:
-    assert standing(position, made_anew(LIVE)) is Consistency.INCOMPLETE
-
-
-def test_where_output_and_positions_are_both_new_the_store_alone_says_what_goes_out() -> None:
-    assert standing(None, made_anew(LIVE, POSITIONS)) is Consistency.INCOMPLETE
-    assert standing(None, made_anew(LIVE)) is Consistency.INCOMPLETE
-
-
-def test_an_output_that_was_recreated_is_not_filled_from_a_store_that_lost_commits() -> None:
-    found = made_anew(LIVE)
-    emptied = Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=found.topic_ids)
-    for meta in (FIVE, emptied):
-        said = refusal(AT_SEVEN, found, meta)
-        assert "lost commits" in said
-        assert remedies.publish_again("people") in said
 
 
 def test_positions_that_were_recreated_or_lost_their_end_have_the_whole_table_published() -> None:
@@ -96,10 +70,6 @@ def test_positions_that_were_recreated_or_lost_their_end_have_the_whole_table_pu
     assert standing(None, made_anew(POSITIONS), meta=replace(FIVE, commit=1)) is Consistency.INCOMPLETE
     assert standing(msgspec.structs.replace(AT_FOUR, commit=3)) is Consistency.INCOMPLETE
     assert standing(None) is Consistency.INCOMPLETE
-
-
-def test_a_first_commit_without_a_position_waits_to_be_published() -> None:
-    assert standing(None, meta=replace(FIVE, commit=1)) is Consistency.AHEAD
 
 
 AT_SIXTY = msgspec.structs.replace(AT_FIVE, ends={LIVE: 60})
@@ -197,17 +167,6 @@ def kept_by_version(version: str, ours: Table = PEOPLE) -> Meta:
     return kept_by(as_of_version(version, ours))
 
 
-@pytest.mark.parametrize("position", [AT_FIVE, AT_FOUR])
-def test_a_state_of_an_older_engine_is_taken_as_it_stands(position: Position) -> None:
-    """Before: every new version of the engine asked for a table that begins anew."""
-    former = kept_by_version("1")
-    expected = Consistency.LEVEL if position is AT_FIVE else Consistency.AHEAD
-    assert standing(msgspec.structs.replace(position, engine="1"), meta=former) is expected
-    assert standing(msgspec.structs.replace(position, engine=""), meta=former) is expected, "no version is said"
-    assert former_version(PEOPLE, former) == "1"
-    assert former_version(PEOPLE, FIVE) == ""
-
-
 def test_a_price_of_local_repair_has_a_version_of_its_own_and_tables_with_it_are_adopted_too() -> None:
     repaired = replace(PEOPLE, repair=Repair(0.05))
     ours = version_of(repaired.fingerprint)
@@ -253,14 +212,6 @@ def test_lost_commits_of_an_older_engine_are_that_versions_to_read_again(meta: M
 def test_lost_commits_of_a_newer_engine_are_not_repeated_by_this_one() -> None:
     said = refusal(msgspec.structs.replace(AT_SEVEN, engine="1000"), meta=first_meta(PEOPLE, INPUT))
     assert "has lost commits that engine version 1000 decided" in said
-
-
-def test_a_store_that_lost_its_adoption_is_refused_and_both_versions_are_named() -> None:
-    adopted = msgspec.structs.replace(AT_SEVEN, outside=6, engine=OURS)
-    said = refusal(adopted, meta=kept_by_version("1"))
-    assert f"is at commit 5, kept by engine version 1; since then version {OURS} has adopted its QI groups" in said
-    assert "commit 6 did not come from the input, so reading on cannot repeat it" in said
-    assert standing(adopted, meta=replace(FIVE, commit=6, outside=6)) is Consistency.BEHIND, "it holds the adoption"
 
 
 def test_a_table_that_began_anew_and_is_not_whole_is_nobodys() -> None:
@@ -335,12 +286,8 @@ def test_in_a_control_topic_that_was_recreated_no_request_has_its_answer() -> No
 
 # The inspection before a take-over: what does not fit together is refused before anyone is shut out.
 
-LOOK_IDS = {"changes": "first"}
-LOOK_INPUT = InputState(LOOK_IDS, shards=2, earliest=0, end=100)
-LOOK_AT_FIVE = Meta(5, 50, 4, 18, digest=7, shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=LOOK_IDS)
 
-
-def looked(*metas: Meta | None, position: Position | None, found: InputState = LOOK_INPUT) -> None:
+def looked(*metas: Meta | None, position: Position | None, found: InputState = INPUT) -> None:
     """metas: what the store says before and after the position is read; its owner may commit in between."""
     machine = Machine(PEOPLE, 0, b"")
     machine.handle(Assigned())
@@ -350,39 +297,11 @@ def looked(*metas: Meta | None, position: Position | None, found: InputState = L
     assert asked == Ready(read=TakeFence(again=False))
 
 
-def test_a_shard_that_fits_together_may_be_taken_over() -> None:
-    looked(LOOK_AT_FIVE, position=Position.of(LOOK_AT_FIVE))
-
-
-def test_a_shard_that_never_committed_may_be_taken_over() -> None:
-    looked(None, position=None)
-
-
-@pytest.mark.parametrize(
-    ("found", "says"),
-    [
-        (replace(LOOK_INPUT, shards=4), "had 2 partitions and has 4 now"),
-        (replace(LOOK_INPUT, topic_ids={"changes": "second"}), "recreated"),
-        (replace(LOOK_INPUT, earliest=51), "expired"),
-        (replace(LOOK_INPUT, end=49), "lost messages"),
-    ],
-)
-def test_another_kafka_is_refused_while_the_owner_goes_on(found: InputState, says: str) -> None:
-    with pytest.raises(ShardRefused, match=says):
-        looked(LOOK_AT_FIVE, position=Position.of(LOOK_AT_FIVE), found=found)
-
-
-def test_another_table_yaml_is_refused_while_the_owner_goes_on() -> None:
-    other = replace(LOOK_AT_FIVE, fingerprint=table(YEARS, CITY, k=2).fingerprint)
-    with pytest.raises(ShardRefused, match=r"table\.yaml has changed"):
-        looked(other, position=Position.of(other))
-
-
 def test_an_owner_at_work_is_not_taken_for_a_store_that_lost_commits() -> None:
     """Between the two readings it committed and published: the position fits neither."""
-    later = replace(LOOK_AT_FIVE, commit=3, next=50)
-    position = Position.of(replace(LOOK_AT_FIVE, commit=7, next=50))
-    looked(LOOK_AT_FIVE, later, position=position)
+    later = replace(FIVE, commit=3, next=50)
+    position = Position.of(replace(FIVE, commit=7, next=50))
+    looked(FIVE, later, position=position)
     with pytest.raises(ShardRefused, match="commit 3, the output at 7"):
         looked(later, later, position=position)
 
@@ -390,15 +309,15 @@ def test_an_owner_at_work_is_not_taken_for_a_store_that_lost_commits() -> None:
 def test_an_owner_at_work_does_not_hide_that_the_input_is_another_one() -> None:
     with pytest.raises(ShardRefused, match="recreated"):
         looked(
-            LOOK_AT_FIVE,
-            replace(LOOK_AT_FIVE, commit=6),
+            FIVE,
+            replace(FIVE, commit=6),
             position=None,
-            found=replace(LOOK_INPUT, topic_ids={"changes": "x"}),
+            found=replace(INPUT, topic_ids={"changes": "x"}),
         )
 
 
 def test_a_shard_begins_with_the_topics_and_the_table_that_are_there() -> None:
-    assert first_meta(PEOPLE, LOOK_INPUT) == Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=LOOK_IDS)
+    assert first_meta(PEOPLE, INPUT) == Meta(shards=2, fingerprint=PEOPLE.fingerprint, topic_ids=IDS)
 
 
 # QI groups that a store hands out are held against the digest of what was published.

@@ -24,7 +24,6 @@ from streamer.incremental.shard.rebuild import (
     FULL_DOMAIN,
     LOOK_SECONDS,
     LOST_MORE_MAX,
-    REDONE_MAX,
     RESTARTS_MAX,
     SAMPLE_REGIONS,
     Looked,
@@ -232,50 +231,11 @@ def replace(rebuilding: Rebuilding) -> None:
     rebuilding.replaced(rebuilding.progress.after(REPLACED))
 
 
-def test_regions_come_one_after_the_other_until_none_is_left(rebuilding: Rebuilding) -> None:
-    seen = []
-    while rebuilding.task is not None:
-        assert rebuilding.progress.state == RUNNING
-        seen.append(rebuilding.task.numbers)
-        replace(rebuilding)
-    assert seen == REGIONS
-    assert rebuilding.closed() == Progress(REBUILD, 3, 3, 0, 30, 15.0, 12.0, DONE, rows=36)
-
-
-def test_a_region_that_changes_comes_again_and_is_left_as_it_was_when_it_changed_too_often(
-    rebuilding: Rebuilding,
-) -> None:
-    for tries in range(REDONE_MAX + 1):
-        task = rebuilding.task
-        assert task is not None
-        assert (task.numbers, task.tries) == (REGIONS[0], tries)
-        rebuilding.changed()
-    task = rebuilding.task
-    assert task is not None
-    assert (task.numbers, task.tries) == (REGIONS[1], 0)
-    assert (rebuilding.progress.done, rebuilding.progress.left) == (0, 1)
-    replace(rebuilding)
-    replace(rebuilding)
-    closed = rebuilding.closed()
-    assert (closed.total, closed.done, closed.left, closed.state) == (3, 2, 1, DONE)
-
-
 def test_a_region_that_was_done_late_leaves_the_next_all_its_tries(rebuilding: Rebuilding) -> None:
     rebuilding.changed()
     replace(rebuilding)
     assert rebuilding.task is not None
     assert rebuilding.task.tries == 0
-
-
-@pytest.mark.parametrize(("end", "state"), [(Rebuilding.cancel, CANCELLED), (Rebuilding.fail, FAILED)])
-def test_a_rebuild_that_is_ended_begins_no_further_region_and_keeps_what_it_did(
-    rebuilding: Rebuilding, end: object, state: str
-) -> None:
-    assert callable(end)
-    replace(rebuilding)
-    end(rebuilding)
-    assert rebuilding.task is None
-    assert (rebuilding.closed().done, rebuilding.closed().total, rebuilding.closed().state) == (1, 3, state)
 
 
 def test_a_cancel_that_comes_when_all_is_done_changes_nothing(rebuilding: Rebuilding) -> None:
@@ -314,10 +274,6 @@ def test_every_rebuild_of_a_shard_has_a_turn_of_its_own_whatever_became_of_the_l
     assert next_rebuild(meta, "c", "ordered", 1).turn == 8
     meta = Meta(rebuilds=(Progress(Rebuild("b", "ordered", 1, 7), 3), Progress(Rebuild("d", "emp", 1, 8), 3)))
     assert next_rebuild(meta, "c", "ordered", 1).turn == 9
-
-
-def test_a_replaced_region_counts_with_what_it_published_again_and_its_loss() -> None:
-    assert Progress(REBUILD, 3).after(REPLACED) == Progress(REBUILD, 3, 1, 0, 10, 5.0, 4.0, rows=12)
 
 
 # What changed while an algorithm was at a region is fitted into its answer.

@@ -220,17 +220,6 @@ def test_records_have_the_time_of_their_epoch_and_no_header_and_lie_beside_the_r
     assert {one.topic for one in world.sent} == {"live", SEALED}
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3, 100])
-def test_batches_decide_nothing(batch: int) -> None:
-    world = World(BY_NUMBER)
-    world.come("p1 20 flu; p2 22 cold; p3 30 flu; p4 31 cold; p1 -; p5 40 flu; p6 41 cold; p3 33 asthma; p7 1 flu")
-    world.worker().read(batch)
-    assert world.words == [
-        ["ADD c1 [20, 22] 2 cold,flu", "ADD c2 [30, 31] 2 cold,flu"],
-        ["LIVE c1 1", "LIVE c2 1", "ADD c3 [33, 41] 3 asthma,cold,flu"],
-    ]
-
-
 STORY = ["p1 20 flu; p2 22 cold; p3 30 flu; p4 31 cold", "p1 -; p5 40 flu; p6 41 cold", "p3 33 asthma; p7 1 flu"]
 
 
@@ -256,13 +245,6 @@ def told(world: World, dies_at: int = -1, dies: str = "") -> World:
         world.now += MINUTE
         alive("tick")
     return world
-
-
-@pytest.mark.parametrize("table", [BY_TIME, BY_NUMBER], ids=["time", "number"])
-@pytest.mark.parametrize("dies", ["before commit", "after commit", "before publish", "after publish"])
-@pytest.mark.parametrize("step", range(6))
-def test_whenever_a_worker_dies_the_same_records_are_published_once(table: Table, dies: str, step: int) -> None:
-    assert told(World(table), step, dies).log == told(World(table)).log
 
 
 @pytest.mark.parametrize("table", [BY_TIME, BY_NUMBER], ids=["time", "number"])

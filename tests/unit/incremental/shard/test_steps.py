@@ -175,12 +175,6 @@ def test_who_is_passed_over_is_refused_and_counted() -> None:
     assert (refused.value.reason, tally.skipped) == ("skipped", [101])
 
 
-def test_in_a_replay_only_what_was_passed_over_before_is_passed_over() -> None:
-    position = Position(9, 200, 9, 1, 0, 0, (120, 130))
-    passed_over = Skipped(NAME, PASSED_OVER_META, [110, 120, 199, 200], position)
-    assert [offset for offset in range(100, 210) if reason(passed_over, offset)] == [120, 130, 200]
-
-
 def test_a_message_that_failed_is_passed_over_and_the_letter_says_where_the_code_failed() -> None:
     passed_over = Skipped(NAME, PASSED_OVER_META)
     told_to_log = passed_over.failed(Unforeseen("KeyError in engine.py, line 7", 120), 119, 20, PASSED_OVER_META)
@@ -191,25 +185,6 @@ def test_a_message_that_failed_is_passed_over_and_the_letter_says_where_the_code
         "applying it failed: KeyError in engine.py, line 7",
     )
     assert told_to_log == "offset 120 is passed over: KeyError in engine.py, line 7"
-
-
-def test_where_nobody_knows_which_message_it_was_they_are_committed_one_by_one() -> None:
-    passed_over = Skipped(NAME, PASSED_OVER_META)
-    assert not passed_over.commit_is_due(105)
-    passed_over.failed(Unforeseen("LawViolated", None), last=119, n_messages=20, meta=PASSED_OVER_META)
-    assert [passed_over.commit_is_due(offset) for offset in (100, 119, 120)] == [True, True, False]
-    passed_over.failed(Unforeseen("LawViolated", None), last=105, n_messages=1, meta=PASSED_OVER_META)
-    assert reason(passed_over, 105) == "internal-error"
-
-
-def test_what_was_found_out_is_committed_as_soon_as_another_message_could_be_applied() -> None:
-    passed_over = Skipped(NAME, PASSED_OVER_META)
-    passed_over.failed(Unforeseen("KeyError", 120), 119, 20, PASSED_OVER_META)
-    passed_over.applied(119)
-    assert not passed_over.commit_is_due(119)
-    passed_over.applied(121)
-    assert passed_over.commit_is_due(121)
-    assert not passed_over.commit_is_due(122)
 
 
 def test_a_broken_engine_does_not_turn_its_input_into_dead_letters() -> None:

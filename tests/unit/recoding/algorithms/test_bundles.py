@@ -13,7 +13,7 @@ from streamer.kernels.boxes import geometry, ncp_term, total, widen
 from streamer.privacy.compiled import scratch_for
 from streamer.privacy.models import Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.bundles import EMPTY_HI, EMPTY_LO, add_bundle, bundled, clear_bundles, task_of
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table

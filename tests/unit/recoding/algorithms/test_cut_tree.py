@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.bundles import task_of
 from streamer.recoding.algorithms.cut_tree import EVEN_FROM, EVEN_PART, FINE, best_cut, order_of, scan_for
-from streamer.table.attributes import CategoricalAttribute
+from streamer.table.codes import CategoricalAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from streamer.errors import UsageError
 from streamer.kernels.boxes import ncp_term
 from streamer.privacy.models import Model, identity_reserved, k_anonymity, r_k
-from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Options, local_recoding
 from streamer.recoding.algorithms.fuzzy import (
     GDPPR,
@@ -33,7 +32,7 @@ from streamer.recoding.algorithms.fuzzy import (
     sensitive_columns,
 )
 from streamer.table.arrays import Floats, Ints
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.algorithms_by_hand import fits, obeys
@@ -43,7 +42,6 @@ from worlds.microdata import (
     PROBLEMS,
     TABLES,
     TEXTS,
-    VALUES,
     assert_laws,
     boxes,
     canonical_form,
@@ -113,15 +111,6 @@ def test_without_sensitive_columns_the_distance_is_that_of_the_quasi_identifiers
     assert found == pytest.approx(np.array(expected), abs=1e-4)
 
 
-def test_a_null_is_at_distance_1_from_every_value_and_at_none_from_a_null() -> None:
-    everything = np.append(np.arange(len(TEXTS[0])), len(TEXTS[0]) - 1)[:, None]
-    people = Microdata(TABLES["one number"], np.zeros_like(everything), None, everything, TEXTS)
-    assert TEXTS[0][-1] == b"null"
-    points = points_of(people, [0], alpha=0, beta=1, sign=1)
-    found = measured(points, points.at(np.array([len(TEXTS[0])])))
-    assert found[:, 0] == pytest.approx([1] * (len(TEXTS[0]) - 1) + [0, 0], abs=1e-4)
-
-
 def test_points_and_centres_never_show_their_values() -> None:
     people = Microdata(TABLES["one number"], np.array([[1], [2]]), None, np.array([[0], [1]]), TEXTS)
     points = points_of(people, [0], alpha=0.5, beta=0.5, sign=1)
@@ -157,8 +146,6 @@ def test_weights_that_do_not_sum_to_one_and_other_signs_are_refused(wrong: dict)
 
 
 # Clusters that fail the model join others, the smallest first, where the least is lost.
-
-one_number = TABLES["one number"]
 
 
 def losses_by_hand(data: Microdata, rows: list[int]) -> list[float]:
@@ -208,39 +195,6 @@ def merged_by_hand(people: Microdata, model: Model, start: list[int]) -> dict[in
         fitting = [o for o in clusters if fits(model, subjects[rows + clusters[o]])]
         o = min(fitting or clusters, key=lambda o: (rise_by_hand(people, rows, clusters[o]), o))
         clusters[o] = clusters[o] + rows
-
-
-def ill(years_and_problems: list[tuple[int, int]]) -> Microdata:
-    """People of whom the years and the number of the problem are known."""
-    years, problems = np.array(years_and_problems).T
-    return Microdata(one_number, years[:, None], None, problems[:, None], TEXTS)
-
-
-def test_a_cluster_passes_over_the_nearest_where_one_problem_would_have_too_large_a_share() -> None:
-    flu_at_0, flu_at_1, others_at_5 = (0, 0), (1, 0), [(5, 1), (5, 2)]
-    people = ill([flu_at_0, flu_at_1, *others_at_5])
-    found, _ = merged(people, r_k(2, VALUES, Fraction(1, 2)), np.array([0, 1, 2, 2]))
-    assert found.tolist() == [2, 2, 2, 2]  # the first went to 5, past its neighbour; and so did the second
-    found, _ = merged(people, k_anonymity(2), np.array([0, 1, 2, 2]))
-    assert found.tolist() == [1, 1, 2, 2]
-
-
-def test_a_cluster_still_small_may_have_the_rows_of_one_problem_that_the_smallest_qi_group_may() -> None:
-    people = ill([(0, 0), (1, 0), (5, 1), (5, 2), (2, 3), (2, 4), (9, 1), (9, 2)])
-    found, _ = merged(people, r_k(4, VALUES, Fraction(1, 2)), np.array([0, 1, 2, 2, 3, 3, 2, 2]))
-    assert found.tolist() == [3, 3, 2, 2, 3, 3, 2, 2]  # two of four are allowed, so the two with flu came together
-
-
-def test_a_cluster_that_fits_nowhere_joins_the_nearest_and_goes_on_from_there() -> None:
-    people = ill([(1, 0), (1, 0), (1, 0), (3, 1), (3, 2), (9, 1), (9, 2)])
-    found, n_merges = merged(people, r_k(2, VALUES, Fraction(1, 2)), np.array([0, 0, 0, 1, 1, 2, 2]))
-    assert (found.tolist(), n_merges) == ([2] * 7, 2)  # 3 of 5 are too many at either place, 3 of 7 are not
-
-
-def test_the_whole_table_in_one_cluster_is_left_alone() -> None:
-    people = ill([(0, 0), (9, 1)])
-    found, n_merges = merged(people, k_anonymity(2), np.array([0, 0]))
-    assert (found.tolist(), n_merges) == ([0, 0], 0)
 
 
 @given(data=st.data(), small=any_table)
@@ -375,18 +329,6 @@ def test_a_seed_gives_the_same_lawful_classes_in_whatever_order_rows_come(
     assert boxes(holding(GDPPR, permuted(people, seed), model, options)) == boxes(one)
 
 
-def test_a_table_of_fewer_than_2k_rows_is_one_class() -> None:
-    people = data_of(TABLES["one number"], np.arange(5)[:, None])
-    assert run(GDPPR, people, k_anonymity(3)).n_groups == 1
-
-
-def test_people_in_two_crowds_are_two_classes() -> None:
-    codes = np.array([0, 0, 1, 8, 9, 9])[:, None]
-    people = data_of(TABLES["one number"], codes)
-    for seed in range(8):
-        assert gdppr(people, k_anonymity(3), seed=seed).qi_group.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
-
-
 def crowd(n: int) -> Microdata:
     rng = np.random.default_rng(1)
     table = TABLES["decimal, number, category"]
@@ -404,13 +346,3 @@ def test_memory_stays_below_what_all_distances_would_take() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64_000_000
-
-
-def test_no_class_is_above_r_and_none_below_k_on_a_crowd() -> None:
-    people, r = crowd(3_000), Fraction(1, 2)
-    recoding = run(GDPPR, people, r_k(5, ANCESTORS, r))
-    assert recoding.sizes.min() >= 5
-    close = people.subject(ANCESTORS)
-    for group in range(recoding.n_groups):
-        counts = np.bincount(close[recoding.qi_group == group])
-        assert Fraction(int(counts.max()), int(counts.sum())) <= r

@@ -36,15 +36,13 @@ from streamer.recoding.algorithms.lattice import (
 )
 from streamer.recoding.algorithms.vectors import vector_counts
 from streamer.table.arrays import NUMBERS_MAX
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
-from streamer.table.hierarchy import Hierarchy
+from streamer.table.codes import CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.algorithms_by_hand import (
     CITIZENS,
     Node,
     below,
-    citizens,
     groups_at,
     minimal,
     n_levels,
@@ -334,17 +332,6 @@ def assert_is_the_node(data: Microdata, model: Model, node: Node, recoding: Reco
     assert found == expected
 
 
-@every_table
-@given(data=st.data())
-def test_what_holds_at_a_node_holds_at_its_parents(small: Table, data: st.DataObject) -> None:
-    """The ground that both searches stand on, by the twin."""
-    people, model, options = data.draw(problems(small))
-    good = twin(people, model, options.suppression)[2]
-    for node in good:
-        parents = [(*node[:j], node[j] + 1, *node[j + 1 :]) for j in range(len(node))]
-        assert good.issuperset(parent for parent in parents if below(parent, nodes(small)[-1]))
-
-
 # --- a lattice of age and region ------------------------------------------------------------------------------------
 
 
@@ -373,26 +360,6 @@ def test_suppressing_four_of_eight_rows_saves_the_cities(algorithm: Algorithm) -
     assert recoding.levels == (1, 0)
     assert recoding.qi_group.tolist()[:4] == [-1] * 4
     assert shown(CITIZENS, recoding) == {("20-29", "Shanghai"), ("30-39", "Nanjing")}
-
-
-FLAT_AGES = Hierarchy.from_rows([["21", "*"], ["24", "*"], ["33", "*"], ["37", "*"]])
-FLAT_REGIONS = Hierarchy.from_rows([["Beijing", "*"], ["Tianjin", "*"], ["Xian", "*"]])
-SQUARE = [("21", "Beijing"), ("21", "Tianjin"), ("24", "Beijing"), ("24", "Tianjin")]
-
-
-@both
-def test_of_equal_losses_the_lower_levels_win(algorithm: Algorithm) -> None:
-    """Age alone and region alone hold: (0,1) and (1,0) lose 1/2 each."""
-    recoding = run(algorithm, citizens(FLAT_AGES, FLAT_REGIONS, SQUARE), k_anonymity(2))
-    assert (recoding.levels, recoding.details["k_minimal"]) == ((0, 1), 2)
-
-
-@both
-def test_of_equal_losses_the_fewest_suppressed_rows_win(algorithm: Algorithm) -> None:
-    """With two people of an age of their own, (0,1) suppresses two rows and (1,0) none."""
-    data = citizens(FLAT_AGES, FLAT_REGIONS, [*SQUARE, ("33", "Beijing"), ("37", "Tianjin")])
-    recoding = run(algorithm, data, k_anonymity(2), Options(suppression=0.34))
-    assert (recoding.levels, recoding.n_suppressed, recoding.details["k_minimal"]) == ((1, 0), 0, 2)
 
 
 # --- objections and progress ----------------------------------------------------------------------------------------

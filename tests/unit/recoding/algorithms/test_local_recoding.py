@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.adult import microdata as adult_microdata
 from streamer.privacy.compiled import add, rules_of, scratch_for
-from streamer.privacy.models import AtMostShare, Model, distinct_l, identity_reserved, k_anonymity
+from streamer.privacy.models import AtMostShare, Model, distinct_l, k_anonymity
 from streamer.recoding.algorithms.catalog import run
 from streamer.recoding.algorithms.contract import Algorithm, Recoding, check
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP, Labelling, lack, numbered, settled
@@ -58,39 +58,6 @@ def test_orphans_all_over_the_table_do_not_become_one_group_of_everything() -> N
     cells, rare = [i % 10 for i in range(200)], [int(i % 20 in (1, 4, 7)) for i in range(200)]
     recoding = run(BOTTOM_UP, numbers(cells, rare), k_anonymity(2) & distinct_l(VALUES, 2))
     assert recoding.sizes.max() < 100
-
-
-def test_a_group_gives_no_more_than_it_can_spare() -> None:
-    recoding = settle(numbers([0, 0, 0, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 1, 1, 1, -1])
-    assert recoding.details["moved"] == 0
-    recoding = settle(numbers([4, 4, 4, 4, 5, 5, 5, 5, 9]), k_anonymity(3), [0, 0, 0, 0, 1, 1, 1, 1, -1])
-    assert recoding.sizes.tolist() == [3, 3, 3]
-
-
-def test_an_individual_moves_with_all_rows_and_the_one_of_fewest_rows_first() -> None:
-    data = numbers([5, 5, 5, 5, 9], who=[0, 0, 1, 2, 3])
-    assert settle(data, identity_reserved(2), [0, 0, 0, 0, -1]).qi_group.tolist() == [0, 0, 1, 0, 1]
-    data = numbers([6, 6, 5, 5, 9], who=[0, 0, 1, 2, 3])
-    assert settle(data, identity_reserved(2), [0, 0, 0, 0, -1]).qi_group.tolist() == [1, 1, 0, 0, 1]
-
-
-def test_a_row_that_does_not_help_is_not_taken() -> None:
-    data = numbers([4, 4, 4, 4, 0, 0, 0, 9], values=[1, 2, 1, 1, 2, 1, 3, 1])
-    model = k_anonymity(2) & distinct_l(VALUES, 2)
-    recoding = settle(data, model, [0, 0, 0, 0, 1, 1, 1, -1])
-    assert recoding.qi_group.tolist() == [0, 0, 0, 0, 2, 1, 1, 2]  # row 1 cannot be spared, the others are of the same
-
-
-def test_an_orphan_goes_where_the_total_loss_rises_least_and_of_equals_to_the_lower_number() -> None:
-    assert settle(numbers([1, 2, 6, 7, 9]), k_anonymity(2), [0, 0, 1, 1, -1]).qi_group.tolist() == [0, 0, 1, 1, 1]
-    assert settle(numbers([1, 2, 6, 7, 4]), k_anonymity(2), [0, 0, 1, 1, -1]).qi_group.tolist() == [0, 0, 1, 1, 0]
-
-
-def test_an_orphan_passes_by_a_group_whose_share_it_would_break() -> None:
-    model = k_anonymity(3) & Model([AtMostShare(VALUES, Fraction(1, 2))])
-    data = numbers([8, 8, 8, 8, 1, 1, 1, 9], values=[0, 0, 1, 1, 1, 2, 3, 0])
-    recoding = settle(data, model, [0, 0, 0, 0, 1, 1, 1, -1])
-    assert boxes(recoding) == [((1,), (9,), 4), ((8,), (8,), 4)]
 
 
 def test_orphans_that_fit_nowhere_take_in_the_nearest_groups_until_they_hold() -> None:
@@ -313,11 +280,6 @@ def test_no_two_groups_publish_equal_values_before_the_orphans_are_settled(
         labelling.step()
     ends = np.concatenate([np.concatenate(labelling.lo), np.concatenate(labelling.hi)], axis=1)
     assert len(np.unique(ends, axis=0)) == len(ends)
-
-
-def test_rows_that_hold_as_they_are_keep_their_exact_values() -> None:
-    recoding = run(BOTTOM_UP, numbers([2, 2, 2, 5, 6]), k_anonymity(2))
-    assert boxes(recoding) == [((2,), (2,), 3), ((4,), (7,), 2)]
 
 
 CELLS = st.one_of(st.integers(0, 4), st.integers(2**61 - 4, 2**61))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Table
-from worlds.microdata import TABLES, TEXTS, microdata, people, permuted, renamed, some_table
+from worlds.microdata import TABLES, microdata, people, permuted, renamed, some_table
 from worlds.small_tables import YEARS
 
 
@@ -101,14 +100,6 @@ def test_nothing_tells_whether_the_individuals_of_two_groups_are_the_same(data: 
     assert stt_of(lossy_join(strangers, recoding)) == stt_of(lossy_join(rows, recoding))
 
 
-@pytest.mark.parametrize("source", [[0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 0]])
-def test_the_rows_of_individuals_who_agree_in_all_do_not_interleave_as_in_the_source(source: list[int]) -> None:
-    ages, values = np.zeros((4, 1), dtype=np.int64), np.ones((4, 1), dtype=np.int64)
-    data = Microdata(people(YEARS, individual=True), ages, np.array(source), values, TEXTS)
-    join = lossy_join(data, local_recoding(data, np.zeros(4, dtype=np.int64)))
-    assert stt_of(join) == [(0, 1, 0), (0, 1, 0), (0, 1, 1), (0, 1, 1)]
-
-
 @given(data=st.data(), small=some_table, seed=st.integers(0, 99))
 def test_neither_order_nor_names_in_the_source_change_a_row(data: st.DataObject, small: Table, seed: int) -> None:
     rows, recoding = data.draw(recoded(small))
@@ -117,11 +108,3 @@ def test_neither_order_nor_names_in_the_source_change_a_row(data: st.DataObject,
     other = Recoding(recoding.qi_group[order], recoding.lo, recoding.hi)
     one, two = lossy_join(rows, recoding), lossy_join(shuffled, other)
     assert (qit_of(one), stt_of(one)) == (qit_of(two), stt_of(two))
-
-
-def test_without_declared_individuals_every_row_is_one_of_its_own() -> None:
-    codes, values = np.array([[3], [3], [4]]), np.array([[1], [1], [0]])
-    data = Microdata(people(YEARS), codes, None, values, TEXTS)
-    join = lossy_join(data, local_recoding(data, np.zeros(3, dtype=np.int64)))
-    assert stt_of(join) == [(0, 0, 0), (0, 1, 1), (0, 1, 2)]
-    assert qit_of(join) == [(0, 3), (0, 4)]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from streamer.privacy.models import Model, k_anonymity
 from streamer.recoding.algorithms.catalog import run
-from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE, distinct, split_value, tree_of, weights_up_to
+from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN, ONE, weights_up_to
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from worlds.microdata import TABLES, WIDE, data_of, every_model, groups_of, holding, microdata
-from worlds.small_tables import CITIES, CITY, YEARS, table
+from worlds.small_tables import YEARS, table
 
 any_table = st.sampled_from([*TABLES.values(), WIDE])
 
@@ -40,39 +40,6 @@ def test_the_groups_are_those_of_a_plain_recursion(model: Model, data: st.DataOb
     people = data.draw(microdata(small))
     recoding = holding(MONDRIAN, people, model)
     assert groups_of(recoding) == sorted(by_recursion(people, model, list(range(len(people)))))
-
-
-def test_the_attribute_whose_node_or_interval_covers_most_of_its_domain_is_cut_first() -> None:
-    # years 0 .. 5 are 5/9 of the domain; a1, b1 lie under west: 3 of 6 leaves; c1 in addition would make it the root
-    a1, b1, c1 = (CITIES.code_of[leaf] for leaf in ("a1", "b1", "c1"))
-    west = data_of(table(YEARS, CITY), [(0, a1), (5, a1), (0, b1), (5, b1)])
-    assert groups_of(run(MONDRIAN, west, k_anonymity(2))) == [[0, 2], [1, 3]]
-    everywhere = data_of(table(YEARS, CITY), [(0, a1), (5, a1), (0, c1), (5, c1)])
-    assert groups_of(run(MONDRIAN, everywhere, k_anonymity(2))) == [[0, 1], [2, 3]]
-
-
-def test_of_equally_wide_attributes_the_earlier_one_is_cut() -> None:
-    square = data_of(table(YEARS, YEARS), [(0, 0), (0, 9), (9, 0), (9, 9)])
-    assert groups_of(run(MONDRIAN, square, k_anonymity(2))) == [[0, 1], [2, 3]]
-
-
-def test_the_median_goes_to_the_upper_half_where_the_lower_one_would_leave_too_few_above() -> None:
-    crowd = data_of(table(YEARS), [(1,), (2,), (5,), (5,), (5,), (6,)])  # median 5: 5 | 1 rows, or 2 | 4
-    assert groups_of(run(MONDRIAN, crowd, k_anonymity(2))) == [[0, 1], [2, 3, 4, 5]]
-
-
-def test_the_next_attribute_is_cut_where_the_widest_one_allows_no_cut() -> None:
-    lopsided = data_of(table(YEARS, YEARS), [(0, 1), (0, 2), (0, 3), (9, 4)])
-    assert groups_of(run(MONDRIAN, lopsided, k_anonymity(2))) == [[0, 1], [2, 3]]
-
-
-@given(data=st.data())
-def test_strict_cuts_never_part_rows_of_one_cell(data: st.DataObject) -> None:
-    people = data.draw(microdata(TABLES["coarse number and category"]))
-    recoding = holding(MONDRIAN, people, k_anonymity(2))
-    where: dict[tuple[int, ...], int] = {}
-    for cell, group in zip(map(tuple, people.cells.tolist()), recoding.qi_group.tolist(), strict=True):
-        assert where.setdefault(cell, group) == group
 
 
 # EMP: cut where the halves stay most diverse; entropies worked out by hand, and a plain recursion.
@@ -136,68 +103,9 @@ def test_entropy_the_groups_are_those_of_a_plain_recursion(model: Model, data: s
     assert groups_of(recoding) == sorted(entropy_by_recursion(people, model, list(range(len(people)))))
 
 
-def value_split_at(years: list[int], k: int) -> int | None:
-    """Where EMP cuts rows of these years; None where it may not."""
-    along, rows = np.array(years), np.arange(len(years))
-    tree = tree_of(np.array(years)[:, None], k_anonymity(k), np.empty((len(years), 0), dtype=np.int64))
-    n_values = distinct(along, tree.values)
-    found = split_value(weights_up_to(len(years)), tree.counting, rows, along, tree.values, n_values)
-    return None if found < 0 else int(found)
-
-
 def rows_of(*counts: int) -> list[int]:
     """Years 1, 2, 3 ..., each as often as said."""
     return [year for year, count in enumerate(counts, start=1) for _ in range(count)]
-
-
-def test_the_split_value_walks_down_from_the_median_to_the_most_diverse_halves() -> None:
-    # Four distinct values: index floor(4 / 2) = 2, so the walk starts at 3.
-    #   <= 3: H(1/3, 1/3, 1/3) + H(1) = 1.585 + 0 = 1.585
-    #   <= 2: H(1/2, 1/2) + H(1/2, 1/2) = 1 + 1 = 2, larger: go on
-    #   <= 1: H(1) + H(1/3, 1/3, 1/3) = 1.585, it falls: stop. Upwards from 3 no row would be left above.
-    assert value_split_at(rows_of(2, 2, 2, 2), k=3) == 2
-
-
-def test_the_split_value_walks_up_where_that_is_more_diverse() -> None:
-    # Seven distinct values: the walk starts at 4.
-    #   <= 4: H(5/8, 1/8, 1/8, 1/8) + H(5/7, 1/7, 1/7) = 1.549 + 1.149 = 2.697
-    #   <= 3: the same two halves the other way round, it does not fall: go on
-    #   <= 2: H(5/6, 1/6) + H(1/9, 1/9, 5/9, 1/9, 1/9) = 0.650 + 1.880 = 2.530, it falls: stop
-    #   <= 5: H(5/13, 1/13, 1/13, 1/13, 5/13) + H(1/2, 1/2) = 1.914 + 1 = 2.914, larger: go on
-    #   <= 6: H(5/14, 1/14, 1/14, 1/14, 5/14, 1/14) + H(1) = 2.149, it falls: stop
-    assert value_split_at(rows_of(5, 1, 1, 1, 5, 1, 1), k=2) == 5
-
-
-def test_the_median_stays_where_both_ways_fall() -> None:
-    # Five distinct values: the walk starts at 3.
-    #   <= 3: H(4/6, 1/6, 1/6) + H(1/2, 1/2) = 1.252 + 1 = 2.252
-    #   <= 2: H(4/5, 1/5) + H(1/5, 2/5, 2/5) = 0.722 + 1.522 = 2.244;  <= 4: H(4/8, 1/8, 1/8, 2/8) + H(1) = 1.750
-    assert value_split_at(rows_of(4, 1, 1, 2, 2), k=2) == 3
-
-
-def test_of_equally_diverse_halves_those_at_the_start_are_taken() -> None:
-    # Three distinct values: the walk starts at 2.
-    #   <= 2: H(4/5, 1/5) + H(1) = 0.722;  <= 1: H(1) + H(1/5, 4/5) = 0.722, the same.
-    assert value_split_at(rows_of(4, 1, 4), k=4) == 2
-
-
-def test_of_two_values_the_lower_one_is_the_split_value() -> None:
-    assert value_split_at(rows_of(2, 2), k=2) == 1
-
-
-def test_a_more_diverse_split_below_k_gives_way_to_the_best_one_that_holds() -> None:
-    # The walk starts at 3.
-    #   <= 3: H(1/6, 1/6, 4/6) + H(1) = 1.252, six and four rows
-    #   <= 2: H(1/2, 1/2) + H(1/2, 1/2) = 2, but two rows are fewer than k;  <= 1: H(1/9, 4/9, 4/9) = 1.392 falls.
-    assert value_split_at(rows_of(1, 1, 4, 4), k=2) == 2
-    assert value_split_at(rows_of(1, 1, 4, 4), k=4) == 3
-
-
-def test_a_split_value_that_was_not_walked_over_is_not_taken() -> None:
-    # The walk starts at 3.
-    #   <= 3: log2(3) + H(1/5, 4/5) = 1.585 + 0.722 = 2.307, three rows, fewer than k
-    #   <= 2: 1 + H(1/6, 1/6, 4/6) = 2.252 falls;  <= 4: H(4 x 1/4) + H(1) = 2 falls, though both halves would hold.
-    assert value_split_at(rows_of(1, 1, 1, 1, 4), k=4) is None
 
 
 def test_the_halves_are_cut_again_by_the_same_rule() -> None:
@@ -205,11 +113,6 @@ def test_the_halves_are_cut_again_by_the_same_rule() -> None:
     years = data_of(table(YEARS), [(year,) for year in rows_of(2, 2, 2, 2)])
     assert groups_of(run(EMP, years, k_anonymity(3))) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert groups_of(run(EMP, years, k_anonymity(2))) == [[0, 1], [2, 3], [4, 5], [6, 7]]
-
-
-def test_fewer_than_2k_rows_are_not_cut() -> None:
-    years = data_of(table(YEARS), [(1,), (1,), (1,), (2,), (2,)])
-    assert groups_of(run(EMP, years, k_anonymity(3))) == [[0, 1, 2, 3, 4]]
 
 
 def test_the_attribute_of_highest_entropy_is_cut_not_the_widest() -> None:
@@ -228,13 +131,6 @@ def test_of_attributes_of_one_entropy_the_earlier_is_cut_whatever_the_order_of_t
     assert found == [[0, 1, 2], [3, 4, 5]]
     found = groups_of(run(EMP, data_of(table(YEARS, YEARS), [row[::-1] for row in rows]), k_anonymity(2)))
     assert found == [[0, 3, 4], [1, 2, 5]]
-
-
-def test_the_next_attribute_is_cut_where_the_first_one_allows_no_cut() -> None:
-    # first attribute as in the example that is not cut, H = 2; second: two values, H = 1
-    rows = [(1, 0), (2, 1), (3, 0), (4, 1), (5, 0), (5, 1), (5, 0), (5, 1)]
-    found = groups_of(run(EMP, data_of(table(YEARS, YEARS), rows), k_anonymity(4)))
-    assert found == [[0, 2, 4, 6], [1, 3, 5, 7]]
 
 
 def test_weights_are_what_entropies_are_made_of() -> None:

@@ -28,13 +28,11 @@ from streamer.recoding.algorithms.group_index import (
     Groups,
     groups_of,
     growth,
-    laid_out,
     members_of,
     nearest_by,
     nearest_of_all,
     put,
     search_for,
-    slots_for,
 )
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
 from streamer.recoding.algorithms.ordered import (
@@ -45,14 +43,13 @@ from streamer.recoding.algorithms.ordered import (
     exchanging,
     loss_of,
     pooled,
-    put_as_groups_grow,
     sweep,
     without_rare_leaves,
 )
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.microdata import Microdata, Subject
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.checkout import ROOT
 from worlds.microdata import (
     MODELS,
@@ -163,28 +160,6 @@ def whole(order: np.ndarray) -> Order:
     tile = np.zeros(len(order), dtype=np.int64)
     tile[0] = len(order)
     return Order(order, tile, np.arange(len(order)))
-
-
-@every_model
-@given(data=st.data(), small=some_table)
-def test_every_segment_holds_and_they_lose_no_more_than_the_tiles(
-    model: Model, data: st.DataObject, small: Table
-) -> None:
-    people = data.draw(microdata(small))
-    assume(model.holds(people.subjects(model.subjects)))
-    rows, task = task_of(people, model)
-    bundles, subjects = task.bundles, people.subjects(model.subjects)
-    order = order_of(task, 0)
-    found, segment = best_segments(task, order, np.inf)
-    assert (np.diff(segment, prepend=0) >= 0).all()
-    along = [rows[bundles.begin[bundle] : bundles.end[bundle]] for bundle in order.bundles]
-    for i in range(segment[-1] + 1):
-        assert model.holds(subjects[np.concatenate([along[position] for position in np.flatnonzero(segment == i)])])
-    tiles = [np.concatenate(along[begin : order.tile[begin]]) for begin in np.flatnonzero(order.tile)]
-    assert found <= sum(loss(people, members) for members in tiles) + 1e-9
-    again, same = best_segments(task, order, found + 1e-9)
-    assert (again, same.tolist()) == (found, segment.tolist())
-    assert best_segments(task, order, found)[0] == np.inf
 
 
 # At large k segments end between blocks of the order.
@@ -313,71 +288,6 @@ def test_the_group_that_lies_nearest_does_not_end_the_search() -> None:
     _, task = task_of(data_of(people(HUNDRED), codes), k_anonymity(2))
     groups = groups_of(task, np.repeat([0, 1, 2], [11, 2, 2]), 4)
     assert nearest_of_all(task, groups, 1, np.array([11, 12]), 100.0, 128)[0].tolist() == [2, 2]
-
-
-@given(n=st.integers(1, 5_000), n_max=st.integers(1, 5_000))
-def test_slots_are_the_lowest_power_of_two_that_has_room_to_cut_the_tree(n: int, n_max: int) -> None:
-    def has_room(slots: int) -> bool:
-        return slots >= n_max and 4 * n <= 3 * slots
-
-    assert slots_for(n, n_max) == next(slots for slots in (1 << i for i in range(64)) if has_room(slots))
-
-
-@given(data=st.data(), small=some_table, spare=st.integers(1, 4))
-def test_each_node_of_the_slots_is_cut_where_the_boxes_of_both_sides_lose_least(
-    data: st.DataObject, small: Table, spare: int
-) -> None:
-    world = data.draw(worlds(small, k_anonymity(1)))
-    n = data.draw(st.integers(1, len(world.rows)))
-    qi_group = np.arange(len(world.rows)) * n // len(world.rows)
-    assume(len(qi_group) == len(world.task.bundles.begin))
-    n_slots = slots_for(n, spare * n)
-    slot_of = laid_out(world.task, qi_group, n, n_slots)
-    slot = [int(slot_of[qi_group == group][0]) for group in range(n)]
-    assert slot_of.tolist() == [slot[group] for group in qi_group]
-    assert all(before < after for before, after in pairwise([-1, *slot, n_slots]))
-
-    def weight(begin: int, end: int) -> float:
-        cells = world.task.bundles.cells[(begin <= qi_group) & (qi_group < end)]
-        return (end - begin) * float(world.data.space.ncp(*world.data.space.box_of_cells(cells)))
-
-    nodes = [(0, n, 0, n_slots)]
-    while nodes:
-        begin, end, first, room = nodes.pop()
-        if end - begin < 2:
-            continue
-        half = room // 2
-        at = begin + sum(place < first + half for place in slot[begin:end])
-        ways = [i for i in range(begin + 1, end) if i - begin <= half and end - i <= half]
-        assert at in ways
-        weights = {i: weight(begin, i) + weight(i, end) for i in ways}
-        assert weights[at] == pytest.approx(min(weights.values()))
-        nodes += [(begin, at, first, half), (at, end, first + half, half)]
-
-
-@given(data=st.data(), small=some_table, k=st.integers(1, 6))
-def test_groups_grow_by_the_nearest_bundle_and_the_next_one_begins_with_the_farthest(
-    data: st.DataObject, small: Table, k: int
-) -> None:
-    people = data.draw(microdata(small, max_rows=20))
-    _, task = task_of(people, k_anonymity(k))
-    (m, d), rows = task.bundles.cells.shape, task.bundles.end - task.bundles.begin
-    order = np.empty(m, dtype=np.int64)
-    put_as_groups_grow(task, order, np.empty((2, d), dtype=np.int64), np.empty(d))
-    assert sorted(order) == list(range(m))
-    assert order[0] == 0
-
-    def ncp_with(members: list[int], bundle: int) -> float:
-        return float(people.space.ncp(*people.space.box_of_cells(task.bundles.cells[[*members, bundle]])))
-
-    grown: list[int] = []
-    for i in range(m - 1):
-        grown.append(int(order[i]))
-        others = [ncp_with(grown, bundle) for bundle in order[i + 1 :]]
-        complete = rows[grown].sum() >= k and rows[order[i + 1 :]].sum() >= k
-        assert others[0] == pytest.approx(max(others) if complete else min(others))
-        if complete:
-            grown = []
 
 
 @given(data=st.data(), small=some_table)
@@ -524,18 +434,6 @@ def ordered_least_loss(rows: Microdata, k: int) -> float:
 def one_number(values: list[int]) -> Microdata:
     codes = np.array(values, dtype=np.int64)[:, None]
     return data_of(people(YEARS), codes)
-
-
-def test_a_table_of_fewer_than_2k_rows_is_one_group() -> None:
-    rows = one_number([1, 9, 4])
-    assert run(ORDERED, rows, k_anonymity(2)).n_groups == 1
-
-
-def test_identical_rows_lose_nothing() -> None:
-    rows = one_number([3] * 50)
-    recoding = run(ORDERED, rows, k_anonymity(4), Options(refine=1))
-    assert ordered_loss(rows, recoding) == 0
-    assert recoding.sizes.min() >= 4
 
 
 def test_the_records_of_one_individual_in_one_cell_are_in_one_group() -> None:

@@ -105,14 +105,6 @@ def assert_all_hold(data: Microdata, model: Model, group: np.ndarray) -> None:
     assert all(model.holds(subjects[group == number]) for number in np.unique(group))
 
 
-@every_model
-@given(data=st.data(), small=some_table)
-def test_every_group_holds(model: Model, data: st.DataObject, small: Table) -> None:
-    rows = data.draw(microdata(small))
-    assume(model.holds(rows.subjects(model.subjects)))
-    assert_all_hold(rows, model, grouped(rows, model))
-
-
 def test_every_rare_value_seeds_a_group() -> None:
     data = numbers([0, 0, 0, 0, 5, 5, 5, 5, 5, 9, 9, 9], values=[0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0])
     group = grouped(data, k_anonymity(3) & distinct_l(VALUES, 2))

@@ -20,7 +20,7 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.algorithms.lossy_join import lossy_join
 from streamer.recoding.metrics import risk, utility
 from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, joined_rows, joined_true, measure, measure_joined
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from streamer.table.codes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Diversity
 from worlds.microdata import ANCESTORS, GROUPS, PROBLEMS, SEVEN, TABLES, TEXTS, recoded, some_model

@@ -16,7 +16,7 @@ from streamer.recoding.algorithms.contract import Recoding, local_recoding
 from streamer.recoding.metrics import utility
 from streamer.recoding.metrics.measures import measure
 from streamer.table.arrays import row_numbers
-from streamer.table.attributes import NumericAttribute
+from streamer.table.codes import NumericAttribute
 from streamer.table.microdata import Microdata
 from worlds.microdata import GROUPS, SEVEN, SEX, TABLE_5, ZIPS, data_of, people, recoded
 from worlds.small_tables import YEARS

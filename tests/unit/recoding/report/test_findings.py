@@ -24,7 +24,7 @@ from streamer.recoding.report.findings import (
     united_alike,
 )
 from streamer.table.arrays import row_numbers
-from streamer.table.attributes import Attribute
+from streamer.table.codes import Attribute
 from streamer.table.microdata import Microdata
 from worlds.dates import temporal
 from worlds.microdata import GROUPS, SEVEN, recoded

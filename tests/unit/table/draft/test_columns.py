@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
 from streamer.table.draft.columns import (
     DATES_HINT,
     MEASURED_HINT,
@@ -21,7 +21,6 @@ from streamer.table.draft.columns import (
     source_key_of,
 )
 from streamer.table.draft.kinds import DraftScale
-from streamer.table.schema import KeptColumn
 from worlds.people_files import begun
 
 # What a column seems to be that no draft can read: a few words that help, and none of its own.

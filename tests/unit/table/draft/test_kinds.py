@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.table.attributes import NumericAttribute
-from streamer.table.calendar import CalendarCells
+from streamer.table.codes import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, NumericAttribute, limit_of, moment_of
+from streamer.table.codes.calendar import CalendarCells
 from streamer.table.draft.kinds import (
     DOUBTFUL,
     DRAFT_CELLS,
@@ -25,7 +25,6 @@ from streamer.table.draft.kinds import (
     with_null_moment,
     words_for_nulls,
 )
-from streamer.table.scalars import CLOCKS, DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of
 
 
 def test_doubtful_words_are_nulls_only_among_numbers_and_dates() -> None:

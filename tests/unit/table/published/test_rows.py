@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streamer.errors import LawViolated
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
-from streamer.table.attributes import NumericAttribute, TemporalAttribute
-from streamer.table.calendar import CalendarCells
+from streamer.table.codes import TIMESTAMP, KeptColumn, NumericAttribute, TemporalAttribute
+from streamer.table.codes.calendar import CalendarCells
 from streamer.table.published.rows import (
     RowKey,
     RowReader,
@@ -24,8 +24,7 @@ from streamer.table.published.rows import (
     row_key,
 )
 from streamer.table.row import Values
-from streamer.table.scalars import TIMESTAMP
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from worlds.dates import calendars, temporal
 from worlds.published_groups import ALL_KINDS, SONG, VALUES_OF_TWO, boxes, table_of
 from worlds.small_tables import AGE, CITY, PROBLEM

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, EventRefused, UsageError
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import PublishedGroup
+from streamer.table.codes import KeptColumn
 from streamer.table.encode import Encoder
 from streamer.table.published.groups import group_columns
 from streamer.table.published.rows import frame_bytes, published_columns
@@ -43,7 +44,7 @@ from streamer.table.published.schemas import (
     values_bytes_max,
     view_name,
 )
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, KeptColumn, Limits, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, Limits, Table
 from worlds.published_forms import BMI as PUBLISHED_FORMS_BMI
 from worlds.published_forms import CITY, TABLE, published_as
 from worlds.small_tables import BMI, CITIES, TABLES, table

@@ -17,15 +17,23 @@ from streamer.errors import ConfigError, EventRefused, LawViolated
 from streamer.incremental.events.changes import Insert, Upsert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.events.statements import parse_assignments
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.calendar import Span
+from streamer.table.codes import (
+    DATE,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    Span,
+    TemporalAttribute,
+    moment_text,
+)
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import ValuesReader, box_columns, published_columns
 from streamer.table.row import Row
-from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, moment_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import FINENESS
-from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL, numeric_with_null, source_texts, temporal_attribute
+from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL, source_texts, temporal_attribute, with_null
 from streamer.table.yaml.loading import load_table
 from streamer.table.yaml.shape import TableSettings, TemporalSettings
 
@@ -118,12 +126,6 @@ def test_unknown_sensitive_categories_are_published_as_other_and_never_read_back
     assert ValuesReader(table).read([b'"(other)"']) == (b'"(other)"',)
     with pytest.raises(LawViolated):
         ValuesReader(table).read([b'"pilot"'])
-
-
-def test_null_and_other_are_of_the_tables_fingerprint(load: Load) -> None:
-    said = ("", ", null: own-category", ", other: cook", ", other: nurse", ", other: service", ', other: "*"')
-    tables = [load(of_job) for of_job in said] + [load(of_illness=", other: cook")]
-    assert len({table.fingerprint for table in tables}) == len(tables)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_a_null_counts_as_the_code_of_a_value_of_the_domain(tmp_path: Path) -> N
     whole = number(tmp_path, "type: integer, domain: [10, 20], step: 2")
     cut = number(tmp_path, "type: decimal, domain: [10, 20], grid: 2")
     wrong: list[str] = []
-    found = [numeric_with_null("x.null_as", attribute, "14", wrong) for attribute in (whole, cut)]
+    found = [with_null("x.null_as", attribute, "14", wrong) for attribute in (whole, cut)]
     assert [attribute and attribute.null_code for attribute in found] == [2, 2 * FINENESS]
     assert wrong == []
 
@@ -545,15 +547,6 @@ def test_a_captured_word_that_could_be_bytes_is_a_null(yaml_texts_load: YamlText
     change = Decoder(table).decode(b"1", json.dumps(message).encode())
     assert isinstance(change, Upsert)
     assert change.row.exact == ("0",)
-
-
-def test_a_captured_whole_number_that_could_be_bytes_is_refused_unless_table_yaml_says_it_is_text(
-    yaml_texts_load: YamlTextsLoad,
-) -> None:
-    message = json.dumps({"op": "c", "after": {**PEOPLE.iloc[0], "age": "1234"}}).encode()
-    with pytest.raises(EventRefused) as caught:
-        Decoder(yaml_texts_load(MESSY)).decode(b"1", message)
-    assert caught.value.reason == "ambiguous-decimal"
 
 
 def test_words_and_patterns_are_of_the_tables_fingerprint(yaml_texts_load: YamlTextsLoad) -> None:

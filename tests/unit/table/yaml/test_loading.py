@@ -13,20 +13,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.attributes import CategoricalAttribute, NumericAttribute
+from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute
 from streamer.table.encode import Encoder
 from streamer.table.published.rows import published_columns
-from streamer.table.schema import (
-    REPAIR,
-    Diversity,
-    EpochLength,
-    KeptColumn,
-    Limits,
-    Repair,
-    SealedRules,
-    Table,
-    differences,
-)
+from streamer.table.schema import REPAIR, Diversity, EpochLength, Limits, Repair, SealedRules, Table, differences
 from streamer.table.space import FINENESS
 from streamer.table.yaml.loading import hidden_columns, load_table, settings_by_variable
 from worlds.checkout import PATIENTS, ROOT

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from streamer.recoding.algorithms.catalog import ALGORITHMS
-from streamer.table.calendar import Span
+from streamer.table.codes import Span
 from streamer.table.schema import RebuildRules, Repair
 from streamer.table.yaml.loading import read_settings
 from streamer.table.yaml.shape import (

@@ -1,4 +1,4 @@
-"""The geometry of one quasi-identifier: what its codes mean, which of them are one cell, and how a cell is published.
+"""The columns of a table: what the codes of a quasi-identifier mean, which are one cell, how a cell is published.
 
 The rules of this file
 ----------------------
@@ -10,8 +10,8 @@ The rules of this file
     `FINENESS` plus the position within the cell, which only similarity and order use. The exact text of the value is
     kept besides. A published interval is given by its edges.
 * A temporal quasi-identifier (a date, a timestamp) is kept as an int64 code, too, which gives the value back. Its cells
-  are those of the calendar (`streamer.table.calendar`), and its published interval is a pair of ISO texts. Lengths are
-  counted in cells: January is as long as February, and a clipped cell as long as the others. So NCP, similarities and
+  are those of the calendar (`calendar.py`), and its published interval is a pair of ISO texts. Lengths are counted in
+  cells: January is as long as February, and a clipped cell as long as the others. So NCP, similarities and
   the unit of a column with a grid of a month are in months: a month of a year is 1/12 of it, as for timestamps.
   A reader learns as much from February as from January, so neither may cost more.
 * A categorical quasi-identifier is kept as the number of its leaf in the hierarchy.
@@ -20,12 +20,12 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
 from streamer.errors import ConfigError
-from streamer.table.calendar import CalendarCells, levels_of_calendar
+from streamer.table.codes.calendar import CalendarCells, levels_of_calendar
 from streamer.table.hierarchy import DoublingLevels, Hierarchy, Levels, TableLevels, levels_of_numbers, levels_of_tree
 from streamer.table.space import FINENESS, Axis
 
@@ -163,7 +163,7 @@ class TemporalAttribute:
 
     @property
     def _ends_with_its_last_day(self) -> bool:
-        """Whether a length goes from the first day to the last: not of cells of months, whose days are not counted."""
+        """True if a length goes from the first day to the last: not in cells of months, whose days are not counted."""
         return self.calendar.is_closed and not self.calendar.grid.months
 
     @property
@@ -188,3 +188,30 @@ class TemporalAttribute:
 
 
 Attribute = NumericAttribute | TemporalAttribute | CategoricalAttribute
+
+
+@dataclass(frozen=True)
+class KeptColumn:
+    """A column that is published value by value: a sensitive one, or one that the operator declared linkable."""
+
+    name: str
+    sensitive: bool
+    type: str | None = None  # "text", "integer", "decimal", "boolean", or the name of a clock; None: any JSON scalar
+    hierarchy: Hierarchy | None = None
+    other: str | None = None  # the leaf that an unknown category counts as; None: it is a dead letter
+    grid: Decimal | None = None  # numbers are rounded to a multiple of it
+    domain: tuple[Decimal, Decimal] | None = None  # numbers outside become the nearer end
+
+    @property
+    def is_coarse(self) -> bool:
+        """True if other values than those of the source are kept."""
+        return self.grid is not None or self.domain is not None
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """How the texts of one column of the source are written (`streamer.table.codes.source_texts`)."""
+
+    column: str
+    na: tuple[str, ...] = field(default=(), repr=False)  # words that are nulls, sorted
+    written: str | None = None  # the pattern of dates or numbers; None: that of ISO or JSON

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.table.calendar import (
+from streamer.table.codes import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, Span, limit_of, moment_of, moment_text
+from streamer.table.codes.calendar import (
     CalendarCells,
     CalendarLevels,
-    Span,
     fits,
     is_wider,
     levels_of_calendar,
@@ -22,7 +22,6 @@ from streamer.table.calendar import (
     start_of_month,
 )
 from streamer.table.hierarchy import DoublingLevels
-from streamer.table.scalars import DATE, LOCAL_TIMESTAMP, TIMESTAMP, Clock, limit_of, moment_of, moment_text
 from worlds.dates import calendar, calendars, days_by_cell
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from streamer.errors import ConfigError, EventRefused
 from streamer.incremental.events.statements import find
 from streamer.recoding.frame import anonymize
-from streamer.table.attributes import NumericAttribute
-from streamer.table.column_codes import to_code, to_json_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.codes import KeptColumn, NumericAttribute
+from streamer.table.codes.column_codes import to_code, to_json_text
+from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 from worlds.dates import temporal
 

@@ -10,15 +10,10 @@ import pandas as pd
 import pytest
 
 from streamer.errors import EventRefused
-from streamer.table.schema import KeptColumn, SourceText, Table
-from streamer.table.source_texts import (
-    CellReader,
-    cell_text,
-    fault_of_pattern,
-    meaning_of,
-    meanings_of,
-    source_cells,
-)
+from streamer.table.codes import KeptColumn, SourceText, cell_text, source_cells
+from streamer.table.codes.source_texts import fault_of_pattern, meaning_of
+from streamer.table.encode import Encoder
+from streamer.table.schema import Table
 from worlds.small_tables import AGE, CITY
 
 
@@ -181,7 +176,7 @@ PEOPLE = Table("people", ("id",), (AGE, CITY), KEPT, k=2, source_texts=WRITTEN)
 
 
 def value(column: str, cell: object) -> object:
-    return CellReader(PEOPLE, meanings_of(PEOPLE)).value(column, cell)
+    return Encoder(PEOPLE).fields({column: cell})[column]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from typing import TypeVar
 import numpy as np
 
 from streamer.table.arrays import Ints
+from streamer.table.codes.scalars import DATE, MICROSECONDS_PER_DAY, Clock, moment_text
 from streamer.table.hierarchy import DoublingLevels, Levels
-from streamer.table.scalars import DATE, MICROSECONDS_PER_DAY, Clock, moment_text
 
 IntOrInts = TypeVar("IntOrInts", int, Ints)
 
@@ -109,7 +109,7 @@ class CalendarCells:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a published interval ends with its last moment (dates), or with the next cell's start."""
+        """True if a published interval ends with its last moment (dates), not with the next cell's start."""
         return self.clock == DATE
 
     @cached_property
@@ -180,7 +180,7 @@ class CalendarCells:
 
     @property
     def begins_on_a_border(self) -> bool:
-        """Whether the domain begins where the grid's unit does."""
+        """True if the domain begins where the grid's unit does."""
         if not self.grid.months:
             return self.first % max(1, Span(1, self.grid.unit).moments(self.clock)) == 0
         return self.first == start_of_month(self._first_month, self.clock) and (
@@ -241,7 +241,7 @@ def ends_of_unit(clock: Clock, unit: Span, moment: IntOrInts) -> tuple[IntOrInts
 
 
 def is_wider(cells: CalendarCells, unit: str) -> bool:
-    """Whether a unit is longer than a cell."""
+    """True if a unit is longer than a cell."""
     grid, wide = cells.grid, Span(1, unit)
     if grid.months and wide.months:
         return wide.months > grid.months
@@ -249,7 +249,7 @@ def is_wider(cells: CalendarCells, unit: str) -> bool:
 
 
 def fits(cells: CalendarCells, unit: str) -> bool:
-    """Whether a unit that is longer than a cell always consists of whole cells."""
+    """True if a unit that is longer than a cell always consists of whole cells."""
     grid, wide = cells.grid, Span(1, unit)
     if grid.months:
         first = month_of(cells.first, cells.clock) + _YEAR_0

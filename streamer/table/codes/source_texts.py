@@ -1,4 +1,4 @@
-"""What the texts of a source mean: words for nulls, and dates and numbers as people write them.
+"""The meaning of a source's texts: words for nulls, and dates and numbers as people write them.
 
 The rules of this file
 ----------------------
@@ -23,7 +23,7 @@ The rules of this file
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,8 @@ from uuid import UUID
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, NumericAttribute, TemporalAttribute
-from streamer.table.scalars import CLOCKS, DIGITS_MAX, category_of, decimal_text, moment_of, read_decimal
-from streamer.table.schema import KeptColumn, SourceText, Table
+from streamer.table.codes.attributes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
+from streamer.table.codes.scalars import CLOCKS, category_of, moment_of, read_decimal, shortest_text
 
 if TYPE_CHECKING:
     import pandas as pd  # a worker has no DataFrames, and pandas takes 80 MB
@@ -105,10 +104,9 @@ _OF_A_DAY = ("YYYY", "MM", "DD")
 _OF_A_TIME = ("hh", "mm", "ss")
 
 
-def meanings_of(table: Table) -> Mapping[str, Meaning]:
-    """The readers of the columns that have words for nulls or a pattern, by name."""
-    types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
-    return {text.column: meaning_of(text, types.get(text.column)) for text in table.source_texts}
+def meanings_of(texts: Iterable[SourceText], types: Mapping[str, str | None]) -> Mapping[str, Meaning]:
+    """The readers of the columns that have words for nulls or a pattern, by name; types: of the table's columns."""
+    return {text.column: meaning_of(text, types.get(text.column)) for text in texts}
 
 
 def type_of_column(column: Attribute | KeptColumn) -> str | None:
@@ -213,7 +211,7 @@ def number_parts(written: str) -> tuple[str, str, str] | None:
 
 
 def fault_of_pattern(written: str, *, with_time: bool) -> str | None:
-    """What is wrong with a pattern of dates, or with_time of local timestamps; None if nothing is.
+    """The fault of a pattern of dates, or with_time of local timestamps; None if it has none.
 
     >>> fault_of_pattern("DD.MM.YYYY", with_time=False), fault_of_pattern("DD.MM.YY", with_time=False)
     (None, 'must have YYYY, MM and DD once each, such as DD.MM.YYYY')
@@ -253,7 +251,7 @@ _TEXTS_OF: Mapping[str | None, Callable[[str], object]] = {
     "decimal": _number_or_text,
     "boolean": lambda text: BOOLEANS.get(text, text),
 }
-"""What texts mean by their column's type; the encoder refuses those that stay texts."""
+"""The readers of texts by their column's type; the encoder refuses those that stay texts."""
 
 
 def _digits(text: str) -> object:
@@ -327,10 +325,10 @@ _SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, 
 
 
 class CellReader:
-    """Reads cells of a table's columns; meanings: of the columns that have words for nulls or a pattern."""
+    """Reads cells of a table's columns by their types, and the meanings of those with words for nulls or a pattern."""
 
-    def __init__(self, table: Table, meanings: Mapping[str, Meaning]) -> None:
-        self._types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
+    def __init__(self, types: Mapping[str, str | None], meanings: Mapping[str, Meaning]) -> None:
+        self._types = types
         self._meanings = meanings
 
     def value(self, name: str, cell: Any) -> object:
@@ -358,7 +356,7 @@ class CellReader:
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a cell of a file could have this value of a DataFrame: no bytes, no list, no time span.
+    """True if a cell of a file could have this value of a DataFrame: no bytes, no list, no time span.
 
     >>> import pandas as pd
     >>> [is_scalar(value) for value in (7, None, pd.NaT, b"flu", (1, 2))]
@@ -368,7 +366,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value of a DataFrame is a null: None, NaN, or pandas' NA or NaT.
+    """True if a value of a DataFrame is a null: None, NaN, or pandas' NA or NaT.
 
     >>> [is_missing(value) for value in (None, float("nan"), Decimal("nan"), "", 0)]
     [True, True, True, False, False]
@@ -413,5 +411,4 @@ def cell_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.isoformat()  # as messages have it
-    number = read_decimal(str(value))
-    return str(value) if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
+    return shortest_text(str(value))

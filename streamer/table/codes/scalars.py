@@ -21,7 +21,6 @@ DIGITS_MAX = 400
 PLAIN_ZEROS_MAX = 30
 """The most zeros after the point of a number that is written without an exponent; table.yaml's numbers have fewer."""
 
-_INTEGER_BITS_MAX = 1328  # 400 decimal digits
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
 
 
@@ -56,6 +55,12 @@ def decimal_text(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
+def shortest_text(text: str) -> str:
+    """The one text of a number; any other text as it is, also a number of too many digits."""
+    number = read_decimal(text)
+    return text if number is None or abs(number.adjusted()) > DIGITS_MAX else decimal_text(number)
+
+
 def number_of(value: object, column: str) -> Decimal:
     """A JSON number, or a text that is one, as change data capture may send it; else EventRefused."""
     if type(value) is int:
@@ -86,7 +91,7 @@ def integer_of(value: object, column: str) -> int:
 
 
 def _bounded(value: int, column: str) -> int:
-    if value.bit_length() > _INTEGER_BITS_MAX:
+    if value.bit_length() > 1328:  # 400 decimal digits
         raise EventRefused("wrong-type", f"column {column!r}: a number of more than {DIGITS_MAX} digits", column)
     return value
 

@@ -1,7 +1,7 @@
 """One value of one column: raw value -> code or JSON text, and back.
 
-Every column gets its own closure, made once. `streamer.table.scalars` reads what a raw value is by itself. What cannot
-be encoded raises `EventRefused`, with reason and column and never with the value.
+Every column gets its own closure, made once. `scalars.py` reads what a raw value is by itself. A value that cannot be
+encoded raises `EventRefused`, with reason and column and never with the value.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from typing import TypeGuard, TypeVar
 import msgspec
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute, TemporalAttribute
-from streamer.table.scalars import (
+from streamer.table.codes.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    TemporalAttribute,
+)
+from streamer.table.codes.scalars import (
     CLOCKS,
     Clock,
     category_of,
@@ -24,7 +30,6 @@ from streamer.table.scalars import (
     moment_text,
     number_of,
 )
-from streamer.table.schema import KeptColumn
 from streamer.table.space import FINENESS
 
 N = TypeVar("N", int, Decimal)
@@ -55,7 +60,7 @@ def null_exact(attribute: NumericAttribute) -> str:
 
 
 def is_stepless(attribute: Attribute) -> TypeGuard[NumericAttribute]:
-    """Whether it is a decimal without a step, whose values are in their exact texts."""
+    """True for a decimal without a step, whose values are in their exact texts."""
     return isinstance(attribute, NumericAttribute) and attribute.step is None
 
 
@@ -78,14 +83,11 @@ def _null_refused(column: str) -> EventRefused:
     return EventRefused("null-not-allowed", f"column {column!r} is null; give a value, or set its null_as", column)
 
 
-def _outside(column: str) -> EventRefused:
-    return EventRefused("out-of-domain", f"column {column!r}: outside the domain of table.yaml", column)
-
-
 def _nearer_end(attribute: NumericAttribute | TemporalAttribute, value: N, first: N, last: N) -> N:
-    """What a value outside the domain counts as. Raises EventRefused if it counts as nothing."""
+    """The end of the domain that a value outside counts as. Raises EventRefused if it counts as nothing."""
     if not attribute.ends_take_all:
-        raise _outside(attribute.name)
+        name = attribute.name
+        raise EventRefused("out-of-domain", f"column {name!r}: outside the domain of table.yaml", name)
     return first if value < first else last
 
 

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
-from streamer.table.attributes import Attribute, CategoricalAttribute, NumericAttribute
-from streamer.table.column_codes import to_code
+from streamer.table.codes import Attribute, CategoricalAttribute, KeptColumn, NumericAttribute, decimal_text
+from streamer.table.codes.column_codes import to_code
 from streamer.table.encode import Encoder
 from streamer.table.hierarchy import Hierarchy
-from streamer.table.scalars import decimal_text
-from streamer.table.schema import KeptColumn, Table
+from streamer.table.schema import Table
 from streamer.table.space import FINENESS
 from worlds.small_tables import AGE, BMI, CITY
 

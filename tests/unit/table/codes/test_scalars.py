@@ -12,21 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import EventRefused
-from streamer.table.scalars import (
+from streamer.table.codes import (
     CLOCKS,
     DATE,
     LOCAL_TIMESTAMP,
     TIMESTAMP,
     Clock,
-    category_of,
     decimal_text,
-    key_text,
     limit_of,
     moment_of,
     moment_text,
-    number_of,
     read_decimal,
 )
+from streamer.table.codes.scalars import category_of, key_text, number_of
 
 D = Decimal
 

@@ -1,0 +1,36 @@
+"""One column of a table: what its texts mean, the codes of its values, and the cells in which they are published.
+
+Other rooms import from here; other names of the modules are for `table` alone.
+"""
+
+from streamer.table.codes.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    KeptColumn,
+    NumericAttribute,
+    SourceText,
+    TemporalAttribute,
+)
+from streamer.table.codes.calendar import Span
+from streamer.table.codes.column_codes import from_code, is_stepless, null_exact
+from streamer.table.codes.scalars import (
+    CLOCKS,
+    DATE,
+    DIGITS_MAX,
+    LOCAL_TIMESTAMP,
+    TIMESTAMP,
+    Clock,
+    decimal_text,
+    limit_of,
+    moment_of,
+    moment_text,
+    read_decimal,
+)  # fmt: skip
+from streamer.table.codes.source_texts import cell_text, is_scalar, source_cells, type_of_column
+
+__all__ = [
+    "CLOCKS", "DATE", "DIGITS_MAX", "LOCAL_TIMESTAMP", "TIMESTAMP", "Attribute", "CategoricalAttribute", "Clock",
+    "KeptColumn", "NumericAttribute", "SourceText", "Span", "TemporalAttribute", "cell_text", "decimal_text",
+    "from_code", "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text", "null_exact", "read_decimal",
+    "source_cells", "type_of_column",
+]  # fmt: skip

@@ -1,0 +1,153 @@
+"""Tables as Parquet: a file whose name ends with .parquet, or a folder of such files, whole or part by part.
+
+Columns are Arrow's, by their types; those that pandas kept as an index are columns like all others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pandas as pd
+
+from streamer.errors import ConfigError
+from streamer.table.files import PARQUET, require_header
+
+
+def is_parquet_source(path: str | Path) -> bool:
+    """True if rows are read as Parquet: a file whose name says so, or a folder."""
+    return str(path).lower().endswith(PARQUET) or Path(path).is_dir()
+
+
+def read_parquet(path: str | Path) -> pd.DataFrame:
+    """All rows. Raises ConfigError if they cannot be read, and if pyarrow is not installed."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
+    is_folder = Path(path).is_dir()
+    with _parquet_faults(path):
+        found = pq.read_table(path)
+        if is_folder and not found.column_names:
+            raise ConfigError(f"{path}: is a folder without Parquet files")
+        indexes = _stored_numbers(found.schema)
+        frame = frame_of_arrow(path, found)
+    for one in indexes:
+        _add_numbers(path, frame, one["name"], _range_of(one))
+    return frame
+
+
+@contextmanager
+def _parquet_faults(path: str | Path) -> Iterator[None]:
+    """Arrow's errors, which may quote a value, as ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or ("it is not a Parquet file" if Path(path).exists() else os.strerror(errno.ENOENT))
+        raise ConfigError(f"{path}: cannot be read: {why}") from None
+    except (ValueError, TypeError, NotImplementedError):
+        is_folder = Path(path).is_dir()
+        what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
+        raise ConfigError(f"{path}: {what}, or names a column twice") from None
+
+
+def frame_of_arrow(path: str | Path, found: Any) -> pd.DataFrame:
+    """A pyarrow.Table as a DataFrame of its types; the table is not to be used any more."""
+    require_header(path, found.column_names)
+    for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
+        if kind == "string_view":  # pandas cannot tell their values apart
+            found = found.set_column(i, name, found.column(i).cast("large_string"))
+    return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True))
+
+
+def _stored_numbers(schema: Any) -> list[dict[str, Any]]:
+    """Indexes of pandas, consecutive numbers with a name, of which only the ends are stored."""
+    indexes = (schema.pandas_metadata or {}).get("index_columns", ())
+    return [one for one in indexes if isinstance(one, dict) and one["name"] is not None]
+
+
+class RowPart(NamedTuple):
+    """A part of a Parquet file or of a folder of them."""
+
+    source: str
+    file: str
+    row_groups: tuple[int, ...]
+    first_row: int  # the number of its first row, of all rows; the first one is 1
+    rows: int
+
+
+def parquet_parts(path: str | Path, rows_max: int) -> list[RowPart]:
+    """All rows of a Parquet file or folder, in the order of file names, in parts of about rows_max rows or fewer.
+
+    A row group is not torn. Raises ConfigError as `read_parquet` does.
+    """
+    found: list[RowPart] = []
+    with _parquet_faults(path):
+        whole = _dataset(path)
+        for fragment in sorted(whole.get_fragments(), key=lambda fragment: fragment.path):
+            for group in filter(lambda group: group.num_rows, fragment.row_groups):
+                last = found[-1] if found else RowPart(str(path), "", (), 1, 0)
+                if last.file == fragment.path and last.rows + group.num_rows <= rows_max:
+                    found[-1] = last._replace(row_groups=(*last.row_groups, group.id), rows=last.rows + group.num_rows)
+                else:
+                    begin = last.first_row + last.rows
+                    found.append(RowPart(str(path), fragment.path, (group.id,), begin, group.num_rows))
+        for numbers in _stored_numbers(whole.schema):
+            _check_numbers(path, numbers["name"], _range_of(numbers), sum(part.rows for part in found))
+    return found
+
+
+def read_part(part: RowPart, rows_max: int) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The rows of a part, at most rows_max at a time, each time with the number of the first one."""
+    import pyarrow as arrow
+
+    with _parquet_faults(part.source):
+        whole, first_row = _dataset(part.source), part.first_row
+        fragment = next(fragment for fragment in whole.get_fragments() if fragment.path == part.file)
+        rows = fragment.subset(row_group_ids=part.row_groups)
+        for batch in rows.scanner(schema=whole.schema, batch_size=rows_max, use_threads=False).to_batches():
+            if batch.num_rows:
+                frame = frame_of_arrow(part.source, arrow.Table.from_batches([batch]))
+                for one in _stored_numbers(whole.schema):
+                    some = _range_of(one)[first_row - 1 : first_row - 1 + batch.num_rows]
+                    _add_numbers(part.source, frame, one["name"], some)
+                yield first_row, frame
+                first_row += batch.num_rows
+
+
+def parquet_names(path: str | Path) -> list[str]:
+    """The names of the columns. Raises ConfigError as `read_parquet` does."""
+    with _parquet_faults(path):
+        schema = _dataset(path).schema
+        return [*(one["name"] for one in _stored_numbers(schema)), *schema.names]
+
+
+def _dataset(path: str | Path) -> Any:
+    import pyarrow.dataset as ds
+
+    found = ds.dataset(path, format="parquet", partitioning="hive")
+    if not found.schema.names:
+        raise ConfigError(f"{path}: is a folder without Parquet files")
+    require_header(path, found.schema.names)
+    return found
+
+
+def _range_of(index: dict[str, Any]) -> range:
+    return range(index["start"], index["stop"], index["step"])
+
+
+def _add_numbers(path: str | Path, frame: pd.DataFrame, name: str, numbers: range) -> None:
+    _check_numbers(path, name, numbers, len(frame))
+    frame.insert(0, name, pd.Series(numbers))
+
+
+def _check_numbers(path: str | Path, name: str, numbers: range, rows: int) -> None:
+    if len(numbers) != rows:
+        raise ConfigError(
+            f"{path}: {name!r} is an index of pandas, and its numbers are not in every file; write the files after"
+            " `reset_index()`"
+        )
