@@ -46,15 +46,16 @@ def reset_redis_and_reload(table_name: str = SOME_TABLE) -> str:
 def publish_again(table_name: str, form: str = ROWS) -> str:
     """If the output is lost or does not fit, and the state in Redis is sound."""
     return (
-        "publish the whole table again from Redis: stop all workers, delete the topics "
-        f"{_listed(table_name, outputs_of(form))}, run `streamer topics create`, start the workers"
+        f"publish the whole table again from Redis: stop all workers, delete the topics {_output(table_name, form)}, "
+        "run `streamer topics create`, start the workers"
     )
 
 
 def in_several_releases(table_name: str, outputs: Sequence[str]) -> str:
     """If one release of the whole table is too large for Kafka. outputs: the kinds of topics with published rows."""
+    *first, last = (topic_name(table_name, kind) for kind in (*outputs, POSITIONS))
     return (
-        f"publish the table in several releases: stop all workers, delete the topics {_listed(table_name, outputs)}, "
+        f"publish the table in several releases: stop all workers, delete the topics {', '.join(first)} and {last}, "
         "run `streamer topics create`, run `streamer reload --from-source` with a file of all rows, or with `topic` if "
         "the input still holds them, start the workers"
     )
@@ -158,8 +159,8 @@ OF_DEAD_LETTERS: Mapping[str, str] = {
 """Remedies for dead letters, by their reason. Only if a retry can help do they name `dead-letters retry`."""
 
 
-def _listed(table_name: str, outputs: Sequence[str]) -> str:
-    *first, last = (topic_name(table_name, kind) for kind in (*outputs, POSITIONS))
+def _output(table_name: str, form: str) -> str:
+    *first, last = (topic_name(table_name, kind) for kind in (*outputs_of(form), POSITIONS))
     return f"{', '.join(first)} and {last}"
 
 

@@ -368,21 +368,19 @@ def columns_of(table: Table) -> dict[str, Column]:
     return {column.name: column for column in columns}
 
 
-def _bad(detail: str, column: str | None = None) -> EventRefused:
-    return EventRefused("bad-statement", detail, column)
-
-
 def find(name: str, table: Table) -> Column:
     """The column of a statement's name; raises EventRefused("bad-statement")."""
     column = columns_of(table).get(name)
     if name in table.coarse:
         detail = f"column {name!r}: is rounded or top-coded, so a statement could mean other rows: send their changes"
-        raise _bad(detail, name)
+        raise EventRefused("bad-statement", detail, name)
     if column is not None:
         return column
     if name in table.source_key or name == table.individual:
-        raise _bad(f"statements may not use column {name!r}, which says whose row it is", name)
-    raise _bad("names a column that table.yaml does not have (write a text literal in single quotes)")
+        raise EventRefused("bad-statement", f"statements may not use column {name!r}, which says whose row it is", name)
+    raise EventRefused(
+        "bad-statement", "names a column that table.yaml does not have (write a text literal in single quotes)"
+    )
 
 
 def meant(column: Column, constant: syntax.Scalar) -> syntax.Scalar:
@@ -392,14 +390,14 @@ def meant(column: Column, constant: syntax.Scalar) -> syntax.Scalar:
     try:
         return scalar(column.meant(constant))
     except EventRefused as refused:
-        raise _bad(refused.detail, column.name) from None
+        raise EventRefused("bad-statement", refused.detail, column.name) from None
 
 
 def known(constant: syntax.Scalar, column: Column) -> syntax.Scalar:
     """The constant; raises EventRefused("bad-statement") for null, with which nothing can be compared."""
     if constant is None:
         detail = f"column {column.name!r}: compared with a word for null, which no value equals: write `is null`"
-        raise _bad(detail, column.name)
+        raise EventRefused("bad-statement", detail, column.name)
     return constant
 
 
@@ -408,7 +406,7 @@ def moment_in_statement(text: str, column: str, clock: Clock) -> int:
     try:
         return limit_of(text, column, clock)
     except EventRefused as refused:
-        raise _bad(refused.detail, column) from None
+        raise EventRefused("bad-statement", refused.detail, column) from None
 
 
 # -- comparisons
@@ -502,7 +500,9 @@ def _test_of_values(comparison: syntax.Comparison, left: Column, table: Table) -
     if left.hierarchy is not None and isinstance(constant, str):
         leaf = left.hierarchy.code_of.get(constant)
         if leaf is None:
-            raise _bad(f"column {left.name!r}: compared with no leaf of its hierarchy", left.name)
+            raise EventRefused(
+                "bad-statement", f"column {left.name!r}: compared with no leaf of its hierarchy", left.name
+            )
         if left.scale is not None:
             return CodeTest.of([(left.scale, 1)], comparison.test, leaf)
     elif left.type is Type.NUMBER and left.scale is not None and is_number(constant):
@@ -523,14 +523,21 @@ def _test_of_moment(left: Column, clock: Clock, test: str, text: str) -> CodeTes
 
 def _check_types(comparison: syntax.Comparison, left: Column, right: Type) -> None:
     if Type.ANY not in (left.type, right) and left.type is not right:
-        raise _bad(f"column {left.name!r} holds {left.type.value} and is compared with {right.value}", left.name)
+        raise EventRefused(
+            "bad-statement",
+            f"column {left.name!r} holds {left.type.value} and is compared with {right.value}",
+            left.name,
+        )
     if comparison.has_offset and left.type in MOMENTS:
         detail = f"column {left.name!r} holds {left.type.value}, which takes no offset: write the moment in quotes"
-        raise _bad(detail, left.name)
+        raise EventRefused("bad-statement", detail, left.name)
     ordered = comparison.test != "=" or comparison.has_offset
     if ordered and not {left.type, right} <= {Type.NUMBER, Type.ANY, *MOMENTS}:
-        detail = f"column {left.name!r}: only numbers and times have an order, and only numbers take an offset"
-        raise _bad(detail, left.name)
+        raise EventRefused(
+            "bad-statement",
+            f"column {left.name!r}: only numbers and times have an order, and only numbers take an offset",
+            left.name,
+        )
 
 
 # -- assignments: computed exactly from the row as it was
@@ -591,7 +598,11 @@ def assigned_of(column: Column, postfix: syntax.Postfix, table: Table) -> Column
         type_, steps = column.type, (syntax.Constant(moment_text(moment, column.clock)),)
     assigned = ColumnAssigned(column, steps)
     if type_ is not column.type and Type.ANY not in (type_, column.type) and type_ is not Type.NULL:
-        raise _bad(f"column {column.name!r} holds {column.type.value} and is set to {type_.value}", column.name)
+        raise EventRefused(
+            "bad-statement",
+            f"column {column.name!r} holds {column.type.value} and is set to {type_.value}",
+            column.name,
+        )
     if not assigned.operands:
         _check_constant(assigned, table)
     return assigned
@@ -606,7 +617,9 @@ def _type_of_steps(steps: tuple[_Step, ...]) -> Type:
         return type_of(first.value)
     for step in steps:
         if isinstance(step, Column) and step.type not in (Type.NUMBER, Type.ANY):
-            raise _bad(f"arithmetic with column {step.name!r}, which holds {step.type.value}", step.name)
+            raise EventRefused(
+                "bad-statement", f"arithmetic with column {step.name!r}, which holds {step.type.value}", step.name
+            )
     return Type.NUMBER
 
 
@@ -616,7 +629,7 @@ def _check_constant(assigned: ColumnAssigned, table: Table) -> None:
     try:
         assigned.apply(blank, Draft.of(blank))
     except EventRefused as refused:
-        raise _bad(f"no row can take it: {refused.detail}", refused.column) from None
+        raise EventRefused("bad-statement", f"no row can take it: {refused.detail}", refused.column) from None
 
 
 def _plain(value: Value, column: str) -> int | Decimal | str | bool | None:
@@ -700,7 +713,7 @@ def parse_assignments(texts: Mapping[str, str], table: Table) -> Assignments:
 @lru_cache(maxsize=256)
 def _parse_assignments(texts: tuple[tuple[str, str], ...], table: Table) -> Assignments:
     if not texts:
-        raise _bad("the statement sets no column")
+        raise EventRefused("bad-statement", "the statement sets no column")
     assigned = tuple(assigned_of(find(name, table), syntax.read_expression(text), table) for name, text in texts)
     operands = (name for each in assigned for name in each.operands)
     targets = tuple(name for name, _ in texts)
