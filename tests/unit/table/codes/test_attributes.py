@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from streamer.errors import ConfigError
-from streamer.table.codes import DATE, LOCAL_TIMESTAMP, NumericAttribute
+from streamer.table.codes import DATE, LOCAL_TIMESTAMP
+from streamer.table.codes.attributes import NumericAttribute
 from streamer.table.hierarchy import DoublingLevels, Hierarchy
 from streamer.table.space import FINENESS, Space
 from worlds.dates import temporal
