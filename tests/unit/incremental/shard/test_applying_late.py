@@ -8,8 +8,8 @@ import pytest
 
 from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import Message
+from streamer.incremental.shard.retrial import Judged
 from worlds.rebuilt_shards import Kafka, RebuiltShard
 from worlds.shards import Driven, Shard, insert
 from worlds.small_tables import CITIES, CITY, YEARS, table
