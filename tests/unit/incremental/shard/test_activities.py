@@ -1,4 +1,7 @@
-"""A shard's rebuilds between its batches: what begins them, what changes under way, and how they end."""
+"""A shard's rebuilds between its batches: what begins them, what changes under way, and how they end.
+
+They are driven through the machine, as streamer.incremental.shard.activities is asked by it alone.
+"""
 
 from __future__ import annotations
 
