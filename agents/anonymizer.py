@@ -6,9 +6,9 @@ The rules of this file
   that batches go first.
 * One process per worker, one region after the other. It starts when `is_ready` is first called, or with the first
   region, and ends after IDLE_SECONDS without a region, or with its worker: then its input ends.
-* A worker has one region in work at a time, from reading it until it is replaced: so no two shards are kept from their
-  changes at once, and little changes in between. After a region the worker rests as long as the region took
-  (`RebuildThrottle`): so changes keep half of their usual speed during a rebuild of any size.
+* A worker has one region in work at a time, from reading it until it is replaced. So no two shards are kept from their
+  changes at once. After a region the worker rests as long as the region took (`RebuildThrottle`): changes keep half of
+  their usual speed during a rebuild of any size.
 * Its two pipes carry pickles, as both ends are this program. Source keys and exact texts are not sent: no algorithm
   needs them.
 * Of an error that is not ours only class and place come back: its text may quote values.
@@ -34,6 +34,7 @@ import numpy as np
 
 from streamer.errors import StreamerError
 from streamer.grouping import first_groups, groups_by, regrouped_region
+from streamer.incremental.shard.ready import JobDone
 from streamer.incremental.shard.steps import told
 from streamer.native.library import PACKAGE
 from streamer.table.arrays import Ints
@@ -47,7 +48,6 @@ PARENT_SECONDS = 1.0
 STARTS_MAX = 2
 """How often a process that ended by itself (it was idle, or ran out of memory) is started for one job."""
 
-
 FIRST = ""
 """Instead of an algorithm's name: the rows are a shard's first, and may form no QI group."""
 
@@ -56,14 +56,6 @@ Answer = tuple[Ints, Ints, float] | str
 
 class NotAnonymized(StreamerError):
     """A region could not be anonymized. The message says why, without a value."""
-
-
-@dataclass(frozen=True)
-class Regrouped:
-    """The new QI groups of a region, as arrays of row numbers, and the seconds that the algorithm took."""
-
-    groups: list[Ints] = field(repr=False)
-    seconds: float
 
 
 @dataclass(eq=False)
@@ -75,7 +67,7 @@ class Job:
     seed: int
     standing: Ints | None = field(repr=False)
     abandoned: bool = False
-    result: Future[Regrouped] = field(init=False, repr=False)
+    result: Future[JobDone] = field(init=False, repr=False)
 
 
 class RebuildThrottle:
@@ -83,22 +75,22 @@ class RebuildThrottle:
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
-        self._holder: object = None
-        self._began = self._rests_until = 0.0
+        self._turn: tuple[object, float] = None, 0.0
+        """Whose region is in work, and since when; without one, when the rest is over."""
 
     def begins(self, holder: object) -> bool:
-        """Whether `holder` may begin a region now; if so, no other may until it `ends`."""
-        now = self._now()
-        if self._holder is not None or now < self._rests_until:
+        """True if `holder` may begin a region now; then no other may until it `ends`."""
+        (present, rests_until), now = self._turn, self._now()
+        if present is not None or now < rests_until:
             return False
-        self._holder, self._began = holder, now
+        self._turn = holder, now
         return True
 
     def ends(self, holder: object) -> None:
         """The region of `holder` is replaced or given up; nothing if another one's is in work."""
-        if self._holder is holder:
-            now = self._now()
-            self._holder, self._rests_until = None, now + (now - self._began)
+        (present, began), now = self._turn, self._now()
+        if present is holder:
+            self._turn = None, now + (now - began)
 
 
 class Anonymizer:
@@ -111,26 +103,24 @@ class Anonymizer:
         self._process: subprocess.Popen[bytes] | None = None
         self._running: Job | None = None
         self._closed = False
-        self._starting: Future[object] | None = None
-        self._starts = 0
+        self._begun: tuple[int, Future[object] | None] = 0, None
+        """How often in a row `is_ready` has begun to start the process, and the last of these attempts."""
         self.throttle = RebuildThrottle()
 
     def is_ready(self) -> bool:
-        """Whether a region would begin at once; if there is no process, it is started.
+        """True if a region would begin at once; if there is no process, it is started.
 
         Also true if it could not be started STARTS_MAX times: then `submit` raises.
         """
-        if self._starting is not None and not self._starting.done():
+        starts, last = self._begun
+        if last is not None and not last.done():
             return False
         with self._lock:
             if self._running is not None or self._closed:
                 return False
-            if self._starts == STARTS_MAX or (self._process is not None and self._process.poll() is None):
-                self._starts = 0
-                return True
-        self._starts += 1
-        self._starting = self._thread.submit(self._started)
-        return False
+            is_ready = starts == STARTS_MAX or (self._process is not None and self._process.poll() is None)
+        self._begun = (0, None) if is_ready else (starts + 1, self._thread.submit(self._started))
+        return is_ready
 
     def submit(self, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None = None) -> Job:
         """Has rows put into new QI groups. The job's result raises NotAnonymized.
@@ -143,7 +133,7 @@ class Anonymizer:
 
     @property
     def busy(self) -> bool:
-        """Whether a job is running."""
+        """True if a job is running."""
         return self._running is not None
 
     def abandon(self, job: Job) -> None:
@@ -163,10 +153,12 @@ class Anonymizer:
         self._thread.submit(self._let_go)
         self._thread.shutdown(wait=False)
 
-    def _run(self, job: Job) -> Regrouped:
+    def _run(self, job: Job) -> JobDone:
         for _ in range(STARTS_MAX):
             try:
-                answer = self._asked(self._started(job), job)
+                process = self._started(job)
+                _put(_pipe(process.stdin), (job.rows, job.algorithm, job.seed, job.standing))
+                answer: Answer = pickle.load(_pipe(process.stdout))
             except (OSError, EOFError, pickle.UnpicklingError):
                 with self._lock:
                     self._let_go()
@@ -201,11 +193,6 @@ class Anonymizer:
                 pickle.load(_pipe(process.stdout))
         return process
 
-    def _asked(self, process: subprocess.Popen[bytes], job: Job) -> Answer:
-        _put(_pipe(process.stdin), (job.rows, job.algorithm, job.seed, job.standing))
-        answer: Answer = pickle.load(_pipe(process.stdout))
-        return answer
-
     def _let_go(self) -> None:
         """Drops a process that has ended or does not answer."""
         process, self._process = self._process, None
@@ -218,12 +205,12 @@ class Anonymizer:
         process.wait()
 
 
-def regrouped(answer: Answer) -> Regrouped:
+def regrouped(answer: Answer) -> JobDone:
     """The process' answer. Raises NotAnonymized."""
     if isinstance(answer, str):
         raise NotAnonymized(answer)
     members, sizes, seconds = answer
-    return Regrouped(np.split(members, np.cumsum(sizes)[:-1]) if len(sizes) else [], seconds)
+    return JobDone(np.split(members, np.cumsum(sizes)[:-1]) if len(sizes) else [], seconds)
 
 
 def _pipe(pipe: object) -> BinaryIO:
@@ -250,15 +237,12 @@ def serve(worker: int) -> None:
         os.dup2(2, 1)  # so that a library's print does not get between the answers
         with suppress(EOFError, BrokenPipeError):
             table = pickle.load(questions)
-            _put(
-                answers, None
-            )  # the worker waits for this: a question read ahead by the buffer would not wake `select`
+            _put(answers, None)  # the worker waits for it: a question read ahead by the buffer would not wake `select`
             while select.select([questions], [], [], IDLE_SECONDS)[0]:
                 _put(answers, answered(table, *pickle.load(questions)))
 
 
 def _end_with(worker: int) -> None:
-    """Ends this process at once when its worker has ended."""
     while os.getppid() == worker:
         sleep(PARENT_SECONDS)
     os._exit(1)

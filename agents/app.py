@@ -28,9 +28,15 @@ import faust
 from faust.app.base import BootStrategy
 
 from agents.ingest import Ingest
-from agents.log import quiet_aiokafka
+from agents.log import fatal_error_logged, print_note, quiet_aiokafka, write_logs
+from agents.shard_thread import unexpected
 from agents.web.service import Web
-from streamer.errors import EXIT_OK, StreamerError, needs_extra
+from streamer.errors import EXIT_OK, StreamerError
+from streamer.incremental.topics import published_kinds
+from streamer.kafka.embedded import embedded_servers
+from streamer.kafka.registry import registry_from
+from streamer.table.yaml.loading import load_table
+from streamer.worker.options import read_address
 from streamer.worker.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -59,7 +65,7 @@ class App(faust.App):
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is still running, which would keep the process from ending."""
+        """True if a thread is still running, which would keep the process from ending."""
         return self.ingest.busy or (self.pages is not None and self.pages.busy)
 
     def _create_directories(self) -> None:
@@ -110,13 +116,6 @@ def work(
     warnings: Iterable[str] = (),
 ) -> None:
     """Runs a worker with the options of `streamer worker` until it is stopped. warnings: its first log lines."""
-    with needs_extra("stream"):
-        from agents.log import fatal_error_logged, write_logs
-        from streamer.worker.settings import WorkerSettings
-    from streamer.kafka.registry import registry_from
-    from streamer.table.yaml.loading import load_table
-    from streamer.worker.options import read_address
-
     write_logs(log_level, log_format)
     for sentence in warnings:
         log.warning("%s", sentence)
@@ -137,10 +136,6 @@ def work(
 
 
 def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> WorkerSettings:
-    from agents.log import print_note
-    from streamer.incremental.topics import published_kinds
-    from streamer.kafka.embedded import embedded_servers
-
     found = servers.enter_context(embedded_servers(settings.table.name, published_kinds(settings.table)))
     print_note(EMBEDDED_NOTE.format(kafka=found.kafka, redis=found.redis), settings.log_format)
     return replace(settings, kafka=found.kafka, redis=found.redis, embedded=True)
@@ -148,8 +143,6 @@ def _with_embedded_servers(settings: WorkerSettings, servers: ExitStack) -> Work
 
 async def run(settings: WorkerSettings) -> None:
     """Runs one worker until a signal or an error ends it. Raises the StreamerError that ended it."""
-    from agents.shard_thread import unexpected
-
     app = create_app(settings)
     signalled = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -44,6 +44,7 @@ from agents.shard_thread import EXIT_LOST, end_process, unexpected
 from streamer.errors import RegistryUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import Measured
+from streamer.kafka.background import Background
 from streamer.worker.settings import WorkerSettings
 from streamer.worker.tenure import (
     WAITING,
@@ -63,11 +64,10 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """end_of_step: seconds that a revoked shard may take to end its step; the next owner publishes the rest.
-    look: how often a refused shard is looked at for changes, in seconds."""
+    """Seconds that a worker waits."""
 
-    end_of_step: float = 2.0
-    look: float = 3.0
+    end_of_step: float = 2.0  # for a revoked shard to end its step; the next owner publishes the rest
+    look: float = 3.0  # between two looks whether a refused shard has changed
 
 
 PAUSE_SECONDS = 0.05
@@ -76,7 +76,6 @@ PAUSE_SECONDS = 0.05
 GROUP_OFFSETS_SECONDS = 5.0
 MINUTE_SECONDS = 60.0
 WATCH_SECONDS = 1.0
-NO_SHARD_SECONDS = 30.0
 MEASURED_SECONDS = 5.0
 
 
@@ -95,43 +94,36 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        self.failure: StreamerError | None = None
-        """The error that ended the service, if one did."""
         self._settings, self._table = settings, settings.table
         self._app = app
         self._servers = servers or WorkerServers(settings)
         self._patience = patience or Patience()
         self.reader = reader or InputReader(settings)
-        self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), self._servers.news, settings.schemas)
+        shared = self._servers.news, settings.schemas, self._servers.other_stores
+        self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), *shared)
         self._held: dict[TopicPartition, HeldShard] = {}
         self._tasks: dict[HeldShard, asyncio.Future[None]] = {}
-        self.metrics: defaultdict[int, ShardMetrics] = defaultdict(ShardMetrics)
-        """Of every shard that this process was ever assigned, by number."""
+        self.metrics: defaultdict[int, ShardMetrics] = defaultdict(ShardMetrics)  # of every shard it ever had
         self.joined = False
-        """Whether the last assignment is complete (it may be empty), and no rebalance has begun since."""
+        """True while the last assignment is complete (it may be empty), and no rebalance has begun since."""
         self._revoked: list[HeldShard] = []
-        self._checking = False
-        self._warned_of_no_shard = False
+        self._first_check = Background("check")
 
     # -- start and end --------------------------------------------------------------------------------------------
 
     async def on_start(self) -> None:
         try:
-            state = await asyncio.to_thread(self._check_servers)
+            state = await asyncio.wrap_future(self._first_check.submit(self._check_servers))
             check_crcs = bool(state.topic_ids)  # the embedded broker's transaction markers have no checksum
             await self.reader.start(self, check_crcs)
         except StreamerError as error:
-            await self._fail(error)
+            await self.crash(error)
 
     def _check_servers(self) -> InputState:
         """Raises at once what no shard could work with: a Redis that may lose data, missing topics, no server."""
-        self._checking = True
-        try:
-            state = self._servers.check()
-            log_start(self._settings, self._servers.redis_address, state.shards)
-            return state
-        finally:
-            self._checking = False
+        state = self._servers.check()
+        log_start(self._settings, self._servers.redis_address, state.shards)
+        return state
 
     async def on_stop(self) -> None:
         await self._ended(self._give_up(list(self._held)))
@@ -146,15 +138,16 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is still running, which would keep the process from ending."""
+        """True if a thread is still running, which would keep the process from ending."""
         shards = (*self._revoked, *self._held.values())
-        others = self._checking or self._servers.busy or self._shared.anonymizer.busy
+        others = self._first_check.busy or self._servers.busy or self._shared.anonymizer.busy
         return others or any(shard.thread.busy for shard in shards)
 
-    async def _fail(self, error: StreamerError) -> None:
-        """Ends the service, and with it the worker."""
-        self.failure = self.failure or error
-        await self.crash(error)
+    @property
+    def failure(self) -> StreamerError | None:
+        """The error that ended the service, if one did."""
+        reason = self.crash_reason
+        return reason if isinstance(reason, StreamerError) else None
 
     # -- assignments ----------------------------------------------------------------------------------------------
 
@@ -163,6 +156,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             return
         self.joined = True
         ours = set(assigned)
+        if not ours:
+            log.warning("no shard is assigned to this worker: expected if there are more workers than shards")
         gone = self._give_up([place for place, shard in self._held.items() if place not in ours or shard.tenure.lost])
         if gone:
             self.add_future(self._ended(gone))
@@ -174,18 +169,14 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
                 self._begin(topic_partition)
 
     def _begin(self, topic_partition: TopicPartition) -> None:
-        """Begins to serve a shard that is assigned to us."""
-        shard = self._held[topic_partition] = self._new_shard(topic_partition.partition)
+        servers, number = self._servers, topic_partition.partition
+        parts = servers.store(number), servers.input(number), servers.outlet(number)
+        shard = HeldShard(self._table, number, *parts, self._shared, self.metrics[number])
+        self._held[topic_partition] = shard
         self._tasks[shard] = self.add_future(self._serve(topic_partition, shard))
 
-    def _new_shard(self, number: int) -> HeldShard:
-        servers = self._servers
-        parts = servers.store(number), servers.input(number), servers.outlet(number)
-        return HeldShard(self._table, number, *parts, self._shared, self.metrics[number])
-
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Has shards rest until the next assignment. A step gets a moment to end, so that a next owner has no more to
-        resolve."""
+        """Has shards rest until the next assignment. A step gets a moment to end: else the next owner resolves it."""
         self.joined = False
         held = {place: self._held[place] for place in revoked if place in self._held}
         for shard in held.values():
@@ -224,7 +215,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     # -- one shard ------------------------------------------------------------------------------------------------
 
     async def _serve(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
-        """Does what the shard's state asks for, until it is lost."""
         await shard.start(self._app)
         while not shard.is_in(TenureState.LOST):
             began, failure = monotonic(), None
@@ -275,7 +265,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         elif now.state is TenureState.REFUSED:
             await self._refuse(topic_partition, shard, failure, is_news=before.refused != now.refused)
         else:
-            shard.metrics.failed(str(failure))
             if now.state is TenureState.DOUBTED:
                 log.warning("%s; taken over again in %.1f s, to see whether it stays", failure, now.wait)
             else:
@@ -295,12 +284,12 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if shard.tenure.lost:
             return
         if all(one.tenure.refused for one in self._held.values()):
-            await self._fail(failure)
+            await self.crash(failure)
         elif is_news:
             log.error("%s is refused, and tried again when something has changed: %s", shard.name, failure)
 
     async def _until_changed(self, shard: HeldShard, seconds_max: float) -> None:
-        """Waits until something has changed on which a refusal may depend, but not longer than so many seconds."""
+        """Waits until something has changed on which a refusal may depend, for `seconds_max` at most."""
         until, before = monotonic() + seconds_max, await self._surroundings(shard)
         while shard.is_in(TenureState.REFUSED) and monotonic() < until:
             await shard.until_changed(self._patience.look)
@@ -346,8 +335,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             lookups = self._servers.lookups(shard.number)
             await asyncio.to_thread(lookups.check_begun, shard.name)
             await shard.take_over()
-            others = (number for number in range(shard.meta.shards) if number != shard.number)
-            shard.knows_others([self._servers.store_to_read(number) for number in others])
         since = tenure.since
         if not tenure.is_owner and shard.tenure is tenure:  # once per assignment, not after every error
             since = await asyncio.to_thread(self._report_owner, shard.number)
@@ -373,7 +360,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         if shard.tenure is not tenure:
             return
         now = shard.tell(Served(monotonic(), is_idle))
-        shard.metrics.goes_on()
         if tenure.is_said and not now.is_said:
             await asyncio.to_thread(self._report_refusal, shard.number, None)
         if shard.is_in(TenureState.SERVING):
@@ -397,16 +383,6 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
     @Service.timer(MEASURED_SECONDS)
     async def _report_measured(self) -> None:
         await asyncio.to_thread(self.report_measured)
-
-    @Service.timer(NO_SHARD_SECONDS)
-    async def _look_at_shards(self) -> None:
-        self.warn_of_no_shard()
-
-    def warn_of_no_shard(self) -> None:
-        """Warns once that no shard is assigned to this worker."""
-        if not self._held and not self._warned_of_no_shard:
-            log.warning("no shard is assigned to this worker: expected if there are more workers than shards")
-        self._warned_of_no_shard = not self._held
 
     @Service.timer(WATCH_SECONDS)
     async def _watch(self) -> None:

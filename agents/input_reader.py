@@ -78,15 +78,13 @@ class Arrivals:
         self._messages: deque[Message] = deque()
         self._n_bytes = 0
         self._through = 0
-        self._first_at = 0.0
-        """When the first of these messages came, or was left behind, by the monotonic clock."""
+        self._first_at = 0.0  # when the first of these messages came, or was left behind, by the monotonic clock
         self._failure: Exception | None = None
         self._came, self._room = asyncio.Event(), asyncio.Event()
-        self.reading: asyncio.Future[None] | None = None
-        """The task that adds what comes."""
+        self.reading: asyncio.Future[None] | None = None  # the task that adds what comes
 
     def add(self, messages: Iterable[Message], through: int) -> None:
-        """Adds what was read. through: as in `Batch`, and so far as it is known."""
+        """Adds what was read. through: as in `Batch`."""
         before = len(self._messages)
         self._messages.extend(messages)
         self._n_bytes += sum(len(self._messages[i].value or b"") for i in range(before, len(self._messages)))
@@ -102,20 +100,19 @@ class Arrivals:
 
     @property
     def is_full(self) -> bool:
-        """Whether as much waits as may."""
         return self._has(BATCHES_WAITING)
 
     def _has(self, batches: int) -> bool:
         return len(self._messages) >= batches * self._events_max or self._n_bytes >= batches * BATCH_BYTES_MAX
 
     async def until_room(self) -> None:
-        """Waits until less waits than may."""
+        """Waits until it is not full."""
         while self.is_full:
             self._room.clear()
             await self._room.wait()
 
     async def take(self, seconds_max: float) -> Batch:
-        """The next batch; an empty one if no message comes within so many seconds. Raises what `fail` was told."""
+        """The next batch; an empty one if no message comes within `seconds_max`. Raises what `fail` was told."""
         await self._until(lambda: bool(self._messages), monotonic() + seconds_max)
         if self._messages and self._wait_seconds:
             await self._until(lambda: self._has(1), self._first_at + self._wait_seconds)
@@ -151,8 +148,7 @@ class InputReader:
         self._limits = settings.table.limits
         self._topic = topic_name(settings.table.name, CHANGES)
         self._arrivals: dict[TopicPartition, Arrivals] = {}
-        self.consumer: Any = None
-        """The AIOKafkaConsumer; None before `start`."""
+        self.consumer: Any = None  # the AIOKafkaConsumer; None before `start`
 
     async def start(self, listener: ConsumerRebalanceListener, check_crcs: bool) -> None:
         """Joins the consumer group. listener: gets the assignments. Raises ServerUnreachable, ShardRefused."""
@@ -206,7 +202,7 @@ class InputReader:
             left.reading.cancel()
 
     def is_assigned(self, topic_partition: TopicPartition) -> bool:
-        """Whether Kafka assigns a partition to this worker."""
+        """True if Kafka assigns a partition to this worker."""
         return topic_partition in self.consumer.assignment()
 
     def end(self, topic_partition: TopicPartition) -> int:
@@ -214,7 +210,7 @@ class InputReader:
         return self.consumer.highwater(topic_partition) or 0
 
     async def next_batch(self, topic_partition: TopicPartition) -> Batch:
-        """What has come and was not taken yet; nothing if nothing comes for a moment, or the partition was left.
+        """The next batch; empty if nothing comes for a moment, or the partition was left.
 
         Raises ServerUnreachable, ShardRefused.
         """
@@ -228,7 +224,6 @@ class InputReader:
             raise failure_of(f"reading {self._topic}", error, self._topic) from None
 
     async def _read(self, topic_partition: TopicPartition, arrivals: Arrivals) -> None:
-        """Reads a partition for as long as it is not left."""
         messages_max = self._limits.batch_events_max
         try:
             while True:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import suppress
 
 from streamer.errors import StreamerError
@@ -13,6 +12,7 @@ from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_lookups import RedisLookups
 from streamer.incremental.store.redis_server import RedisClient, address_of, connect, connect_now, require_durable
 from streamer.incremental.topics import published_kinds
+from streamer.kafka.background import Background
 from streamer.kafka.clients import require_answer
 from streamer.kafka.control import ControlReader
 from streamer.kafka.outlet import KafkaOutlet
@@ -23,44 +23,21 @@ from streamer.worker.settings import WorkerSettings
 # whoever takes the shard over trims first. To wait for it would cost every batch one more wait for Redis' disk.
 
 
-class Trims:
-    """The thread that trims, for all shards of a worker; may be used from any thread."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "trims")
-        self._last: Future[None] | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether an outbox is being trimmed, or waits for it."""
-        return self._last is not None and not self._last.done()
-
-    def submit(self, trim: Callable[[], None]) -> None:
-        """Has an outbox trimmed; if that fails, the next commit of the shard shows why."""
-        with suppress(RuntimeError):  # the worker ends
-            self._last = self._thread.submit(_tried, trim)
-
-    def close(self) -> None:
-        """Takes no more."""
-        self._thread.shutdown(wait=False)
-
-
-def _tried(trim: Callable[[], None]) -> None:
-    with suppress(StreamerError):
-        trim()
-
-
 class WorkerStore(RedisStore):
-    """One shard's store in Redis, trimmed by another thread."""
+    """One shard's store in Redis, trimmed in the background."""
 
-    def __init__(self, client: RedisClient, table_name: str, shard: int, trims: Trims) -> None:
+    def __init__(self, client: RedisClient, table_name: str, shard: int, background: Background) -> None:
         super().__init__(client, table_name, shard)
-        self._trims = trims
+        self._background = background
 
     def trim(self, fence: str, commit: int) -> None:
-        """As in `Store`, but not at once, and no error is raised."""
-        trim = super().trim
-        self._trims.submit(lambda: trim(fence, commit))
+        """As in `Store`, but not at once, and no error is raised: the next commit of the shard shows why."""
+        with suppress(RuntimeError):  # the worker ends
+            self._background.submit(self._trim_now, fence, commit)
+
+    def _trim_now(self, fence: str, commit: int) -> None:
+        with suppress(StreamerError):
+            super().trim(fence, commit)
 
 
 class WorkerServers:
@@ -71,7 +48,7 @@ class WorkerServers:
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._name)
         self._outputs = published_kinds(settings.table)
-        self._trims = Trims()
+        self._trims = Background("trims")
         self.news = ControlReader(settings.kafka, self._name)
         """The control topic, for all shards."""
 
@@ -90,9 +67,9 @@ class WorkerServers:
     def store(self, shard: int) -> Store:
         return WorkerStore(self._redis, self._name, shard, self._trims)
 
-    def store_to_read(self, shard: int) -> Store:
-        """Of a shard that may be another worker's."""
-        return RedisStore(self._redis, self._name, shard)
+    def other_stores(self, shard: int, shards: int) -> Sequence[Store]:
+        """Those of the table's other shards, which may be other workers'; only to be read."""
+        return [RedisStore(self._redis, self._name, number) for number in range(shards) if number != shard]
 
     def lookups(self, shard: int) -> RedisLookups:
         return RedisLookups(self._redis, self._name, shard)
@@ -105,7 +82,7 @@ class WorkerServers:
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is still running, which would keep the process from ending."""
+        """True if a thread is still running, which would keep the process from ending."""
         return any(one.busy for one in (self._topics, self.news, self._trims))
 
     def close(self) -> None:

@@ -8,9 +8,8 @@ The rules of this file
 * The sender of a batch waits until it is stored and published before it reads the next one. An error leaves the machine
   idle, and an idle machine takes no batch: so none is applied across a gap.
 * No exception leaves the agent: Faust would go on with the next event as if this one were done.
-* A lost shard is dropped with its table, and not taken over until Kafka assigns it again. Whether it is lost is checked
-  once more just before another worker would be fenced.
-* A worker anonymizes one region at a time, and rests as long after each (`anonymizer.RebuildThrottle`).
+* A lost shard is dropped with its table, and not taken over until Kafka assigns it again. Just before it would fence
+  another worker, it looks once more whether it is lost.
 """
 
 from __future__ import annotations
@@ -83,12 +82,20 @@ class Mail:
 
 
 class WorkerParts(NamedTuple):
-    """What the shards of a worker share. compute_lock: held by the shard that computes. schemas: of a registry."""
+    """What the shards of a worker share."""
 
-    compute_lock: threading.Lock
+    compute_lock: threading.Lock  # held by the shard that computes
     anonymizer: Anonymizer
     news: ControlReader
-    schemas: Schemas = NoSchemas()
+    schemas: Schemas = NoSchemas()  # of a registry
+    other_stores: Callable[[int, int], Sequence[Store]] = lambda _shard, _shards: ()  # than one shard's, of so many
+
+
+class _AtWork(NamedTuple):
+    """A job in the other process, and the task that posts its result."""
+
+    job: Job
+    posts: asyncio.Task[None]
 
 
 class _Listening(NamedTuple):
@@ -118,9 +125,9 @@ class HeldShard:
         self.table, self.number = table, number
         self.name = f"shard {number} of {table.name}"
         self.tenure = Tenure()
-        """What it is at this worker; `tell` changes it."""
-        self._changed, self.rests = asyncio.Event(), asyncio.Event()
-        """Set by every new state; and while nothing is done with it until the next assignment."""
+        """Its state at this worker; `tell` changes it."""
+        self._changed = asyncio.Event()  # set by every new state
+        self.rests = asyncio.Event()  # set while nothing is done with it until the next assignment
         self.metrics = metrics or ShardMetrics()
         self._input = shard_input
         self._shared = shared
@@ -128,22 +135,19 @@ class HeldShard:
         secret = secrets.token_bytes(SECRET_BYTES)
         form = cohort_formation(table) if table.sealed is not None else None
         self._machine = Machine(table, number, secret, Holding.SNAPSHOT, shared.schemas.known, compute_lock, form)
-        self._servers, self._outlet = Servers(store, outlet, shard_input, shared.schemas), outlet
+        others = partial(shared.other_stores, number)
+        self._servers, self._outlet = Servers(store, outlet, shard_input, shared.schemas, others), outlet
         self.thread = ShardThread(number, self.name, compute_lock)
-        self.facts = events.Facts(Phase.IDLE.value, Meta())
-        """The shard after its last step."""
-        self._failure: StreamerError | None = None
-        """The error of an event whose sender did not wait: the shard has to be taken over again."""
-        self._job: Job | None = None
-        self._posting: asyncio.Future[None] | None = None
+        self.facts = events.Facts(Phase.IDLE.value, Meta())  # after its last step
+        self._failure: StreamerError | None = None  # of an event whose sender did not wait: take the shard over again
+        self._job: _AtWork | None = None
         self._listening = _Listening()
-        self._hurries, self._ticked_at = True, 0.0
-        """Whether the machine wants a tick at once, and when it got the last one, by the monotonic clock."""
+        self._ticked_at = 0.0  # when the machine got its last tick, by the monotonic clock
         self._mailbox: tuple[ChannelT[Mail], AgentT[Mail]] | None = None
 
     @property
     def has_table(self) -> bool:
-        """Whether its table is loaded and served."""
+        """True if its table is loaded and served."""
         return self._machine.phase is Phase.SERVING
 
     # -- its tenure -----------------------------------------------------------------------------------------------
@@ -154,16 +158,15 @@ class HeldShard:
         if self.tenure.state is not before.state:
             self._changed.set()
         if self.tenure.state is TenureState.LOST:
-            self._input.lost = self.tenure.lost  # no new work begins on it
+            self._input.lose(self.tenure.lost)
             self.rests.set()
         return self.tenure
 
     def is_in(self, *states: TenureState) -> bool:
-        """Whether its tenure is in one of these states."""
         return self.tenure.state in states
 
     async def until_changed(self, seconds_max: float | None = None) -> None:
-        """Waits until the tenure is in another state, but not longer than so many seconds."""
+        """Waits until the tenure is in another state, for `seconds_max` at most."""
         self._changed.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds_max)
@@ -184,7 +187,6 @@ class HeldShard:
         await agent.maybe_start()
 
     async def _serve(self, mailbox: StreamT[Mail]) -> None:
-        """Hands one event after the other to the machine."""
         async for mail in mailbox:
             if mail.result is None and self._machine.phase in (Phase.IDLE, Phase.REFUSED):
                 continue  # it belongs to a table that was dropped
@@ -245,8 +247,7 @@ class HeldShard:
             self._log_machine()
         if isinstance(event, events.JobDone | events.JobFailed):
             self._shared.anonymizer.throttle.ends(self)
-        self.facts = ready.facts or self.facts._replace(state=self._machine.phase.value, meta=self._machine.meta)
-        self._hurries = ready.wake == 0.0
+        self.facts = self._machine.facts
         if ready.report is not None:
             self._count(ready.report, before)
         if ready.job is not None:
@@ -258,7 +259,6 @@ class HeldShard:
     # -- in its thread --------------------------------------------------------------------------------------------
 
     def _take_over(self, event: events.Event) -> events.Ready:
-        """Makes this worker the only writer of the shard."""
         began = monotonic()
         skips = self._input.skips(self._input.state().topic_ids.get(CHANGES, ""))
         ready = drive(self._machine, events.Assigned(skips, clock=monotonic()), self._servers)
@@ -269,28 +269,18 @@ class HeldShard:
         seconds = monotonic() - began
         log.info("%s taken over: next offset %d, commit %d, %s, %.2f s", self.name, offset, commit, holds, seconds)
         if machine.standing is Consistency.INCOMPLETE:
-            log.warning(
-                "%s: the output was recreated or had lost records; the whole table was published into it as release %d",
-                self.name,
-                machine.meta.release,
+            said = (
+                "%s: the output was recreated or had lost records; the whole table was published into it as release %d"
             )
+            log.warning(said, self.name, machine.meta.release)
         if machine.replays_to is not None:
-            log.warning(
-                "%s: the store has lost commits; the input is read again from %d to %d, and nothing is published",
-                self.name,
-                offset,
-                machine.replays_to,
-            )
-        self._log_skips(skips, offset)
-        return ready
-
-    def _log_skips(self, skips: frozenset[int], offset: int) -> None:
-        late = sorted(skip for skip in skips if skip < offset and skip not in self._machine.meta.skipped)
-        if late:
+            said = "%s: the store has lost commits; the input is read again from %d to %d, and nothing is published"
+            log.warning(said, self.name, offset, machine.replays_to)
+        if late := sorted(skip for skip in skips if skip < offset and skip not in machine.meta.skipped):
             log.warning("%s: an operator skips offsets that had been read: %s", self.name, late)
-        still_to_come = sorted(skip for skip in skips if skip >= offset)
-        if still_to_come:
+        if still_to_come := sorted(skip for skip in skips if skip >= offset):
             log.warning("%s: an operator skips these offsets: %s", self.name, still_to_come)
+        return ready
 
     def _work(self, event: events.Event) -> events.Ready:
         if isinstance(event, events.Messages):
@@ -302,11 +292,10 @@ class HeldShard:
         return drive(self._machine, event, self._servers)
 
     def _look_around(self, certain: bool = False) -> None:
-        """What a commit would find, found without one.
+        """Finds without a commit what a commit would find.
 
         Raises Conflict if a topic was recreated, or has lost its end; Fenced if Redis has lost the shard, or somebody
-        else has it. A Redis that does not answer costs nothing as long as there is no commit, unless it is to be
-        certain: then ServerUnreachable is raised.
+        else has it. certain: also raises ServerUnreachable if Redis does not answer; a commit would find that later.
         """
         try:
             self._input.look(self._machine.meta, self._outlet.ends)
@@ -320,36 +309,38 @@ class HeldShard:
 
     def _submit(self, job: events.GroupSnapshot | events.GroupRegion) -> None:
         """Has the other process put rows into QI groups; the result comes into the mailbox."""
-        anonymizer, loop = self._shared.anonymizer, asyncio.get_running_loop()
+        anonymizer = self._shared.anonymizer
         if isinstance(job, events.GroupSnapshot):
             log.info("%s: %d rows are put into QI groups", self.name, len(job.rows.source_keys))
-            self._job = anonymizer.submit(job.rows, FIRST, seed(job.secret))
+            submitted = anonymizer.submit(job.rows, FIRST, seed(job.secret))
         else:
-            self._job = anonymizer.submit(job.rows, job.algorithm, job.seed, job.standing)
-        answer = partial(self._answered, self._job, isinstance(job, events.GroupSnapshot))
-        self._job.result.add_done_callback(lambda _: loop.call_soon_threadsafe(answer))
+            submitted = anonymizer.submit(job.rows, job.algorithm, job.seed, job.standing)
+        posts = self._post_result(submitted, of_snapshot=isinstance(job, events.GroupSnapshot))
+        self._job = _AtWork(submitted, asyncio.ensure_future(posts))
 
-    def _answered(self, job: Job, of_snapshot: bool) -> None:
-        """Posts the result of a job; in the event loop."""
-        if job is not self._job or job.result.cancelled():
-            return
-        self._job, error = None, job.result.exception()
+    async def _post_result(self, job: Job, of_snapshot: bool) -> None:
         event: events.Event
-        if error is not None and (of_snapshot or not isinstance(error, NotAnonymized)):
-            failure = error if isinstance(error, StreamerError) else unexpected(self.name, error)
-            self._failure = self._failure or failure
-            return
-        if error is not None:
+        try:
+            done = await asyncio.wrap_future(job.result)
+        except Exception as error:
+            if of_snapshot or not isinstance(error, NotAnonymized):
+                failure = error if isinstance(error, StreamerError) else unexpected(self.name, error)
+                self._failure = self._failure or failure
+                return
             event = events.JobFailed(str(error))
-        elif of_snapshot:
-            event = events.SnapshotGrouped(job.result.result().groups, RECORDS_MAX)
         else:
-            event = events.JobDone(job.result.result().groups, job.result.result().seconds)
-        self._posting = asyncio.ensure_future(self.post(event))
+            event = events.SnapshotGrouped(done.groups, RECORDS_MAX) if of_snapshot else done
+        await self.post(event)
+
+    @property
+    def _has_job(self) -> bool:
+        """True until the result of its job is posted."""
+        return self._job is not None and not self._job.posts.done()
 
     def _abandon_job(self) -> None:
         if self._job is not None:
-            self._shared.anonymizer.abandon(self._job)
+            self._job.posts.cancel()
+            self._shared.anonymizer.abandon(self._job.job)
         self._job = None
         self._shared.anonymizer.throttle.ends(self)
 
@@ -366,14 +357,8 @@ class HeldShard:
                 self.metrics.rebuilt(ended)
         if late:
             log.info("%s: %d messages were tried again and are applied", self.name, -report.counts.dead_letters)
-        log.debug(
-            "%s: release %d, next %d, %d events, %d records published",
-            self.name,
-            meta.release,
-            meta.next,
-            report.counts.messages,
-            report.published,
-        )
+        done = meta.release, meta.next, report.counts.messages, report.published
+        log.debug("%s: release %d, next %d, %d events, %d records published", self.name, *done)
 
     def _log_machine(self) -> None:
         lines, self._machine.activities.said = self._machine.activities.said, []
@@ -407,16 +392,15 @@ class HeldShard:
         """Does what is due between two batches. idle: the input had no message just now."""
         await self._read_requests()
         due = idle or monotonic() - self._ticked_at > TICK_SECONDS
-        while due or self._hurries:
+        while due or self._machine.hurries:
             due, self._ticked_at = False, monotonic()
             await self.handle(events.Tick(time(), self._ticked_at, idle, self.tenure.since, secrets.randbits(64)))
-        why = self._machine.wants_region if self._job is None else ""
-        if not why:
+        if self._has_job or not self._machine.wants_region:
             return
         anonymizer = self._shared.anonymizer
         if anonymizer.is_ready() and anonymizer.throttle.begins(self):
             await self.handle(events.Free())
-            if self._job is None:
+            if not self._has_job:
                 anonymizer.throttle.ends(self)
 
     async def _read_requests(self) -> None:
@@ -438,11 +422,11 @@ class HeldShard:
             return
         self._listening = _Listening(news.next, at)
         for one in news.asked:
-            await self.post(events.Request(one.offset, one.at, one.value))
+            await self.post(one)
 
     @property
     def reads_nothing(self) -> bool:
-        """Whether no batch may be read now: a first snapshot is put into QI groups."""
+        """True if no batch may be read now: a first snapshot is put into QI groups."""
         return self._machine.phase is Phase.RELEASING
 
     @property
@@ -450,16 +434,10 @@ class HeldShard:
         """The shard after its last commit."""
         return self._machine.meta
 
-    def knows_others(self, others: Sequence[Store]) -> None:
-        """Takes the stores of the table's other shards, which know whether a snapshot is over."""
-        self._servers = self._servers._replace(others=others)
-
     def log_minute(self, end: int) -> None:
         """Logs what was done since the last call. end: of the input, as far as it is known."""
-        if self.facts.sizes:
-            log_minute(
-                self.name, self.metrics.done_unlogged(), {**self.facts.sizes, "lag": max(0, end - self.meta.next)}
-            )
+        if sizes := self.facts.sizes:
+            log_minute(self.name, self.metrics.done_unlogged(), {**sizes, "lag": max(0, end - self.meta.next)})
 
     # -- a refused shard ------------------------------------------------------------------------------------------
 
@@ -469,24 +447,19 @@ class HeldShard:
         if self._machine.phase not in (Phase.IDLE, Phase.REFUSED):
             await self.thread.run(partial(self._machine.handle, events.Failed()), STEP_SECONDS_MAX)
         self.facts = events.Facts(Phase.REFUSED.value, self.meta)
-        self.metrics.goes_on()  # the refusal says it
 
     async def surroundings(self, stored: Callable[[], object]) -> object:
-        """On what a refusal may depend: the topics, the requests, and what `stored` returns; to be compared."""
+        """Reads what a refusal may depend on: the topics, the requests, and what `stored` returns; to be compared."""
 
         def look() -> object:
-            return of_shard(self._input.topics(), self.number), self._heard(), stored()
+            news = self._shared.news.since(self.number, self._listening.offset).result()
+            self._listening = _Listening(news.next)
+            return of_shard(self._input.topics(), self.number), news.next, stored()
 
         try:
             return await self.thread.run(look, STEP_SECONDS_MAX)
         except StreamerError as error:
             return str(error)
-
-    def _heard(self) -> int:
-        """The end of the shard's requests."""
-        news = self._shared.news.since(self.number, self._listening.offset).result()
-        self._listening = _Listening(news.next)
-        return news.next
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class _TimesSpent(NamedTuple):
 
 
 class ComputeLock(AbstractContextManager[None]):
-    """One shard's view of the lock that a worker's shards share: how long it waited for it, and how long it had it.
+    """One shard's view of the lock that a worker's shards share, with the seconds that it waited for it and had it.
 
     Entered in the shard's thread; its figures may be read from any.
     """
@@ -69,12 +69,10 @@ class ComputeLock(AbstractContextManager[None]):
 
     @property
     def seconds_waited(self) -> float:
-        """How long the shard has waited for the lock, in total."""
         return self._seconds.now().waited
 
     @property
     def seconds_computed(self) -> float:
-        """How long the shard has had the lock, in total."""
         return self._seconds.now().computed
 
     def __enter__(self) -> None:
@@ -122,17 +120,13 @@ class ShardThread:
 
     def __init__(self, number: int, name: str, compute_lock: ComputeLock) -> None:
         self._name, self._lock = name, compute_lock
-        self._cpu: Cpu | None = None
-        self._executor = ThreadPoolExecutor(1, f"shard-{number}", initializer=self._begin)
+        self._executor = ThreadPoolExecutor(1, f"shard-{number}")
+        self._cpu = self._executor.submit(Cpu).result()
         self._call: _Call | None = None
-
-    def _begin(self) -> None:
-        """In the shard's thread, once."""
-        self._cpu = Cpu()
 
     @property
     def busy(self) -> bool:
-        """Whether a call is running, even one its caller has abandoned."""
+        """True if a call is running, even one its caller has abandoned."""
         return self._running is not None
 
     @property
@@ -141,34 +135,28 @@ class ShardThread:
 
     @property
     def busy_seconds(self) -> float:
-        """How long the call that is running has computed or waited for Redis or Kafka."""
+        """Seconds that the call that is running has computed, or waited for Redis or Kafka."""
         return 0.0 if self._running is None else self._seconds_spent()
 
     @property
     def computing_seconds(self) -> float:
-        """How long the call that is running has computed or waited for the compute lock, not for Redis or Kafka.
-
-        Making bytes for the servers is computing without the lock.
-        """
+        """Seconds that it has computed, with the compute lock or without it (making bytes), or waited for the lock."""
         call = self._running
         if call is None:
             return 0.0
         with_lock = self._lock.seconds_computed - call.computed
-        return max(with_lock, self._cpu_seconds() - call.cpu) + self._lock.seconds_waited - call.waited
-
-    def _cpu_seconds(self) -> float:
-        return self._cpu.seconds if self._cpu is not None else 0.0
+        return max(with_lock, self._cpu.seconds - call.cpu) + self._lock.seconds_waited - call.waited
 
     def _seconds_spent(self) -> float:
-        """How long the last call has run, by what its limit counts."""
+        """Seconds of the last call that count against its limit."""
         if self._call is None:
             return 0.0
         return monotonic() - self._call.began - (self._lock.seconds_waited - self._call.waited)
 
     async def run(self, work: Callable[[], Result], seconds_max: float) -> Result:
-        """What `work` returns. Raises StreamerError only."""
+        """Returns what `work` does. Raises StreamerError only."""
         lock = self._lock
-        before = monotonic(), lock.seconds_waited, lock.seconds_computed, self._cpu_seconds()
+        before = monotonic(), lock.seconds_waited, lock.seconds_computed, self._cpu.seconds
         self._call = call = _Call(*before, self._executor.submit(work))
         done: asyncio.Future[Result] = asyncio.wrap_future(call.result)
         try:

@@ -33,9 +33,9 @@ from rich.table import Table as RichTable
 import adult
 import ready
 from streamer.incremental.replay import encode_initial
-from streamer.incremental.shard.answers import Judged, Retrial
 from streamer.incremental.shard.input import InputState, Message
 from streamer.incremental.shard.outlet import DeafOutlet
+from streamer.incremental.shard.retrial import Judged, Retrial
 from streamer.incremental.store.base import Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.kafka.shard_input import PIECE_MESSAGES_MAX

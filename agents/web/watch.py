@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 
 from agents.ingest import Ingest
 from agents.shard_agent import HeldShard
-from agents.shard_metrics import BOUNDS, Durations, ShardMetrics
+from agents.shard_metrics import BOUNDS, ShardMetrics
 from streamer.errors import StreamerError
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.shard import requests
@@ -129,8 +129,8 @@ class FactCollector:
             still_seconds=self._still_seconds(shard, lag, now),
             busy_seconds=shard.thread.busy_seconds,
             computing_seconds=shard.thread.computing_seconds,
-            error=metrics.error,
-            error_seconds=0.0 if metrics.error_since is None else now - metrics.error_since,
+            error=shard.tenure.failed,
+            error_seconds=now - shard.tenure.failed_at if shard.tenure.failed else 0.0,
             fault_seconds=None if metrics.fault_at is None else now - metrics.fault_at,
             releases=holds_back(meta),
             **facts.sizes,
@@ -562,9 +562,15 @@ def _results(counts: Counts) -> Mapping[str, float]:
     return {"applied": counts.applied, "dead-letter": counts.dead_letters, "ignored": counts.ignored}
 
 
-DURATIONS: dict[str, tuple[str, Callable[[ShardMetrics], Durations]]] = {
-    "commit_duration_seconds": ("Seconds that a step's commits to Redis took.", lambda one: one.commit_seconds),
-    "publish_duration_seconds": ("Seconds that a step's transactions to Kafka took.", lambda one: one.publish_seconds),
+DURATIONS: dict[str, tuple[str, Callable[[ShardMetrics], tuple[list[int], float]]]] = {
+    "commit_duration_seconds": (
+        "Seconds that a step's commits to Redis took.",
+        lambda one: (one.commits_by_seconds, one.done.commit_seconds),
+    ),
+    "publish_duration_seconds": (
+        "Seconds that a step's transactions to Kafka took.",
+        lambda one: (one.publications_by_seconds, one.done.publish_seconds),
+    ),
 }
 
 
@@ -634,7 +640,7 @@ def _histograms(table: str, metrics: Mapping[int, ShardMetrics]) -> Iterator[Met
     bounds = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
     for name, (help_text, durations_of) in DURATIONS.items():
         metric = HistogramMetricFamily(f"streamer_{name}", help_text, labels=SHARD)
-        for number, durations in ((number, durations_of(one)) for number, one in sorted(metrics.items())):
-            buckets = list(zip(bounds, accumulate(durations.counts), strict=True))
-            metric.add_metric([table, str(number)], buckets, durations.seconds)
+        for number, one in sorted(metrics.items()):
+            counts, seconds = durations_of(one)
+            metric.add_metric([table, str(number)], list(zip(bounds, accumulate(counts), strict=True)), seconds)
         yield metric

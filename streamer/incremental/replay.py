@@ -285,7 +285,7 @@ class Replay:
 
     def _drive(self, event: FirstRows | Messages) -> None:
         report = drive(self.machine, event, self._servers).report
-        self._total.add(report or StepReport())
+        self._total += report or StepReport()
         changes, self._store.row_changes = self._store.row_changes, []
         if self._sealed is not None:
             self._sealed.take(changes)

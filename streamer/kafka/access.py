@@ -124,7 +124,7 @@ def for_librdkafka(settings: KafkaSettings) -> dict[str, object]:
 
 ANSWER_SECONDS_MAX = 10.0
 SECONDS_UNLESS_SAID = 300.0
-"""How long a token counts as valid if the endpoint does not say."""
+"""A token counts as valid for that time if the endpoint does not say."""
 
 TOKEN_CHARS_MIN = 16
 """A shorter token could be guessed."""

@@ -31,7 +31,7 @@ from streamer.kafka.settings import servers_of
 log = logging.getLogger(__name__)
 
 WORD_SECONDS, CONNECT_SECONDS_MAX = 2.0, 5.0
-"""How long a command waits for a Kafka that is still starting or is silent: without a word, and in all."""
+"""A command waits as long for a Kafka that is still starting or is silent: without a word, and in all."""
 
 ABORT_SECONDS_MAX = 2.0
 FLUSH_SECONDS_MAX = 30.0

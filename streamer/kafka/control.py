@@ -9,15 +9,16 @@ The rules of this file
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
 from confluent_kafka import Consumer
 
 from streamer.incremental.shard.input import KeptSecret
+from streamer.incremental.shard.ready import Request
 from streamer.incremental.shard.requests import EpochOver, epochs_in, secrets_in, skips_of
 from streamer.incremental.topics import CONTROL
+from streamer.kafka.background import Background
 from streamer.kafka.clients import KafkaCalls
 from streamer.kafka.errors import READ_RIGHT
 from streamer.kafka.secret_records import kept_in, secret_keys
@@ -30,11 +31,11 @@ class KafkaControl:
         self._kafka = KafkaCalls(bootstrap, table_name, shard)
 
     def skips(self, topic_id: str) -> frozenset[int]:
-        """The offsets to skip of the input with that id. Raises ServerUnreachable, ShardRefused."""
+        """The offsets to skip, of the input with that id. Raises ServerUnreachable, ShardRefused."""
         return skips_of(self._values(), self._kafka.shard, topic_id)
 
     def epochs_over(self) -> list[EpochOver]:
-        """What the shard said of epochs. Raises ServerUnreachable, ShardRefused."""
+        """The ends of epochs, as the shard said. Raises ServerUnreachable, ShardRefused."""
         return epochs_in(self._values(), self._kafka.shard)
 
     def secret(self) -> KeptSecret:
@@ -50,19 +51,10 @@ class KafkaControl:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A record of the control topic."""
-
-    offset: int
-    at: float  # when it was written, in seconds since 1970
-    value: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class News:
     """New records of a shard's partition, and the offset to read from the next time."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[Request, ...] = field(repr=False)
     next: int
 
 
@@ -71,24 +63,21 @@ class ControlReader:
 
     def __init__(self, bootstrap: str, table_name: str) -> None:
         self._bootstrap, self._table_name = bootstrap, table_name
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="control")
+        self._background = Background("control")
         self._consumer: Consumer | None = None
-        self._last: Future[Any] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a call is running."""
-        return self._last is not None and not self._last.done()
+        return self._background.busy
 
     def since(self, shard: int, offset: int) -> Future[News]:
         """A shard's records from an offset on. The result raises ServerUnreachable, ShardRefused."""
-        self._last = answer = self._thread.submit(self._since, shard, offset)
-        return answer
+        return self._background.submit(self._since, shard, offset)
 
     def close(self) -> None:
         """Closes the connection after the call that is running, if any."""
-        self._last = self._thread.submit(self._disconnect)
-        self._thread.shutdown(wait=False)
+        self._background.submit(self._disconnect)
+        self._background.close()
 
     def _since(self, shard: int, offset: int) -> News:
         kafka = KafkaCalls(self._bootstrap, self._table_name, shard)
@@ -114,5 +103,7 @@ def _news(kafka: KafkaCalls, consumer: Consumer, offset: int) -> News:
         return News((), start)
     records = list(kafka.records(consumer, CONTROL, start))
     consumer.unassign()  # or it would go on fetching
-    asked = (Asked(one.offset(), one.timestamp()[1] / 1000, one.value()) for one in records if one.value() is not None)
+    asked = (
+        Request(one.offset(), one.timestamp()[1] / 1000, one.value()) for one in records if one.value() is not None
+    )
     return News(tuple(asked), max(end, *(one.offset() + 1 for one in records)) if records else end)

@@ -1,8 +1,8 @@
-"""Why a secured Kafka refuses the connection of this process.
+"""Finds the reason why a secured Kafka refuses the connection of this process.
 
 The client libraries say little about it, or the wrong thing: after a wrong password one of them calls the broker too
-old. So if a client gets no connection, one connection of our own is tried, and its error is reported. It sends only
-what every connection begins with.
+old. So if a client gets no connection, this file tries one of its own and reports its error. It sends only the
+beginning of every connection.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import ssl
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any
 
 from kafka.conn import BrokerConnection, ConnectionStates, get_ip_port_afi
 from kafka.errors import (
@@ -21,14 +20,14 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
-from kafka.sasl.oauth import AbstractTokenProvider
 
 from streamer.errors import ConfigError, ServerUnreachable, StreamerError
-from streamer.kafka.access import fetch_token, for_python_clients, kafka_settings
-from streamer.kafka.settings import KafkaSettings, TokenEndpoint
+from streamer.kafka.access import kafka_settings
+from streamer.kafka.python_client import kafka_python_access
+from streamer.kafka.settings import KafkaSettings
 
 TRY_SECONDS_MAX, TRY_SECONDS_MIN = 5.0, 1.0
-"""How long all servers together may take, and what the last of them has at least."""
+"""The time for all servers together, and the least for the last of them."""
 
 _OTHER_NAME = (62, 64)
 """OpenSSL's error codes of a certificate for another host name or address."""
@@ -37,21 +36,6 @@ _GREETING = (ConnectionStates.HANDSHAKE, ConnectionStates.API_VERSIONS_SEND, Con
 """The states of a connection before the login."""
 
 _STEPS = (ConnectionStates.DISCONNECTED, ConnectionStates.CONNECTING, *_GREETING, ConnectionStates.AUTHENTICATING)
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """kafka-python's token provider: a new token for every connection."""
-
-    def __init__(self, endpoint: TokenEndpoint) -> None:
-        self._endpoint = endpoint
-
-    def token(self) -> str:
-        return fetch_token(self._endpoint).text
-
-
-def kafka_python_access(settings: KafkaSettings) -> dict[str, Any]:
-    """Keyword arguments of kafka-python's clients. Raises ConfigError."""
-    return for_python_clients(settings, _Tokens)
 
 
 class _Attempt(BrokerConnection):  # type: ignore[misc]
@@ -78,7 +62,7 @@ def require_access(servers: Sequence[str]) -> None:
 
 
 def shut_out(servers: Sequence[str]) -> StreamerError | None:
-    """Why a secured Kafka refuses our connection: the error of the first server that gives one, else None.
+    """The reason why a secured Kafka refuses our connection: the first server's error; None if no server gives one.
 
     ConfigError: no retry helps. ServerUnreachable: it may be an outage.
     """

@@ -28,7 +28,7 @@ START_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedServers:
-    """Where the two servers of this process listen."""
+    """The addresses of the two servers of this process."""
 
     kafka: str
     redis: str

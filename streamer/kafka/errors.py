@@ -34,9 +34,9 @@ TOO_EARLY = MISSING | {
 """The topic was just created, or the broker just restarted: the same request may succeed a moment later."""
 NOT_AUTHORIZED = frozenset(f"{what}_AUTHORIZATION_FAILED" for what in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID"))
 NO_ANSWER = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "NoBrokersAvailable"})
-"""What the clients say of a broker that is down, is still starting, or is silent."""
+"""The clients' names for a broker that is down, is still starting, or is silent."""
 _NO_CONNECTION = NO_ANSWER | {"_AUTHENTICATION", "_SSL"}
-"""What librdkafka answers if the broker refuses the login, and also if the broker is down."""
+"""The answers of librdkafka if the broker refuses the login, and also if the broker is down."""
 _FENCED = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
 _NOT_ALLOWED = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
@@ -58,14 +58,14 @@ _REMEDIES = {
     "INVALID_RECORD": _POLICY,
     "INVALID_CONFIG": _POLICY,
 }
-"""What to do about an answer of the broker that no retry changes."""
+"""The remedy for an answer of the broker that no retry changes."""
 _HINTS = {
     "_UNSUPPORTED_FEATURE": f": {_TOO_OLD}",
     "_INVALID_ARG": ": a setting of the connection is not valid: look at --kafka",
     "_UNKNOWN_TOPIC": f": if that lasts, {_IS_MISSING}",
     "_UNKNOWN_PARTITION": f": if that lasts, {_IS_MISSING}",
 }
-"""What else an error of the client may mean."""
+"""Another meaning that an error of the client may have."""
 
 _TOPICS = re.compile(rf"[\w.-]+\.(?:{'|'.join(map(re.escape, REQUIRED_CONFIGS))})(?![\w.-])")
 _USER = re.compile(r"[\w.@-]+")
@@ -145,7 +145,7 @@ def does_not_answer(bootstrap: str, name: str) -> ServerUnreachable:
 
 
 def sent_nothing(seconds: float) -> ServerUnreachable:
-    """The error if Kafka sends no records for so long before an end is reached."""
+    """The error if Kafka sends no records for that time before an end is reached."""
     return ServerUnreachable(f"Kafka has sent nothing for {seconds:.0f} s, though there is more")
 
 

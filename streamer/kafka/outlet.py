@@ -46,7 +46,7 @@ from streamer.kafka.secret_records import record_of, secret_keys
 from streamer.kafka.shard_input import KafkaReading
 
 TRANSACTION_MS_MAX = 300_000
-"""How long Kafka lets a transaction last: one may hold a whole table. A fence ends one that was left open."""
+"""The longest time of a transaction: one may hold a whole table. A fence ends one that was left open."""
 
 
 class KafkaOutlet:
@@ -111,7 +111,7 @@ class KafkaOutlet:
 
     @property
     def ends(self) -> dict[str, int]:
-        """Where the topics of rows end by what was published, with the marker of the last transaction; by kind."""
+        """The ends of the topics of rows by what was published, with the marker of the last transaction; by kind."""
         return {kind: end.end for kind, end in self._ends.items()}
 
     # -- publishing -----------------------------------------------------------------------------------------------
@@ -130,7 +130,9 @@ class KafkaOutlet:
         with self._transaction("publishing", *kinds) as (producer, taken):
             self._produce_all(producer, records, counts, taken)
             self._produce_position(producer, replace(position, ends=foreseen), taken)
-            self._check_same_live()  # before the transaction ends: no reader may see records in a recreated topic
+            if fell := [self._kafka.topic(kind) for kind, end in self._ends.items() if end.fell]:
+                # before the transaction ends: no reader may see records in a recreated topic
+                raise Conflict(f"{self._kafka.name}: recreated since the shard was taken over: {', '.join(fell)}")
             if self.ends != foreseen:
                 self._produce_position(producer, replace(position, ends=self.ends), taken)
 
@@ -145,7 +147,7 @@ class KafkaOutlet:
         producer, self._producer = self._producer, None  # after an error below, `fence` has to be called again
         if producer is None:
             raise ServerUnreachable(f"{self._kafka.name}: the outlet has no producer: call fence first")
-        taken = _RowConfirmations()
+        taken = _RowConfirmations(self._ends)
         with (
             self._kafka.failures(doing, WRITE, *kinds),
             self._refused_where_too_long(doing),
@@ -157,7 +159,6 @@ class KafkaOutlet:
 
     @contextmanager
     def _refused_where_too_long(self, doing: str) -> Iterator[None]:
-        """Raises ShardRefused if Kafka has ended a transaction by its time limit."""
         began = monotonic()
         try:
             yield
@@ -180,10 +181,6 @@ class KafkaOutlet:
                 raise
             raise Conflict(f"{self._kafka.name}: a topic is gone since the shard was taken over") from None
 
-    def _check_same_live(self) -> None:
-        if fell := [self._kafka.topic(kind) for kind, end in self._ends.items() if end.fell]:
-            raise Conflict(f"{self._kafka.name}: recreated since the shard was taken over: {', '.join(fell)}")
-
     def _produce_all(
         self, producer: Producer, records: Sequence[Outgoing], counts: Mapping[str, int], taken: _RowConfirmations
     ) -> None:
@@ -202,7 +199,7 @@ class KafkaOutlet:
                 if record.topic != SEALED:
                     key, value = written_key(key), None if value is None else written_value(value)
                 is_last = i == last[record.topic]
-                answer = partial(taken.last_row, self._ends[record.topic], counts[record.topic]) if is_last else None
+                answer = partial(taken.last_row, record.topic, counts[record.topic]) if is_last else None
             headers = list(record.headers)
             partition = int(record.key) if record.topic == CONTROL else shard
             try:
@@ -223,10 +220,14 @@ class KafkaOutlet:
 
 
 class _RowConfirmations(Confirmations):
-    """Also notes the offset of each topic's last row."""
+    """Also notes where the topics of rows end, by kind."""
 
-    def last_row(self, live_end: LiveEnd, count: int, error: KafkaError | None, message: Message) -> None:
+    def __init__(self, ends: dict[str, LiveEnd]) -> None:
+        super().__init__()
+        self._ends = ends
+
+    def last_row(self, kind: str, count: int, error: KafkaError | None, message: Message) -> None:
         """The answer about the last of `count` rows."""
         if error is None:
-            live_end.took(message.offset(), count)
+            self._ends[kind] = self._ends[kind].took(message.offset(), count)
         self(error, message)

@@ -30,7 +30,7 @@ CALL_SECONDS_MAX = 20.0
 SILENCE_SECONDS_MAX = 15.0
 SEEN_SECONDS_MAX, SEEN_AGAIN_SECONDS = 2.0, 0.1
 SETTLING_SECONDS_MAX, SETTLED_AGAIN_SECONDS = 20.0, 0.1
-"""How long a request that came too early is repeated."""
+"""A request that came too early is repeated for that time."""
 
 POLL_SECONDS = 0.5
 RECORDS_PER_POLL = 5_000
@@ -39,7 +39,7 @@ FIRST_WINDOW_OFFSETS, WINDOW_GROWTH = 16, 16
 __all__ = ["Consumer", "Place", "Record"]
 
 Bounds = Mapping[Place, tuple[int, int]]
-"""Where the records begin and end that are read of partitions."""
+"""The begin and end of the records that are read, by partition."""
 
 
 def shards_in(client: Any, topic: str, operation: str = READ_RIGHT) -> list[Place]:

@@ -71,7 +71,7 @@ def record_of(shard: int, secret: bytes, keys: Sequence[Fernet]) -> Secret:
 
 
 def kept_in(records: Sequence[Secret], keys: Sequence[Fernet], table_name: str, shard: int) -> KeptSecret:
-    """What a shard's records keep. Raises ShardRefused if there are some, and none can be read."""
+    """The secret in a shard's records. Raises ShardRefused if there are some, and none can be read."""
     opened = [found for record in records if (found := _opened(record, keys)) is not None]
     if records and not opened:
         why = f"by another key than {SECRET_KEY} has" if keys else f"and {SECRET_KEY} is not set"

@@ -118,7 +118,7 @@ class TokenEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """How clients connect to Kafka."""
+    """The settings of every connection to Kafka."""
 
     protocol: str = PLAINTEXT
     mechanism: str = ""
@@ -215,7 +215,7 @@ def _not_used(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_idle(name: str, said: Mapping[str, str], by_sasl: bool, by_tls: bool) -> bool:
-    """Whether a property that is obeyed has no effect because of the others."""
+    """True if a property that is obeyed has no effect because of the others."""
     if name in _BELONGS_TO:
         return not said.get(_BELONGS_TO[name])
     if name == "ssl.endpoint.identification.algorithm":
@@ -235,7 +235,6 @@ def _check_stores(said: Mapping[str, str]) -> None:
 
 
 def _check_no_idle(protocol: str, said: Mapping[str, str]) -> None:
-    """Raises ConfigError if a setting has no effect under the protocol."""
     for name, (needed, alone) in _NEEDED.items():
         if said.get(name) and needed not in protocol.split("_"):
             raise ConfigError(

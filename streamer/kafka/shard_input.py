@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +35,7 @@ from streamer.incremental.shard.outlet import PublishedRecord
 from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.store.base import LastRead, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, LIVE, OUTPUTS, POSITIONS, SEALED, topic_name
+from streamer.kafka.background import Background
 from streamer.kafka.clients import KafkaCalls, client_settings
 from streamer.kafka.control import KafkaControl
 from streamer.kafka.errors import READ_RIGHT
@@ -55,7 +56,7 @@ class KafkaReading:
     live_format: LiveFormat = PLAIN  # and their format
 
     def records(self) -> Iterator[PublishedRecord]:
-        """What is published. Raises ServerUnreachable; LawViolated for a record that no publisher of ours wrote.
+        """Everything published. Raises ServerUnreachable; LawViolated for a record that no publisher of ours wrote.
 
         A transaction whose end is lost stays open until the next one of its writer ends, and becomes visible with that:
         its records come last, as of no release.
@@ -138,7 +139,7 @@ def _offset(record: Record) -> int:
 
 
 def message_at(bootstrap: str, consumer: Consumer, place: Place, offset: int) -> tuple[Message | None, ...]:
-    """What stands at an offset of the input, as `InputState.again`. Raises KafkaException, ServerUnreachable."""
+    """The message at an offset of the input, as `InputState.again`. Raises KafkaException, ServerUnreachable."""
     first, end = watermarks(consumer, place)
     if offset < first:
         return ()
@@ -157,7 +158,7 @@ def message_at(bootstrap: str, consumer: Consumer, place: Place, offset: int) ->
 # * Brokers learn of a new topic one after the other; only within that time they may disagree.
 
 ANSWER_SECONDS_MAX = 2 * CALL_SECONDS_MAX + 2
-"""How long an answer may take: the question before it has to end first."""
+"""The longest time until an answer: the question before it has to end first."""
 
 
 class TopicQuestions:
@@ -168,17 +169,15 @@ class TopicQuestions:
 
     def __init__(self, ask_now: Callable[[], Topics]) -> None:
         self._ask_now = ask_now
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="topics")
+        self._background = Background("topics")
         self._lock = threading.Lock()
-        self._next: Future[Topics] | None = None
-        """The question that waits to be sent; all callers until then share it."""
-        self._last: Future[Topics] | None = None
+        self._next: Future[Topics] | None = None  # the question that waits to be sent; all callers share it
 
     def ask(self) -> Future[Topics]:
         """The answer to a question that is sent after this call. The result raises KafkaException."""
         with self._lock:
             if self._next is None:
-                self._next = self._last = self._thread.submit(self._ask_next)
+                self._next = self._background.submit(self._ask_next)
             return self._next
 
     def _ask_next(self) -> Topics:
@@ -188,8 +187,7 @@ class TopicQuestions:
 
     @property
     def busy(self) -> bool:
-        """Whether a question is running or waits."""
-        return self._last is not None and not self._last.done()
+        return self._background.busy
 
 
 def kafka_topics(bootstrap: str, table_name: str) -> TopicQuestions:
@@ -216,10 +214,10 @@ PIECE_MESSAGES_MAX, PIECE_BYTES_MAX = 20_000, 16_000_000
 """The size of a piece that is read again: the shard's batches wait for it."""
 
 DOUBTED_SECONDS = 10.0
-"""How long after a new leader of the input a reader may still hold messages that it got from the former one."""
+"""The time after a new leader of the input in which a reader may still hold messages of the former one."""
 
 MISSING_SECONDS_MAX, MISSING_AGAIN_SECONDS = 3.0, 0.1
-"""How long a topic may be missing that is being recreated."""
+"""The time for which a topic that is being recreated may be missing."""
 
 
 class KafkaInput:
@@ -243,24 +241,15 @@ class KafkaInput:
         self._topics = topics or kafka_topics(bootstrap, table_name)
         self._seen: Topics = {}
         self._asked: Future[Topics] | None = None
-        self._read: Meta | None = None
-        """As of the last `check`: which message was read last."""
-        self._doubted_until = 0.0
-        """Until when messages may come that a former leader of the input had, by the monotonic clock."""
-        self._published: Mapping[str, int] = {}
-        """Where the topics of rows ended for their writer when the last `look` was taken."""
+        self._read: Meta | None = None  # as of the last `check`
+        self._doubted_until = 0.0  # until then messages may come that a former leader had, by the monotonic clock
+        self._published: Mapping[str, int] = {}  # the ends of the topics of rows for their writer at the last `look`
         self._control = KafkaControl(bootstrap, table_name, shard)
-        self.lost = ""
-        """Why the shard was taken from us; "" while it is ours."""
-        self.looked_at = 0.0
-        """When `check` last found the topics unchanged, by the monotonic clock."""
+        self._lost = ""  # why the shard was taken from us; "" while it is ours
+        self.looked_at = 0.0  # when `check` last found the topics unchanged, by the monotonic clock
 
     def state(self, last: int | None = None) -> InputState:
-        """The shard's input now. last: the offset of the message that was read last.
-
-        Raises ShardRefused if a topic is missing or the topics differ in their number of partitions; ServerUnreachable;
-        Fenced if the shard is lost.
-        """
+        """As in `ShardInput`. Raises ShardRefused if a topic is missing, or topics differ in their partitions."""
         with self._kafka.failures("asking for the topics"), self._kafka.consumer() as consumer:
             self._seen, self._asked, self._read, self._doubted_until = self._all_topics(), None, None, 0.0
             self._published = {}
@@ -271,16 +260,16 @@ class KafkaInput:
             reach = {kind: self._reach(consumer, kind) for kind in self._outputs}
             again = () if last is None else message_at(self._kafka.bootstrap, consumer, self._input, last)
         ids = {kind: described.id for kind, described in self._seen.items() if described.id}
-        if self.lost:
-            raise Fenced(f"{self._kafka.name}: {self.lost}")
+        if self._lost:
+            raise Fenced(f"{self._kafka.name}: {self._lost}")
         return InputState(ids, shards, earliest, end, live_begun, control_end, reach, again)
 
-    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
-        """Reads messages from `start` on again; returns them and the offset to go on from, `end` at most.
+    def lose(self, why: str) -> None:
+        """Begins no new work on the shard, which is taken from us. May be called from any thread."""
+        self._lost = why
 
-        It uses a connection of its own, and reads pieces of bounded size. Expired messages are missing. Raises
-        ServerUnreachable, ShardRefused.
-        """
+    def piece(self, start: int, end: int) -> tuple[list[Message], int]:
+        """As in `ShardInput`, by a connection of its own, in pieces of bounded size. Expired messages are missing."""
         found, n_bytes = list[Message](), 0
         with self._kafka.failures("reading the input once more"), self._kafka.consumer() as consumer:
             first, _ = self._kafka.watermarks(consumer, CHANGES)
@@ -300,7 +289,6 @@ class KafkaInput:
         return self._answer(self._topics.ask())
 
     def ask(self) -> None:
-        """Asks for the topics, for `check` to compare them; does not wait for the answer."""
         gives_ids = any(described.id for described in self._seen.values())
         self._asked = self._topics.ask() if gives_ids else None
 
@@ -339,7 +327,7 @@ class KafkaInput:
         self._published = ends
 
     def _has_lost(self, kind: str, now: Described, meta: Meta) -> bool:
-        """Whether a topic has lost records that it had at the last look, or that were read since.
+        """True if a topic has lost records that it had at the last look, or that were read since.
 
         Under one leader an end never moves back. After a new leader has taken messages, too, only the messages tell;
         those that are read for a while after that may have been fetched from the former one.
@@ -364,21 +352,18 @@ class KafkaInput:
         return all(one is not None and is_same(one, last, meta.secret) for one in found)
 
     def epochs_over(self) -> list[EpochOver]:
-        """What the shard said of epochs. Raises ServerUnreachable, ShardRefused."""
         return self._control.epochs_over()
 
     def secret(self) -> KeptSecret | None:
-        """The shard's secret in the control topic; None: there is no such topic. Raises as `KafkaControl.secret`."""
         return self._control.secret() if CONTROL in self._seen else None
 
     def holds_sealed(self, since: int) -> bool:
-        """Whether committed records of the sealed changelog stand there. Raises ServerUnreachable."""
         with self._kafka.failures("reading the sealed changelog"), self._kafka.consumer() as consumer:
             _, end = self._kafka.watermarks(consumer, SEALED)
             return since < end and next(self._kafka.records(consumer, SEALED, since), None) is not None
 
     def skips(self, topic_id: str) -> frozenset[int]:
-        """The offsets that operators skip in the input with that id. Raises ServerUnreachable, ShardRefused."""
+        """As in `KafkaControl`."""
         return self._control.skips(topic_id)
 
     def _answer(self, asked: Future[Topics]) -> Topics:
@@ -410,7 +395,7 @@ class KafkaInput:
         return self._kafka.partition(CHANGES)
 
     def _reach(self, consumer: Consumer, kind: str) -> tuple[int, int]:
-        """Where a topic begins and ends. Its end counts what is being committed: a commit is told before it is done."""
+        """The begin and end of a topic. The end counts what is being committed: a commit is told before it is done."""
         first, committed = self._kafka.watermarks(consumer, kind)
         reach = self._seen[kind].reach.get(self._kafka.shard)
         return first, committed if reach is None else max(committed, reach.end)
@@ -421,5 +406,5 @@ class KafkaInput:
 
 
 def _is_same(now: Described | None, seen: Described | None) -> bool:
-    """Whether it is the same topic with as many partitions, or there is none."""
+    """True if it is the same topic with as many partitions, or there is none."""
     return now is seen is None or (now is not None and seen is not None and now[:2] == seen[:2])

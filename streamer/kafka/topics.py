@@ -23,7 +23,7 @@ __all__ = ["Admin", "Described", "FoundTopic", "Members", "Topics"]
 
 
 class Reach(NamedTuple):
-    """Where a partition begins and ends, whether what stands before is committed or not; epoch: of its leader."""
+    """The begin and end of a partition, committed or not; epoch: of its leader."""
 
     begin: int
     end: int
@@ -43,7 +43,7 @@ Topics = Mapping[str, Described]
 
 
 def gives_ids(admin: Admin) -> bool:
-    """Whether the broker gives ids of topics."""
+    """True if the broker gives ids of topics."""
     cluster = admin.list_topics(timeout=CALL_SECONDS_MAX).cluster_id or ""
     return not cluster.startswith(EMBEDDED_CLUSTER)
 
@@ -130,7 +130,7 @@ def _listed(admin: Admin, names: Iterable[str]) -> dict[str, Described]:
 
 
 def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, Described]:
-    """Those of some topics that exist. expected: names of further errors that leave a topic out."""
+    """The existing ones of some topics. expected: names of further errors that leave a topic out."""
     answers = admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_SECONDS_MAX)
     expected = ("UNKNOWN_TOPIC_OR_PART", *expected)
     found = {name: _unless(expected, answer, names) for name, answer in answers.items()}
@@ -138,14 +138,14 @@ def _described(admin: Admin, names: Sequence[str], *expected: str) -> dict[str, 
 
 
 class Allowed(NamedTuple):
-    """What the user of a client may do with a topic. operations: names of Kafka's, such as READ."""
+    """The rights of a client's user on a topic. operations: names of Kafka's, such as READ."""
 
     partitions: int
     operations: frozenset[str]
 
 
 def allowed_on(admin: Admin, names: Sequence[str]) -> dict[str, Allowed]:
-    """What this user may do with those topics that exist. Raises KafkaException."""
+    """The rights of this user on those topics that exist. Raises KafkaException."""
     answers = admin.describe_topics(
         TopicCollection(list(names)), include_authorized_operations=True, request_timeout=CALL_SECONDS_MAX
     )
@@ -206,7 +206,7 @@ def settings_of(admin: Admin, topic: str) -> dict[str, str]:
 
 
 def is_compacted(admin: Admin, topic: str) -> bool:
-    """Whether a topic may lose records that others follow. Raises KafkaException."""
+    """True if a topic may lose records that others follow. Raises KafkaException."""
     return "compact" in settings_of(admin, topic)["cleanup.policy"]
 
 

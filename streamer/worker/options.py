@@ -24,14 +24,14 @@ _HOST = re.compile(r"(?:\[([^][]+)\]|([^][:]+))(?::[0-9]*)?")
 
 
 class Address(NamedTuple):
-    """Where to listen. port 0: any free one."""
+    """An address to listen at. port 0: any free one."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         return is_loopback(self.host)
 
     @property
@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name, or an address without brackets, is certainly this machine's own.
+    """True if a name, or an address without brackets, is certainly this machine's own.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "10.0.0.1", "example.org", "")]
     [True, True, True, False, False, False, False]

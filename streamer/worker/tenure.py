@@ -1,4 +1,4 @@
-"""What a shard is at a worker, from its assignment to its loss: one table of states and events.
+"""The states of a shard at a worker, from its assignment to its loss, in one table of states and events.
 
 The worker carries out what a state asks for, and tells what came of it as the next event, unless another event has
 come meanwhile; nothing else changes a tenure. After an error there is one way back: a new take-over. Only a shard that
@@ -21,7 +21,7 @@ ASKED_AGAIN_SECONDS = 1.0
 """Before a shard is taken over once more that would be refused."""
 
 BELIEVED_SECONDS = 60.0
-"""How long a shard is served until an error that would refuse it counts as the first one again."""
+"""A shard is served for that time until an error that would refuse it counts as the first one again."""
 
 REFUSED_RETRY_SECONDS, REFUSED_RETRY_SHARE = 60.0, 10
 """A refused shard is tried again after a while if nothing changes: after this share of the time that the last try took,
@@ -43,7 +43,7 @@ class TenureState(Enum):
 
 
 class Failure(Enum):
-    """What an error means for a shard."""
+    """The meaning of an error for a shard."""
 
     FENCED = "fenced"  # another worker has it
     OUTAGE = "outage"  # a server does not answer, or something has changed meanwhile: a new take-over repairs it
@@ -51,7 +51,7 @@ class Failure(Enum):
 
 
 def meaning_of(error: StreamerError) -> Failure:
-    """What an error of a shard's step means for it."""
+    """The meaning of an error of a shard's step."""
     if isinstance(error, Fenced):
         return Failure.FENCED
     return Failure.OUTAGE if isinstance(error, ServerUnreachable | Conflict) else Failure.LASTING
@@ -79,7 +79,7 @@ class GivenAway(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What was waited for has come: the time is over, or something has changed that a refusal depends on."""
+    """The wait is over: by time, or because something has changed that a refusal depends on."""
 
 
 class TakenOver(NamedTuple):
@@ -118,6 +118,8 @@ class Tenure:
     wait: float = 0.0  # Assigned, Doubted, Refused: seconds until it is taken over
     backoff: float = BACKOFF_FIRST_SECONDS  # what the next outage waits
     doubted: int = NO_OFFSET  # the offset at which one more lasting error refuses it
+    failed: str = ""  # why it is about to be taken over again; "" once it is served or refused
+    failed_at: float = 0.0  # when the first of these errors came
     refused: str = ""  # why it was refused; "" once it is served
     lost: str = ""  # Lost: why
     at: float = 0.0  # when it was taken over last; Lost: when that was found
@@ -134,7 +136,8 @@ def _same(tenure: Tenure, _event: Event) -> Tenure:
     return tenure
 
 
-def _lose(tenure: Tenure, event: GivenAway) -> Tenure:
+def _lose(tenure: Tenure, event: GivenAway | ShardFailed) -> Tenure:
+    """Of a shard that fails while it rests, the step that was running has dropped the table."""
     return _lost(tenure, event.why, event.at)
 
 
@@ -166,29 +169,26 @@ def _serve(tenure: Tenure, event: TakenOver) -> Tenure:
 def _go_on(tenure: Tenure, event: Served) -> Tenure:
     doubted = NO_OFFSET if event.at - tenure.at > BELIEVED_SECONDS else tenure.doubted
     is_said = tenure.is_said and event.is_idle
-    return replace(tenure, backoff=BACKOFF_FIRST_SECONDS, doubted=doubted, refused="", is_said=is_said)
+    return replace(tenure, backoff=BACKOFF_FIRST_SECONDS, doubted=doubted, failed="", refused="", is_said=is_said)
 
 
 def _fail(tenure: Tenure, event: ShardFailed) -> Tenure:
     if event.failure is Failure.FENCED:
         return _lost(tenure, event.why, event.at)
-    tenure = replace(tenure, kept=False, is_said=tenure.is_said or event.is_said)
+    failed_at = tenure.failed_at if tenure.failed else event.at
+    is_said = tenure.is_said or event.is_said
+    tenure = replace(tenure, kept=False, failed=event.why, failed_at=failed_at, is_said=is_said)
     if event.failure is Failure.OUTAGE:
         backoff = min(2 * tenure.backoff, BACKOFF_LAST_SECONDS)
         return replace(tenure, state=TenureState.ASSIGNED, wait=tenure.backoff, backoff=backoff)
     if not tenure.refused and tenure.doubted != event.next:
         return replace(tenure, state=TenureState.DOUBTED, wait=ASKED_AGAIN_SECONDS, doubted=event.next)
     wait = max(REFUSED_RETRY_SECONDS, REFUSED_RETRY_SHARE * event.seconds)
-    return replace(tenure, state=TenureState.REFUSED, wait=wait, refused=event.why, is_owner=False)
-
-
-def _fail_at_rest(tenure: Tenure, event: ShardFailed) -> Tenure:
-    """The step that was running has dropped the table: nothing is left to keep."""
-    return _lost(tenure, event.why, event.at)
+    return replace(tenure, state=TenureState.REFUSED, wait=wait, failed="", refused=event.why, is_owner=False)
 
 
 class TenureStep(NamedTuple):
-    """How an event changes a tenure in a state, and to which states that may lead."""
+    """The change that an event makes in a state, and the states to which that may lead."""
 
     how: Callable[[Tenure, Any], Tenure]
     leads: tuple[TenureState, ...]
@@ -209,10 +209,10 @@ TABLE: Mapping[tuple[TenureState, type[Event]], TenureStep] = {
     (S.TAKING_OVER, TakenOver): TenureStep(_serve, (S.SERVING,)),
     (S.SERVING, Served): TenureStep(_go_on, (S.SERVING,)),
     **{(state, ShardFailed): TenureStep(_fail, (*WAITING, S.LOST)) for state in AT_WORK},
-    (S.RESTING, ShardFailed): TenureStep(_fail_at_rest, (S.LOST,)),
+    (S.RESTING, ShardFailed): TenureStep(_lose, (S.LOST,)),
     **{(S.LOST, kind): TenureStep(_same, (S.LOST,)) for kind in (Withdrawn, GivenAway, ShardFailed)},
 }
-"""What every event means in every state, and where it may lead; what is not here is an error."""
+"""The meaning of every event in every state; an event that is not here is an error."""
 
 
 def after(tenure: Tenure, event: Event) -> Tenure:

@@ -124,7 +124,7 @@ class ModelOutlet:
             raise Fenced("the producer was fenced")
         published, before = [record.topic for record in records if record.topic in OUTPUTS], dict(self._topic.ends)
         for kind in published:
-            self._ends[kind].took(self._topic.take(kind))
+            self._ends[kind] = self._ends[kind].took(self._topic.take(kind))
         fell = any(end.fell for end in self._ends.values())
         if not fell:
             said = msgspec.structs.replace(position, ends={kind: end.end for kind, end in self._ends.items()})

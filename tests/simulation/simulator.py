@@ -44,7 +44,7 @@ from streamer.incremental.engine.net_effect import Drained
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
-from streamer.incremental.shard.answers import Retrial, answer
+from streamer.incremental.shard.answers import answer
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.ready import Assigned, Free, JobDone, JobFailed, Messages, Request, Tick
 from streamer.incremental.shard.rebuild import Rebuilding, next_rebuild
@@ -55,8 +55,9 @@ from streamer.incremental.shard.requests import (
     read_request,
     secrets_in,
 )
+from streamer.incremental.shard.retrial import Retrial
 from streamer.incremental.shard.states import Holding, Phase
-from streamer.incremental.store.base import STOPPED, Meta
+from streamer.incremental.store.base import CANCELLED, STOPPED, Meta, Progress
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.topics import CHANGES, CONTROL, DEAD_LETTERS, POSITIONS, published_kinds
 from streamer.table.arrays import Ints
@@ -217,7 +218,7 @@ class Worker(Driven):
             if chance.random() < 0.5:
                 rebuild = next_rebuild(self.meta, "a rebuild", "by chance", chance.randrange(100))
                 regions = self.engine.regions(rebuild.turn, chance.choice([4, 8, 1000]))
-                self._rebuilding = Rebuilding(rebuild, regions, self.meta.secret)
+                self._rebuilding = Rebuilding(Progress(rebuild, len(regions)), tuple(regions), self.meta.secret)
         elif running.task is None:
             self.input.ask()
             self.end_rebuild(running.closed())
@@ -228,14 +229,14 @@ class Worker(Driven):
         else:
             self.input.ask()
             if self.replace_region(*self._prepared, running.progress) is None:
-                running.changed()
+                self._rebuilding = running = running.changed()
                 self._world.changed_meanwhile += 1
             elif self.meta.rebuild is not None:
-                running.replaced(self.meta.rebuild)
+                self._rebuilding = running = running.replaced(self.meta.rebuild)
                 self._world.replaced += 1
             self._prepared = None
             if chance.random() < 0.1:
-                running.cancel()
+                self._rebuilding = running.ended(CANCELLED)
 
 
 def _alike(rows: EncodedRows, k: int) -> list[Ints]:

@@ -29,7 +29,8 @@ from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionE
 import streamer.reader
 from streamer.errors import LawViolated, UsageError
 from streamer.incremental.topics import LIVE, QIT, STT, outputs_of, topic_name
-from streamer.reader import METADATA, METADATA_VERSION, NO_ID, Subscription, TicketsSkipped, topics_now
+from streamer.kafka.python_client import METADATA, METADATA_VERSION, NO_ID, TicketsSkipped, topics_now
+from streamer.reader import Subscription
 from streamer.table.schema import LOSSY_JOIN, ROWS, Table
 from worlds.small_tables import TABLES
 

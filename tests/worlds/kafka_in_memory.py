@@ -30,12 +30,15 @@ class NoKafka(DeafOutlet):
         self._wait = wait
         self.asked_for: frozenset[int] = frozenset()
         self.ends: dict[str, int] = {}
-        self.lost = ""
+        self._lost = ""
         self.looked_at = float("inf")
 
+    def lose(self, why: str) -> None:
+        self._lost = why
+
     def state(self, last: int | None = None) -> InputState:
-        if self.lost:
-            raise Fenced(self.lost)
+        if self._lost:
+            raise Fenced(self._lost)
         return InputState({}, 1, 0, 1000)
 
     def topics(self) -> Topics:

@@ -7,7 +7,7 @@ import random
 from concurrent.futures import Future
 from dataclasses import replace
 
-from agents.anonymizer import FIRST, NotAnonymized, RebuildThrottle, Regrouped, answered, regrouped
+from agents.anonymizer import FIRST, NotAnonymized, RebuildThrottle, answered, regrouped
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.input import InputState, Message
@@ -96,7 +96,7 @@ class Job:
 
     def __init__(self, table: Table, rows: EncodedRows, algorithm: str, seed: int, standing: Ints | None) -> None:
         self.table, self.rows, self.algorithm, self.seed, self.standing = table, rows, algorithm, seed, standing
-        self.result: Future[Regrouped] = Future()
+        self.result: Future[JobDone] = Future()
         self.abandoned = False
 
     def abandon(self) -> None:
@@ -107,7 +107,7 @@ class Job:
         self.result.set_result(regrouped(groups))
 
     def gives(self, groups: list[Ints]) -> None:
-        self.result.set_result(Regrouped(groups, 0.5))
+        self.result.set_result(JobDone(groups, 0.5))
 
     def fails(self, why: str) -> None:
         self.result.set_exception(NotAnonymized(why))
@@ -182,7 +182,7 @@ class RebuiltShard:
     def drive(self, event: Event) -> None:
         """Has an event handled, and a job begun that is asked for."""
         ready = self.shard.drive(event)
-        self.facts = ready.facts or self.facts
+        self.facts = self.shard.machine.facts
         if isinstance(ready.job, GroupRegion):
             job = ready.job
             self._job = self.algorithms.submit(job.rows, job.algorithm, job.seed, job.standing)

@@ -17,7 +17,6 @@ from streamer.incremental.engine.tie_break import SECRET_BYTES
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas
 from streamer.incremental.release.records import Outgoing
 from streamer.incremental.sealed.formation import median_cuts
-from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.bootstrap import RECORDS_MAX
 from streamer.incremental.shard.driver import Servers, drive
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
@@ -36,6 +35,7 @@ from streamer.incremental.shard.ready import (
     SnapshotEnded,
     SnapshotGrouped,
 )
+from streamer.incremental.shard.retrial import Judged
 from streamer.incremental.shard.states import Holding, Phase
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Meta, Progress, Store

@@ -34,9 +34,9 @@ from streamer.cli.support.outputs import OutputPath, force_option, require_writa
 from streamer.cli.support.tables import Line, as_json, filled, plural, shards_named, show
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
-from streamer.incremental.shard.answers import Retrial
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
+from streamer.incremental.shard.retrial import Retrial
 from streamer.incremental.shard.steps import REFUSED_AGAIN, RETRIED, SUPERSEDED
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
@@ -52,7 +52,7 @@ from streamer.table.yaml.loading import load_table
 # -- retry ------------------------------------------------------------------------------------------------------------
 #
 # * A request is a list of offsets, one record of the control topic per shard. The worker that holds the shard reads the
-#   messages in the input and applies those that are not superseded (`streamer.incremental.shard.answers`). Its answers
+#   messages in the input and applies those that are not superseded (`streamer.incremental.shard.retrial`). Its answers
 #   are letters, too. Only --dry-run reads messages here.
 # * Only messages are chosen whose last letter is a refusal.
 # * An offset without such a letter, and more messages than a shard may retry, are refused before anything is written.

@@ -70,14 +70,14 @@ def tried(table: Table, shard: int, state: State | None, algorithm: str, on_prog
     engine = Engine.load(table, shard, meta.shards, state.kept, meta.secret)
     trial = rebuild.next_rebuild(meta, "", algorithm, seed(meta.secret))
     regions = engine.regions(trial.turn, rebuild.region_rows(table, algorithm, engine.n_rows))
-    rebuilding = rebuild.Rebuilding(trial, regions, meta.secret)
+    rebuilding = rebuild.Rebuilding(Progress(trial, len(regions)), tuple(regions), meta.secret)
     while (task := rebuilding.task) is not None:
         region = engine.region(task.numbers)
         groups = regrouped_region(table, region.rows, region.standing, algorithm, task.seed)
         gains = rebuild.gains(table.space, region, groups, algorithm)
         replaced = engine.replace(region, groups) if gains else None
         progress = rebuilding.progress
-        rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region))
+        rebuilding = rebuilding.replaced(progress.after(replaced) if replaced else progress.left_alone(region))
         on_progress(rebuilding.progress.done / len(regions))
     done, seconds = rebuilding.progress, round(perf_counter() - began, 3)
     losses = rebuild.losses(done, table.space)

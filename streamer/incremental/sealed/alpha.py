@@ -1,4 +1,4 @@
-"""Whether a sealed changelog can keep what alpha promises, judged by how frequent values are in a table.
+"""Says whether a sealed changelog can keep what alpha promises, judged by how frequent values are in a table.
 
 No way of publishing hides a value of 70 % of the people below 0.7: who knows nothing but the frequencies is right that
 often. And the nearer alpha is to a frequency, the more cohorts have to withhold their values.
@@ -24,12 +24,12 @@ Frequencies = Mapping[int, Counter[bytes]]
 
 
 def frequencies(table: Table, rows: Sequence[Values]) -> Frequencies:
-    """Those of some rows; none if the table has no sealed changelog."""
+    """The frequencies in some rows; none if the table has no sealed changelog."""
     return {i: Counter(values[i] for values in rows) for i in table.sensitive if table.sealed is not None}
 
 
 def check_alpha(table: Table, found: Frequencies) -> list[str]:
-    """What a user is warned of, if the rows of the table have such values; nothing without rows.
+    """The warnings for a user whose rows have such values; none without rows.
 
     Raises ConfigError, with the remedy, if a value is more frequent than alpha.
     """

@@ -1,7 +1,7 @@
-"""How rows are put into cohorts: by the cells of their quasi-identifiers, and by nothing else.
+"""The formation of cohorts, by the cells of the rows' quasi-identifiers and by nothing else.
 
-What may not decide is not handed over: a `Formation` gets cells, k and a seed. It sees no sensitive value, no source
-key and no individual, so that no one can infer from a cohort what its people's values are not.
+A `Formation` gets cells, k and a seed. It sees no sensitive value, no source key and no individual, so that no one can
+infer from a cohort what its people's values are not.
 """
 
 from __future__ import annotations

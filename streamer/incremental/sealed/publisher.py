@@ -100,7 +100,7 @@ class Pool:
 
     @property
     def places(self) -> int:
-        """How many places there are, those of rows that have left among them."""
+        """The number of places, those of rows that have left among them."""
         return len(self.persons)
 
     @property
@@ -152,7 +152,6 @@ class Cohorts:
         self._n = 0
 
     def __len__(self) -> int:
-        """How many are published."""
         return self._n
 
     def add(self, cohort_id: int, n: int) -> int:
@@ -250,7 +249,6 @@ class Sealed:
 
     @property
     def source_keys(self) -> list[str]:
-        """Those of all rows."""
         return list(self._persons)
 
     @property
@@ -339,11 +337,10 @@ class Sealed:
             self._changed[change.source_key] = None
 
     def _decisive(self, values: Values) -> Values:
-        """Those by whose change a row becomes another person's."""
+        """The values by whose change a row becomes another person's."""
         return tuple([values[i] for i in self._table.sensitive]) if self._table.sensitive else values
 
     def _named(self, source_key: str) -> int:
-        """A new person's index."""
         if self._free:
             person = self._free.pop()
         else:
@@ -402,7 +399,6 @@ class Sealed:
         return records
 
     def _departures(self) -> Iterator[Live | Retire]:
-        """What is said of cohorts that somebody left."""
         for index in sorted(self._cohorts.touched):
             left, name = self._cohorts.left[index], self._cohorts.id(index).hex()
             if left <= self.rules.theta * self._cohorts.rows[index]:
@@ -428,7 +424,7 @@ class Sealed:
         self._close_up()
 
     def _one_of_each(self, places: Ints) -> Ints:
-        """Of some rows of the pool, the first one of each individual; all, if the table declares none."""
+        """The first row of each individual, of some rows of the pool; all, if the table declares none."""
         if self._table.individual is None:
             return places
         first: dict[str | None, int] = {}
@@ -437,13 +433,12 @@ class Sealed:
         return np.array([*first.values()], np.int64)
 
     def _may_go(self, lo: Ints, hi: Ints, since: Sequence[int]) -> Iterator[bool]:
-        """Of each cohort, whether it is narrow enough to be published, or one of its rows has waited long enough."""
+        """True for each cohort that is narrow enough to be published, or of which a row has waited long enough."""
         ncp, tau = self._table.space.ncp(lo, hi) / self._table.space.d, self.rules.tau
         for width, came in zip(ncp.tolist(), since, strict=True):
             yield tau is None or width <= tau or self.epoch - came + 1 >= self.rules.delta
 
     def _published(self, places: Sequence[int], box: msgspec.Raw) -> Add:
-        """Publishes some rows of the pool as a cohort."""
         name, n = self._chance(), len(places)
         index = self._cohorts.add(name, n)
         add = Add(cohort_name(name), self.epoch, n, box, self._shown([self._pool.values[at] for at in places]))
@@ -472,11 +467,10 @@ class Sealed:
 
     @property
     def mark(self) -> SealedMark:
-        """Where it stands."""
         return SealedMark(self.epoch, self.seconds, self.changes, self._arrivals, self._digest)
 
     def drain(self) -> SealedChanges:
-        """What has changed since the last call; to be stored with the records that came meanwhile, in one go."""
+        """The changes since the last call; to be stored with the records that came meanwhile, in one go."""
         places = {source_key: self._place_of(source_key) for source_key in self._changed}
         cohorts = {index: self._cohorts.stored(index) for index in self._cohorts.changed}
         self._changed, self._cohorts.changed = {}, set()
@@ -529,7 +523,6 @@ class Sealed:
             where[person] = -2 - self._pool.add(person, self._cells_of(row), row, since, arrival)
 
     def _check_people(self, where: Sequence[int]) -> None:
-        """Raises LawViolated if the cohorts have not as many people as were counted."""
         cohorts, of_each = self._cohorts, Counter(where)
         del of_each[IN_POOL]
         if of_each != {index: n for index, n in enumerate(cohorts.left) if n and cohorts.rows[index]}:

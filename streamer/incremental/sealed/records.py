@@ -48,7 +48,7 @@ class Add(Unshown, frozen=True, tag_field="record", tag="ADD", forbid_unknown_fi
 
 
 class Live(Unshown, frozen=True, tag_field="record", tag="LIVE", forbid_unknown_fields=True):
-    """So many of a cohort's people are left; the rows of the others are ghosts."""
+    """The number of a cohort's people who are left; the rows of the others are ghosts."""
 
     cohort: str
     epoch: int
@@ -120,7 +120,7 @@ def time_text(seconds: int) -> str:
 
 
 def seconds_of(text: str) -> int:
-    """The moment that `time_text` writes so. Raises LawViolated."""
+    """The moment of a text of `time_text`. Raises LawViolated."""
     try:
         seconds = int(datetime.fromisoformat(text).timestamp())
         if time_text(seconds) == text:
@@ -167,7 +167,6 @@ def log_line(shard: int, record: Written, timestamp: int) -> bytes:
 
 
 def _check(record: SealedRecord) -> None:
-    """Raises LawViolated for values that no record has."""
     if record.epoch < 1:
         raise LawViolated("an epoch has a number below 1")
     if isinstance(record, EpochEnd):
@@ -205,7 +204,7 @@ def _check_cohort(record: Add) -> None:
 
 
 def _is_compact(text: bytes | msgspec.Raw) -> bool:
-    """Whether a JSON text has no spaces and, if it is a text, no escape that it does not need."""
+    """True if a JSON text has no spaces and, if it is a text, no escape that it does not need."""
     if bytes(text).startswith(b'"'):
         return _encode(msgspec.json.decode(text)) == bytes(text)
     return msgspec.json.format(bytes(text), indent=-1) == bytes(text)

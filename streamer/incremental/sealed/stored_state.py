@@ -1,4 +1,4 @@
-"""What a sealed publisher keeps, as values: where it stands, the place of each person, the cohorts.
+"""The stored state of a sealed publisher, as values: its mark, the place of each person, the cohorts.
 
 The contents of rows are not among them: who restores a publisher gives it the rows of the people who wait.
 """
@@ -18,7 +18,7 @@ IN_POOL = -1
 
 
 class SealedMark(msgspec.Struct, frozen=True, array_like=True):
-    """Where the sealed changelog of a shard stands."""
+    """The present end of a shard's sealed changelog."""
 
     epoch: int = 0  # the last one that is over
     seconds: int = NO_TIME  # its time, since 1970
@@ -31,7 +31,7 @@ NO_MARK = SealedMark()
 
 
 class SealedPlace(msgspec.Struct, frozen=True, array_like=True):
-    """Where a person is: in the cohort of a number, or in the pool."""
+    """The place of a person: in the cohort of a number, or in the pool."""
 
     cohort: int
     since: int = 0  # of the pool: the epoch in which the row came
@@ -50,7 +50,7 @@ class StoredCohort(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class SealedChanges:
-    """What has changed since the last commit; None: it is gone."""
+    """The changes since the last commit; None: it is gone."""
 
     mark: SealedMark
     places: Mapping[str, SealedPlace | None] = field(default_factory=dict, repr=False)  # by source key

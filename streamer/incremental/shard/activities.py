@@ -1,4 +1,4 @@
-"""What a shard does between its batches: requests, rebuilds, late messages, looks for drift, the end of a snapshot.
+"""The work of a shard between its batches: requests, rebuilds, late messages, looks for drift, the end of a snapshot.
 
 The rules of this file
 ----------------------
@@ -29,11 +29,13 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.shard import ready, rebuild, requests
-from streamer.incremental.shard.answers import Refused, Retrial, answer
+from streamer.incremental.shard.answers import Refused, answer
 from streamer.incremental.shard.ready import Event, Ready, Remember
 from streamer.incremental.shard.rebuild import OPERATOR, RESTARTS_MAX, Looked, Rebuilding
+from streamer.incremental.shard.retrial import Retrial
 from streamer.incremental.shard.snapshot import SETTLED_SECONDS, ended_by, holds_back
-from streamer.incremental.store.base import ANSWERED, FAILED, REFUSED, STOPPED, Meta, Progress
+from streamer.incremental.store.base import ANSWERED, CANCELLED, FAILED, REFUSED, STOPPED, Meta, Progress
+from streamer.incremental.store.base import OPERATOR as SNAPSHOT_OPERATOR
 from streamer.table.schema import Table
 
 if TYPE_CHECKING:
@@ -43,26 +45,21 @@ FRESH = "ordered"
 """The algorithm that a fresh table is made by."""
 
 TELL_SECONDS = 60
-"""How often the progress is committed of a rebuild that leaves region after region as it was."""
-
-CHECK_SECONDS = 5.0
-"""How often the clock and the drift are compared with what table.yaml says."""
+"""The time between two commits of the progress of a rebuild that leaves region after region as it was."""
 
 ASK_SECONDS = 1.0
-"""How often the other shards are asked whether a snapshot is over."""
+"""The time between two questions to the other shards whether a snapshot is over."""
 
 REBUILD, SAMPLE, REPLACING = "rebuild", "sample", "replacing"
 """Why a region is in work: it is anonymized for a rebuild or to look for drift, or its new QI groups are committed."""
 
 
 class Held(NamedTuple):
-    """What is known of a snapshot that is held back; times by the clock."""
+    """A snapshot that is held back, as it was seen last; times by the clock."""
 
     reads: int = -1  # its rows so far
     read_at: float = 0.0  # when that number was seen to change last
     asked_at: float = 0.0  # when other shards were asked
-    elsewhere: bool = False  # whether one of them knows that the snapshot is over
-    to_end: int | None = None  # the snapshot that an operator wants to end
 
 
 class Look(NamedTuple):
@@ -78,6 +75,10 @@ class Look(NamedTuple):
 
     def ended(self, last: Looked | None, drift: float | None) -> Look:
         return Look(self.turn, last=last, drift=drift)
+
+    def sampled(self, now: float, fresh: float, seconds: float) -> Look:
+        """With the losses of one more region, as it is and anonymized afresh."""
+        return self._replace(now=self.now + now, fresh=self.fresh + fresh, seconds=self.seconds + seconds)
 
 
 class At(NamedTuple):
@@ -95,7 +96,7 @@ class Interrupted(NamedTuple):
 
 
 class Activities:
-    """What goes on in one shard between its batches, from its assignment to its loss."""
+    """The activities of one shard between its batches, from its assignment to its loss."""
 
     def __init__(self, table: Table, shard: int, known: Known | None = None) -> None:
         self._table, self._shard, self._known = table, shard, known
@@ -107,7 +108,6 @@ class Activities:
         self._retrial: Retrial | None = None
         self._running: Rebuilding | None = None
         self._interrupted = Interrupted()
-        self._checked_at = 0.0
         self._look = Look()
         self._held = Held()
 
@@ -119,10 +119,15 @@ class Activities:
     def taken_over(self, meta: Meta, clock: float) -> None:
         """Begins again: requests come again from where the answers end; what was under way is of another table."""
         self._requests.clear()
-        self._answered, self._checked_at = meta.control_next, clock
+        self._answered = meta.control_next
         self._retrial = self._running = self.at = None
         self._interrupted = Interrupted(self._interrupted.failed)
-        self._look, self._held = self._look.ended(self._look.last or Looked(clock, 0.0, 0), None), Held(read_at=clock)
+        look = self._look
+        self._look, self._held = look.ended(look.last or Looked(clock, 0.0, 0), None), Held(read_at=clock)
+
+    def drop_region(self) -> None:
+        """Drops the region in work, with the shard's table."""
+        self.at = None
 
     def failed(self, why: str) -> None:
         """A region could not be replaced; the table is about to be loaded again."""
@@ -133,12 +138,12 @@ class Activities:
         self._requests.append(request)
 
     def hurries(self, meta: Meta) -> bool:
-        """Whether something can be done at once."""
+        """True if something can be done at once."""
         waits = bool(self._requests) and self._retrial is None
         return meta.commit > 0 and (waits or self._interrupted.restart is not None or self._why == REPLACING)
 
     def wants(self, meta: Meta, rows: int) -> str:
-        """What a region is wanted for, once the other process is free; "" if none is."""
+        """Why a region is wanted once the other process is free; "" if none is."""
         if self.at is not None or not meta.commit or holds_back(meta):
             return ""
         if self._running is not None:
@@ -150,7 +155,7 @@ class Activities:
     # -- one event ------------------------------------------------------------------------------------------------
 
     def next(self, event: Event, meta: Meta, engine: Engine) -> Event | Ready | None:
-        """What is to be done now, if anything is."""
+        """Names one thing to do now, if there is one."""
         match event:
             case ready.Tick():
                 self._tick = event
@@ -162,7 +167,7 @@ class Activities:
                     if self._retrial.next < meta.next:
                         return None  # batches come between two pieces
             case ready.SeenElsewhere():
-                self._held = self._held._replace(elsewhere=event.seen)
+                return self._what_is_next(meta, engine, event.seen)
             case ready.Free():
                 return self._begin_region(meta, engine)
             case ready.JobFailed():
@@ -177,8 +182,9 @@ class Activities:
     def _why(self) -> str:
         return self.at.why if self.at is not None else ""
 
-    def _what_is_next(self, meta: Meta, engine: Engine) -> Event | Ready | None:
-        ended = self._snapshot_ends(meta)
+    def _what_is_next(self, meta: Meta, engine: Engine, seen_elsewhere: bool = False) -> Event | Ready | None:
+        """seen_elsewhere: another shard knows that the first snapshot is over."""
+        ended = self._snapshot_ends(meta, seen_elsewhere)
         if ended is not None or not meta.commit:
             return ended
         if self._running is None and meta.rebuild is not None:
@@ -197,7 +203,6 @@ class Activities:
     # -- requests -------------------------------------------------------------------------------------------------
 
     def _answer_next(self, meta: Meta, engine: Engine) -> Event | None:
-        """Answers what waits, up to what takes a commit, or its time."""
         while self._requests and self._retrial is None:
             asked = self._requests.popleft()
             self._answered = asked.offset + 1
@@ -207,13 +212,16 @@ class Activities:
                     algorithm = found.algorithm or self._table.rebuilding.algorithm
                     return self._begin(found.id, algorithm, OPERATOR, meta, engine)
                 case requests.CancelRebuild():
-                    if self._running is not None:
-                        return self._cancel(found, self._running, meta)
+                    if (running := self._running) is not None:
+                        far = f"{running.progress.done} of {running.progress.total} regions done"
+                        answered = self._answer_to(found.id, meta, ANSWERED, f"the rebuild was stopped with {far}")
+                        ended = running.ended(CANCELLED)
+                        return self._end(ended, meta, f"cancelled by request {found.id}", answered)
                 case requests.Retry():
                     self._answered = asked.offset  # its answer is a commit that is still to come
                     self._retrial = Retrial(self._table, found.offsets, meta, self._known)
                 case requests.EndSnapshot():
-                    self._held = self._held._replace(to_end=found.since)
+                    return self._end_snapshot(SNAPSHOT_OPERATOR)
                 case requests.CarriedTruncation():
                     raise ShardRefused(
                         f"shard {self._shard} of {self._table.name}: a former version carried a truncation here that "
@@ -250,9 +258,6 @@ class Activities:
 
     def _check(self, meta: Meta, engine: Engine) -> Event | None:
         """Begins a rebuild by itself if one is due."""
-        if self._tick.clock - self._checked_at < CHECK_SECONDS:
-            return None
-        self._checked_at = self._tick.clock
         last = rebuild.last_rebuild(meta.rebuilds)
         since, best = (last.at, rebuild.reached(last)) if last else (self._tick.since, 1.0)
         now = rebuild.Situation(self._tick.now, since, self.drift, best)
@@ -271,22 +276,16 @@ class Activities:
             return self._remember(None, replace(failed, why=why, began=now, drift=drift))
         begun = rebuild.next_rebuild(meta, id_, algorithm, self._tick.chance & 0xFFFFFFFF)
         regions = engine.regions(begun.turn, rows_max)
-        self.at = None
-        self._running = running = Rebuilding(begun, regions, meta.secret)
-        running.progress = replace(running.progress, why=why, began=now, at=now, drift=drift)
+        progress = Progress(begun, len(regions), why=why, began=now, at=now, drift=drift)
+        self.at, self._running = None, Rebuilding(progress, tuple(regions), meta.secret)
         self._say("info", f"a rebuild by {algorithm} begins ({why}): {len(regions)} regions")
-        return self._remember(running.progress)
-
-    def _cancel(self, request: requests.CancelRebuild, running: Rebuilding, meta: Meta) -> Event:
-        running.cancel()
-        said = f"the rebuild was stopped with {running.progress.done} of {running.progress.total} regions done"
-        answered = self._answer_to(request.id, meta, ANSWERED, said)
-        return self._end(running, meta, f"cancelled by request {request.id}", answered)
+        return self._remember(progress)
 
     def _end(self, running: Rebuilding, meta: Meta, said: str = "", *more: Progress) -> Event:
         ended = replace(running.closed(), at=int(self._tick.now), said=said)
         self._running = self.at = None
-        self._look = self._look.ended(self._seen(meta, self._look.last.seconds if self._look.last else 0.0), None)
+        last = self._look.last
+        self._look = self._look.ended(self._looked(meta.counts.messages, last.seconds if last else 0.0), None)
         self._say("info", f"the rebuild is over: {rebuild.told(ended)}")
         return self._remember(None, ended, *more)
 
@@ -303,7 +302,6 @@ class Activities:
     # -- region after region --------------------------------------------------------------------------------------
 
     def _begin_region(self, meta: Meta, engine: Engine) -> Ready | None:
-        """Has a region anonymized in the other process, which is free."""
         why = self.wants(meta, engine.n_rows)
         if why == SAMPLE:
             return self._begin_sample(engine)
@@ -317,18 +315,17 @@ class Activities:
 
     def _advance(self, running: Rebuilding, meta: Meta) -> Event | None:
         if self._why == REPLACING and meta.rebuild is not None:  # its commit is done
-            self.at = None
-            running.replaced(meta.rebuild)
+            running = running.replaced(meta.rebuild)
+            self.at, self._running = None, running
         return self._end(running, meta) if running.task is None else None
 
     def _job_failed(self, event: ready.JobFailed, meta: Meta) -> Event | None:
         why, self.at = self._why, None
         if why == SAMPLE:
             self._say("warning", f"drift could not be looked for: {event.why}")
-            self._look = self._look.ended(self._seen(meta, 0.0), self.drift)
+            self._look = self._look.ended(self._looked(meta.counts.messages), self.drift)
         elif self._running is not None:
-            self._running.fail()
-            return self._end(self._running, meta, event.why)
+            return self._end(self._running.ended(FAILED), meta, event.why)
         return None
 
     def _regrouped(self, event: ready.JobDone, meta: Meta, engine: Engine) -> Event | None:
@@ -342,66 +339,67 @@ class Activities:
         fitted = event.groups if same else rebuild.adapted(self._table, at.region, event.groups, now)
         progress = replace(running.progress, at=int(self._tick.now))
         if fitted is None:
-            running.changed()
+            self._running = running.changed()
         elif rebuild.gains(self._table.space, now, fitted, progress.rebuild.algorithm):
             self.at = At(now, REPLACING)
             return ready.Replace(now, fitted, progress)
         else:
-            running.replaced(progress.left_alone(now))
+            progress = progress.left_alone(now)
+            self._running = running.replaced(progress)
             if meta.rebuild is not None and progress.at - meta.rebuild.at >= TELL_SECONDS:
-                return self._remember(running.progress)
+                return self._remember(progress)
         return None
 
     # -- looking for drift ----------------------------------------------------------------------------------------
 
     def _begin_sample(self, engine: Engine) -> Ready | None:
-        if not self._look.regions:
-            turn, last = self._look.turn + 1, self._look.last
+        look = self._look
+        if not look.regions:
+            turn, last = look.turn + 1, look.last
             regions = tuple(rebuild.drawn(engine.regions(turn, rebuild.SAMPLE_ROWS), turn))
-            self._look = Look(turn, regions, last=last, drift=self.drift)
             if not regions:
-                last = Looked(self._tick.clock, 0.0, last.messages if last else 0)
-                self._look = self._look._replace(last=last)
+                self._look = Look(turn, last=self._looked(last.messages if last else 0), drift=self.drift)
                 return None
-        region = engine.region(self._look.regions[-1])
-        self._look = self._look._replace(regions=self._look.regions[:-1])
-        self.at = At(region, SAMPLE)
-        return Ready(job=ready.GroupRegion(region.rows, FRESH, self._look.turn, None))
+            look = Look(turn, regions, last=last, drift=self.drift)
+        region = engine.region(look.regions[-1])
+        self._look, self.at = look._replace(regions=look.regions[:-1]), At(region, SAMPLE)
+        return Ready(job=ready.GroupRegion(region.rows, FRESH, look.turn, None))
 
     def _sampled(self, event: ready.JobDone, meta: Meta) -> None:
         at, self.at = self.at, None
         if at is None:
             return
-        seen = self._look
         space = self._table.space
-        fresh = seen.fresh + space.loss_of(space.cells(at.region.rows.codes), event.groups)
-        self._look = seen._replace(now=seen.now + at.region.ncp, fresh=fresh, seconds=seen.seconds + event.seconds)
-        if not self._look.regions:
-            drift = rebuild.ratio(self._look.now, self._look.fresh)
-            self._look = self._look.ended(self._seen(meta, self._look.seconds), drift)
+        fresh = space.loss_of(space.cells(at.region.rows.codes), event.groups)
+        look = self._look.sampled(at.region.ncp, fresh, event.seconds)
+        if not look.regions:
+            drift = rebuild.ratio(look.now, look.fresh)
+            look = look.ended(self._looked(meta.counts.messages, look.seconds), drift)
             self._say("info", f"loses {drift:.2f} times what a fresh table would, by a sample")
+        self._look = look
 
-    def _seen(self, meta: Meta, seconds: float) -> Looked:
-        return Looked(self._tick.clock, seconds, meta.counts.messages)
+    def _looked(self, messages: int, seconds: float = 0.0) -> Looked:
+        return Looked(self._tick.clock, seconds, messages)
 
     # -- a snapshot that is held back -----------------------------------------------------------------------------
 
-    def _snapshot_ends(self, meta: Meta) -> Event | Ready | None:
-        """That it is over, or that the other shards have to be asked."""
-        snapshot, now = meta.snapshot, self._tick.clock
+    def _snapshot_ends(self, meta: Meta, seen_elsewhere: bool) -> Event | Ready | None:
+        """Says that it is over, or asks the other shards."""
+        snapshot, now, idle, held = meta.snapshot, self._tick.clock, self._tick.idle, self._held
         if snapshot is None or not holds_back(meta):
             return None
-        if snapshot.reads != self._held.reads:
-            if self._held.reads < 0:
-                self._say("info", f"holds back a snapshot that began at offset {snapshot.since}")
-            self._held = self._held._replace(reads=snapshot.reads, read_at=now)
-        quiet, idle = now - self._held.read_at, self._tick.idle
-        elsewhere, self._held = self._held.elsewhere, self._held._replace(elsewhere=False)
-        why = ended_by(snapshot, quiet, idle, elsewhere, self._held.to_end)
+        if held.reads < 0:
+            self._say("info", f"holds back a snapshot that began at offset {snapshot.since}")
+        if snapshot.reads != held.reads:
+            held = held._replace(reads=snapshot.reads, read_at=now)
+        quiet = now - held.read_at
+        why = ended_by(snapshot, quiet, idle, seen_elsewhere)
+        asks = idle and quiet >= SETTLED_SECONDS and not snapshot.seen and now - held.asked_at > ASK_SECONDS
+        self._held = held._replace(asked_at=now) if asks and not why else held
         if why:
-            self._say("info", f"the snapshot is over ({why})")
-            return ready.SnapshotEnded(why)
-        if idle and quiet >= SETTLED_SECONDS and not snapshot.seen and now - self._held.asked_at > ASK_SECONDS:
-            self._held = self._held._replace(asked_at=now)
-            return Ready(read=ready.ReadOthers())
-        return None
+            return self._end_snapshot(why)
+        return Ready(read=ready.ReadOthers()) if asks else None
+
+    def _end_snapshot(self, why: str) -> Event:
+        self._say("info", f"the snapshot is over ({why})")
+        return ready.SnapshotEnded(why)

@@ -41,7 +41,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 import msgspec
 
@@ -59,16 +58,13 @@ from streamer.incremental.store.base import Meta, Store
 from streamer.incremental.topics import CONTROL, SEALED, output_id
 from streamer.table.schema import Table
 
-RECORDS_MAX: Final = 100_000
-"""Records of one release: a transaction of so many takes some seconds of the time that Kafka gives it."""
-
-
-ReadSecret = Callable[[], KeptSecret | None]
+RECORDS_MAX = 100_000
+"""Records of one release: their transaction takes some seconds of the time that Kafka gives it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What a reload did to one shard."""
+    """The result of a reload for one shard."""
 
     shard: int
     rows: int
@@ -102,7 +98,7 @@ def reload(
     input_state: InputState,
     prepared: Prepared,
     records_max: int = RECORDS_MAX,
-    read_secret: ReadSecret = lambda: None,
+    read_secret: Callable[[], KeptSecret | None] = lambda: None,
     form: Formation | None = None,
     now: float = 0.0,
 ) -> Begun:
@@ -164,7 +160,7 @@ def _keep_secret(name: str, kept: KeptSecret | None, secret: bytes, outlet: Outl
 
 
 def find(found: FoundRecords, position: Position | None, meta: Meta | None, input_state: InputState) -> FoundShard:
-    """What there is of a shard, by the records of its output, its position and its store."""
+    """A shard as the records of its output, its position and its store show it."""
     release, last_of = found.release, dict(found.last_of)
     if position is not None and position.live_id == (output_id(input_state.topic_ids) or position.live_id):
         release = max(release, position.release)

@@ -12,7 +12,8 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from streamer.incremental.events.registered_schemas import NoSchemas, Schemas, schema_ids
@@ -35,13 +36,13 @@ from streamer.table.schema import Table
 
 
 class Servers(NamedTuple):
-    """What a shard reads and writes."""
+    """The servers that a shard reads and writes."""
 
     store: Store
     outlet: Outlet
     input: ShardInput
     schemas: Schemas = NoSchemas()  # of a registry
-    others: Sequence[Store] = ()  # of the table's other shards
+    others: Callable[[int], Sequence[Store]] = lambda _shards: ()  # of the table's other shards, by their number
 
 
 def drive(machine: Machine, event: Event, servers: Servers) -> Ready:
@@ -53,26 +54,21 @@ def drive(machine: Machine, event: Event, servers: Servers) -> Ready:
         servers.schemas.learn(_schemas_in(event))
     asked = machine.handle(event)
     del event  # its messages need not stay in memory
-    while asked.stop is None and any(one is not None for one in _servers_asked(asked)):
-        asked = machine.handle(_carried_out(machine, asked, servers))
+    while asked.stop is None and any(one is not None for one in asked.of_servers):
+        try:
+            answer: Event
+            if asked.read is not None:
+                answer = read(machine, asked.read, servers)
+            else:
+                answer = perform(asked, servers.store, servers.outlet, servers.input)
+        except BaseException:
+            machine.handle(ready.Failed())
+            raise
+        asked = machine.handle(answer)
+        del answer  # it may be a whole table
     if asked.stop is not None:
         raise asked.stop
     return asked
-
-
-def _servers_asked(asked: Ready) -> tuple[object, ...]:
-    return asked.read, asked.keep, asked.commit, asked.publish, asked.trim
-
-
-def _carried_out(machine: Machine, asked: Ready, servers: Servers) -> Event:
-    """The answer to what is asked for. After any error the machine is idle."""
-    try:
-        if asked.read is not None:
-            return read(machine, asked.read, servers)
-        return perform(asked, servers.store, servers.outlet, servers.input)
-    except BaseException:
-        machine.handle(ready.Failed())
-        raise
 
 
 def _schemas_in(event: Messages | ready.ApplyLate) -> set[int]:
@@ -81,7 +77,7 @@ def _schemas_in(event: Messages | ready.ApplyLate) -> set[int]:
 
 
 def read(machine: Machine, what: Read, servers: Servers) -> Event:
-    """What is there, as the machine's next event. Raises ServerUnreachable, ShardRefused, Fenced."""
+    """Performs one read; returns the machine's next event. Raises ServerUnreachable, ShardRefused, Fenced."""
     store, outlet = servers.store, servers.outlet
     match what:
         case ready.Preflight():
@@ -119,7 +115,9 @@ def read(machine: Machine, what: Read, servers: Servers) -> Event:
             servers.schemas.learn(_schemas_in(Messages(messages)))
             return ready.RereadPiece(messages, through)
         case ready.ReadOthers():
-            return ready.SeenElsewhere(any(has_seen_the_end(store.meta()) for store in servers.others))
+            return ready.SeenElsewhere(
+                any(has_seen_the_end(store.meta()) for store in servers.others(machine.meta.shards))
+            )
 
 
 def _waiting(store: Store, number: int) -> list[OutboxEntry]:
@@ -165,9 +163,9 @@ def read_again(
     machine = Machine(table, shard, b"", Holding.ALL, known.known)
     drive(machine, ready.Assigned(frozenset(skips)), servers)
     faults: list[str] = []
-    for batch in batches:
-        faults += _faults_of(drive(machine, Messages(batch), servers))
-    faults += _faults_of(drive(machine, Messages((), through=end), servers))
+    for batch in chain(map(Messages, batches), [Messages((), through=end)]):
+        done = drive(machine, batch, servers)
+        faults += done.report.faults if done.report is not None else ()
     state, meta = store.load(), machine.meta
     rows, ids = ({}, ()) if state is None else ({k: r.row for k, r in state.kept.records}, state.kept.statement_ids)
     return ready.RowsRead(
@@ -180,7 +178,3 @@ def read_again(
         meta.skipped,
         faults,
     )
-
-
-def _faults_of(done: Ready) -> list[str]:
-    return done.report.faults if done.report is not None else []

@@ -99,7 +99,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class FoundShard:
-    """What was there of a shard: the highest numbers that are known, and what removes every published record."""
+    """A shard before its load: the highest numbers that are known, and what removes every published record."""
 
     commit: int = 0
     release: int = -1  # -1 if nothing was published in these topics
@@ -133,7 +133,6 @@ def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepare
 
 
 def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None:
-    """Raises ConfigError if a QI group does not fit into the one message of its form."""
     changelog = Changelog(table, shard)
     try:
         for _, _, after in published if table.form == GROUPS else ():
@@ -143,7 +142,7 @@ def _check_messages(table: Table, shard: int, published: Iterable[Seen]) -> None
 
 
 def _present(changed: Mapping[Name, Value | None]) -> dict[Name, Value]:
-    """What is there of a net effect."""
+    """A net effect without what is gone."""
     return {name: value for name, value in changed.items() if value is not None}
 
 
@@ -276,7 +275,6 @@ class _NewGroups:
         return Commit(following, self._lines(groups), states, outbox=outbox, origins=origins)
 
     def _lines(self, groups: Sequence[NewGroup]) -> RecordColumns:
-        """The index table's lines of some QI groups."""
         numbers = np.array([of + self.shift for of, _ in groups], dtype=np.int64)
         members = list(chain.from_iterable([state.members for _, state in groups]))
         sizes = [len(state.members) for _, state in groups]
@@ -298,7 +296,7 @@ def cut(portions: Sequence[Portion], n: int) -> list[list[Portion]]:
 
 
 def has_rows(entries: Iterable[OutboxEntry]) -> bool:
-    """Whether any of the entries is a published record or its removal."""
+    """True if any of the entries is a published record or its removal."""
     return any(entry.topic in OUTPUTS for entry in entries)
 
 
@@ -375,7 +373,7 @@ def by_slot(entry: OutboxEntry) -> tuple[str, int, bytes]:
 
 
 def beside_rows(waiting: Iterable[OutboxEntry]) -> list[OutboxEntry]:
-    """What a commit publishes beside rows. waiting: what the outbox holds of it."""
+    """The entries of a commit that are no rows. waiting: its entries in the outbox."""
     return [entry for entry in waiting if entry.topic not in OUTPUTS]
 
 

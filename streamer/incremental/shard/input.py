@@ -36,7 +36,7 @@ def last_read(message: Message, secret: bytes) -> LastRead:
 
 
 def is_same(message: Message, last: LastRead, secret: bytes) -> bool:
-    """Whether it is the message that was read last. Without the secret by which that was noted, its time must do."""
+    """True if it is the message that was read last. Without the secret by which that was noted, its time must do."""
     now = last_read(message, secret)
     return now == last if secret else (now.offset, now.timestamp) == (last.offset, last.timestamp)
 
@@ -46,7 +46,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class KeptSecret:
-    """What the control topic holds of a shard's secret."""
+    """A shard's secret as the control topic holds it."""
 
     secret: bytes = field(default=b"", repr=False)  # b"": nothing
     is_current: bool = False  # whether a record has it as it would be written now
@@ -54,7 +54,7 @@ class KeptSecret:
 
 @dataclass(frozen=True, slots=True)
 class InputState:
-    """What the broker says of a shard's input right now; as an input of its own, one that never changes."""
+    """A shard's input as the broker describes it right now; as an input of its own, one that never changes."""
 
     topic_ids: Mapping[str, str]  # by kind of topic; empty or without a kind if the broker gives no ids
     shards: int
@@ -93,7 +93,7 @@ class ShardInput(Protocol):
     """The way in, and what is known of the topics. Every method may raise ServerUnreachable, ShardRefused."""
 
     def state(self, last: int | None = None) -> InputState:
-        """What holds right now. last: the offset of the message that was read last.
+        """The input right now. last: the offset of the message that was read last.
 
         Raises Fenced if the shard is lost already.
         """
@@ -108,13 +108,13 @@ class ShardInput(Protocol):
         """
 
     def epochs_over(self) -> Sequence[EpochOver]:
-        """Where epochs of the sealed changelog ended, as the shard said."""
+        """The ends of epochs of the sealed changelog, as the shard said."""
 
     def secret(self) -> KeptSecret | None:
-        """What the control topic holds of the shard's secret; None: there is no such topic."""
+        """The shard's secret in the control topic; None: there is no such topic."""
 
     def holds_sealed(self, since: int) -> bool:
-        """Whether committed records of the sealed changelog stand at an offset or after it."""
+        """True if committed records of the sealed changelog stand at an offset or after it."""
 
     def piece(self, start: int, end: int) -> tuple[Sequence[Message], int]:
         """Some messages from `start` on that were read before, and the first offset not reached, `end` at most."""
@@ -130,31 +130,28 @@ READ = (Mark.READ, Mark.LAST)
 
 
 class Remainder:
-    """What is left of a shard's input, looked at while the caller reads it; shards: of its table."""
+    """The rest of a shard's input, looked at while the caller reads it. shards: of its table."""
 
     def __init__(self, table: Table, shards: int, schemas: Schemas | None = None) -> None:
         self._schemas = schemas or NoSchemas()
         self._decoder = Decoder(table, self._schemas.known)
         self._shards = shards
-        self._before: Mark | None = None
         self.says_all = False
-        """Whether a truncation or the beginning of a snapshot stands in what was read so far."""
+        """True once a truncation or the beginning of a snapshot stands in what was read."""
 
     def read(self, batches: Iterable[Sequence[Message]]) -> Iterator[Sequence[Message]]:
         """The same batches; each is looked at after it was used, because its schemas are known then."""
+        before: Mark | None = None
         for batch in batches:
             yield batch
             for message in () if self.says_all else batch:
-                self._look(message)
-
-    def _look(self, message: Message) -> None:
-        mark = mark_of(message.value, self._schemas.known)
-        begins = mark in READ and self._before not in (None, *READ)
-        self.says_all |= begins or begins_a_snapshot(message.value, self._schemas.known) or self._truncates(message)
-        self._before = mark
+                mark, known = mark_of(message.value, self._schemas.known), self._schemas.known
+                begins = mark in READ and before not in (None, *READ)
+                self.says_all |= begins or begins_a_snapshot(message.value, known) or self._truncates(message)
+                before = mark
 
     def _truncates(self, message: Message) -> bool:
-        """Whether the shard is empty after the message; of several, a captured truncation empties none."""
+        """True if the shard is empty after the message; of several, a captured truncation empties none."""
         try:
             change = self._decoder.decode(message.key, message.value)
         except EventRefused:

@@ -34,11 +34,11 @@ from streamer.incremental.sealed.publisher import Sealed
 from streamer.incremental.shard import first_commits, preflight, ready, sealing, steps
 from streamer.incremental.shard import snapshot as snapshots
 from streamer.incremental.shard.activities import Activities
-from streamer.incremental.shard.answers import Judged, failed_by
 from streamer.incremental.shard.input import KeptSecret, Message
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency
 from streamer.incremental.shard.ready import Publication, Ready
+from streamer.incremental.shard.retrial import Judged, failed_by
 from streamer.incremental.shard.states import (
     AFTER_COMMIT,
     BETWEEN,
@@ -46,6 +46,7 @@ from streamer.incremental.shard.states import (
     SERVED,
     Doing,
     Holding,
+    Loaded,
     Phase,
     Release,
     TakeOver,
@@ -86,19 +87,18 @@ class Machine:
         self.phase = Phase.IDLE
         self.meta = Meta()  # where the shard stands, as of its last commit: while another is under way, too
         self.activities = Activities(table, shard, schemas)
-        self._fence = ""  # of the last take-over; "" before the first one
+        self.fence = ""  # of the last take-over; "" before the first one
         self._taken = TakeOver(ready.Assigned())
         self._work = UnderWay()
-        self._engine: Engine | None = None  # from the end of Restoring on; None in Releasing
-        self._sealed: Sealed | None = None  # the same, of a table with a sealed changelog
+        self._loaded: Loaded | None = None
         self._summed_up: tuple[float, float | None] = -NCP_SECONDS, None  # when, and the mean loss then
 
     # -- one event ------------------------------------------------------------------------------------------------
 
     def handle(self, event: ready.Event) -> Ready:
-        """What is to be done now. Raises StreamerError for an event that means nothing in this state.
+        """Returns what is to be done now. Raises StreamerError for an event that means nothing in this state.
 
-        What no repetition changes, or a law that does not hold, is in `Ready.stop`.
+        `Ready.stop` has an error that no repetition changes, or a law that does not hold.
         """
         transition, before = TABLE.get((self.phase, type(event))), self.phase
         ends_commit = isinstance(event, ready.Performed | ready.Unwritable | ready.Failed | ready.Revoked)
@@ -121,72 +121,81 @@ class Machine:
 
     def _let_go(self, phase: Phase) -> None:
         """Drops the table: a shard that is not served must not fill memory."""
-        self.phase, self._engine, self._sealed, self._work = phase, None, None, UnderWay()
-        self.activities.at = None
+        self.phase, self._loaded, self._work = phase, None, UnderWay()
+        self.activities.drop_region()
         if phase is Phase.REFUSED:
-            self._fence = ""  # the remedy may be a copy of the store, whose fence is an older one
+            self.fence = ""  # the remedy may be a copy of the store, whose fence is an older one
 
     def _drop(self, event: ready.Failed | ready.Revoked) -> Ready:
         self._let_go(Phase.IDLE)
         return Ready()
 
     def _done(self) -> Ready:
-        """Nothing is left to be done for the last event from outside."""
+        """Ends what the last event from outside has begun."""
         report, self._work.report = self._work.report, StepReport()
-        hurries = self.phase in LISTENING and self.activities.hurries(self.meta)
-        return Ready(facts=self._facts(), wake=0.0 if hurries else None, report=report)
-
-    def _facts(self) -> ready.Facts:
-        if self._engine is None:
-            return ready.Facts(self.phase.value, self.meta)
-        engine, ncp, drift = self._engine, self._summed_up[1], self.activities.drift
-        sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
-        fresh = ncp / drift if ncp is not None and drift else None
-        s = self._sealed
-        sealed = None if s is None else ready.SealedFigures(s.epoch, s.n_cohorts, s.n_waiting)
-        return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh, sealed)
+        return Ready(report=report)
 
     # -- how it stands --------------------------------------------------------------------------------------------
 
     @property
-    def fence(self) -> str:
-        """The fence of the last take-over; "" before the first one."""
-        return self._fence
+    def facts(self) -> ready.Facts:
+        if self._loaded is None:
+            return ready.Facts(self.phase.value, self.meta)
+        (engine, s), ncp, drift = self._loaded, self._summed_up[1], self.activities.drift
+        sizes = {"rows": engine.n_rows, "pending": engine.n_pending, "qi_groups": engine.n_qi_groups}
+        fresh = ncp / drift if ncp is not None and drift else None
+        sealed = None if s is None else ready.SealedFigures(s.epoch, s.n_cohorts, s.n_waiting)
+        return ready.Facts(self.phase.value, self.meta, sizes, ncp, fresh, sealed)
+
+    @property
+    def hurries(self) -> bool:
+        """True if a `Tick` is wanted at once."""
+        return self.phase in LISTENING and self.activities.hurries(self.meta)
 
     @property
     def engine(self) -> Engine:
         """The shard's table in memory. Raises StreamerError if there is none."""
-        if self._engine is None:
+        if self._loaded is None:
             raise StreamerError(f"{self.name} is {self.phase.value}, without a table: take the shard over first")
-        return self._engine
+        return self._loaded.engine
+
+    @property
+    def _sealed(self) -> Sealed | None:
+        return None if self._loaded is None else self._loaded.sealed
 
     @property
     def standing(self) -> Consistency | None:
-        """How the store stood against the output at the last take-over."""
+        """The store against the output, as the last take-over found them."""
         return self._taken.standing
 
     @property
     def replays_to(self) -> int | None:
         """The offset up to which the input is read again without publishing, because the store lost commits."""
-        return None if self._taken.replay is None else self._taken.replay.to.next
+        return None if self._replay is None else self._replay.to.next
+
+    @property
+    def _replay(self) -> Repetition | None:
+        """The repetition that is not over yet."""
+        repetition = self._taken.repetition
+        return None if repetition is None or repetition.is_over(self.meta) else repetition
 
     @property
     def holds_back(self) -> bool:
-        """Whether the shard holds back the rows of a snapshot."""
+        """True if the shard holds back the rows of a snapshot."""
         return self.holding is Holding.SNAPSHOT and snapshots.holds_back(self._before_next)
 
     @property
     def _before_next(self) -> Meta:
-        """What the next commit changes: the last one, with the snapshot that has turned since."""
-        turned = self._work.turned
-        return self.meta if turned is None else replace(self.meta, snapshot=turned)
+        """The last commit, with the snapshot that has turned since: the next commit changes that."""
+        meta, turned = self.meta, self._work.turned
+        return meta if turned is None else replace(meta, snapshot=turned)
 
     @property
     def wants_region(self) -> str:
-        """What the process that anonymizes is wanted for, once it is free; "" if it is not."""
-        if self.phase is not Phase.SERVING or self._engine is None:
+        """Why the process that anonymizes is wanted once it is free; "" if it is not."""
+        if self.phase is not Phase.SERVING or self._loaded is None:
             return ""
-        return self.activities.wants(self.meta, self._engine.n_rows)
+        return self.activities.wants(self.meta, self._loaded.engine.n_rows)
 
     # -- the take-over --------------------------------------------------------------------------------------------
 
@@ -205,10 +214,10 @@ class Machine:
         meta = meta or preflight.first_meta(self.table, found)
         preflight.compare(self.table, self.shard, meta, position, found)
         self.phase = Phase.FENCING
-        return Ready(read=ready.TakeFence(again=bool(self._fence)))
+        return Ready(read=ready.TakeFence(again=bool(self.fence)))
 
     def _take(self, event: ready.Taken) -> Ready:
-        self._fence = event.fence
+        self.fence = event.fence
         return Ready(read=ready.ReadOwned(event.fence))
 
     def _own(self, event: ready.Owned) -> Ready:
@@ -220,24 +229,25 @@ class Machine:
         assigned, replay = self._taken.assigned, None
         if standing is Consistency.BEHIND and event.position is not None:
             replay = Repetition(event.position, sealing.to_repeat(self.meta, event.position, event.epochs))
-        self._taken = TakeOver(assigned, event, standing, replay)
+        skipped = Skipped(self.name, self.meta, assigned.skips, replay.to if replay is not None else None)
+        self._taken = TakeOver(assigned, event, standing, replay, skipped)
         if standing is Consistency.AHEAD:
             self.phase = Phase.FINISHING
             sealed_end = event.position.ends.get(SEALED, 0) if event.position is not None else 0
-            return Ready(read=ready.ReadOutbox(self._fence, self.meta.commit, sealed_end))
-        if standing is Consistency.INCOMPLETE:
-            return self._publish_again()
-        return self._restore()
+            return Ready(read=ready.ReadOutbox(self.fence, self.meta.commit, sealed_end))
+        return self._publish_again() if standing is Consistency.INCOMPLETE else self._restore()
 
     def _finish(self, event: ready.Outboxed) -> Ready:
         if len(event.entries) < self.meta.entries:  # it was published and trimmed: the output has lost it
+            taken = self._taken
+            self._taken = TakeOver(taken.assigned, taken.owned, Consistency.INCOMPLETE, skipped=taken.skipped)
             return self._publish_again()
         entries = [entry for entry in event.entries if entry.topic != SEALED] if event.sealed_is_out else event.entries
         return Ready(publish=Publication.of(entries, self.meta))
 
     def _publish_again(self) -> Ready:
-        self.phase, self._taken.standing = Phase.REPUBLISHING, Consistency.INCOMPLETE
-        return Ready(read=ready.ReadOutput(self._fence, self.meta.commit))
+        self.phase = Phase.REPUBLISHING
+        return Ready(read=ready.ReadOutput(self.fence, self.meta.commit))
 
     def _republish_from(self, event: ready.Output) -> Ready:
         self._work.release = Release(output=event)
@@ -254,25 +264,16 @@ class Machine:
         self._work.release = Release(commits=iter([first_commits.whole_table(*whole)]))
         return self._next_of_release() or self._restore()
 
-    def _republished(self, event: ready.Performed) -> Ready:
-        self._committed(self._work.release.under_way)
-        return self._restore()
-
     def _restore(self, event: ready.Performed | None = None) -> Ready:
         """Has the outbox trimmed of what is published; then the table is loaded."""
         taken, trim = self._taken, self.meta.commit
         self.phase, self.meta = Phase.RESTORING, preflight.with_topics(self.meta, taken.owned.input)
-        to = taken.replay.to if taken.replay is not None else None
-        taken.skipped = Skipped(self.name, self.meta, taken.assigned.skips, to)
         self.activities.taken_over(self.meta, taken.assigned.clock)
-        return Ready(self._fence, trim=trim)
+        return Ready(self.fence, trim=trim)
 
-    def _restored(self, event: ready.Performed) -> Ready:
-        return self._load()
-
-    def _load(self, fence: str = "") -> Ready:
+    def _load(self, _event: ready.Performed | None = None, fence: str = "") -> Ready:
         """Has the table loaded as of the last commit; but a release that is due comes before everything else."""
-        self._engine = self._sealed = None  # first: two tables need not fit into memory
+        self._loaded = None  # first: two tables need not fit into memory
         snapshot = self._before_next.snapshot
         if not (self.holds_back and snapshot is not None and snapshot.is_over):
             self.phase = Phase.RESTORING
@@ -280,20 +281,21 @@ class Machine:
         self.phase = Phase.RELEASING
         return Ready(read=ready.ReadTable()) if self._work.batch.messages else self._done()
 
-    def _loaded(self, event: ready.Stored) -> Ready:
+    def _into_memory(self, event: ready.Stored) -> Ready:
         """Takes the table into memory. Raises ShardRefused if it is not the one that was published."""
         state = self._at_last_commit(event.state)
         gathers = self.holding is Holding.ALL or self.holds_back
         shards, secret = self.meta.shards, self.meta.secret
         if state is None:
-            self._engine = Engine(self.table, self.shard, shards, secret, gathers)
+            engine = Engine(self.table, self.shard, shards, secret, gathers)
         else:
             qi_groups = preflight.Digested(state.kept.qi_groups)
             kept = replace(state.kept, qi_groups=qi_groups)
             with self._adoptable():
-                self._engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
+                engine = Engine.load(self.table, self.shard, shards, kept, secret, gathers)
                 qi_groups.check(self.table, self.shard, self.meta)
-        self._sealed = sealing.taken_over(self.table, self.shard, self._form, self.meta, state, self._engine)
+        sealed = sealing.taken_over(self.table, self.shard, self._form, self.meta, state, engine)
+        self._loaded = Loaded(engine, sealed)
         return self._go_on()
 
     @contextmanager
@@ -335,7 +337,7 @@ class Machine:
         """Does what is next with the table in memory: of a new batch, of the rest of the last one, or of a replay."""
         if batch is not None:
             self._work.batch = batch
-        late, replay = self._work.late, self._taken.replay
+        late, replay = self._work.late, self._replay
         self.phase = Phase.REPLAYING if replay else Phase.BUFFERING if self.holds_back else Phase.SERVING
         if self.meta.fingerprint != self.table.fingerprint:
             return self._adopt()
@@ -343,7 +345,6 @@ class Machine:
             self._work.late = None
             return self._apply_late(late)
         if replay is not None and (over := replay.epoch_due(self.meta)) is not None:
-            replay.epochs = replay.epochs[1:]
             return self._end_epoch(over.seconds)
         due = replay.retry_due(self.meta) if replay is not None else None
         if due is not None and due[0] == self.meta.next:
@@ -364,7 +365,7 @@ class Machine:
         return self._keep_secret() or self._done()
 
     def _cut_batch(self, first: int) -> None:
-        """Of the batch's messages, those from `first` on are left."""
+        """Drops the batch's messages before number `first`."""
         batch = self._work.batch
         self._work.batch = ready.Messages(batch.messages[first:], batch.through)
 
@@ -373,15 +374,15 @@ class Machine:
         fault.__traceback__ = fault.__context__ = None  # they hold on to the table that is to be dropped
         last = tally.read.offset if tally.read is not None else -1
         said = self._taken.skipped.failed(fault, last, tally.counts.messages, self.meta)
-        self._work.report.faults.append(said)
-        return self._load(self._fence)
+        self._work.report += StepReport(faults=[said])
+        return self._load(fence=self.fence)
 
     def _apply_some(self, tally: StepTally) -> int:
         """Applies messages up to where a commit is due; returns the first one not applied.
 
         The core runs what was queued outside the turn: while it does, other shards compute in Python.
         """
-        batch, replay = self._work.batch, self._taken.replay
+        batch, replay = self._work.batch, self._replay
         stop = None if replay is None else replay.stops_at(self.meta)
         reached, is_due = 0, False
         while reached < len(batch.messages):
@@ -405,9 +406,9 @@ class Machine:
             mark = self._mark(message)
             if self._turned(mark, message.offset) is not None:
                 return i, True
-            self._apply(engine, message, tally)
+            ends_failures = self._apply(engine, message, tally)
             tally.marks[mark] += 1
-            is_due = tally.next == stop or skipped.commit_is_due(message.offset)
+            is_due = ends_failures or tally.next == stop or skipped.goes_alone(message.offset)
             if is_due or engine.is_nearly_full:
                 return i + 1, is_due
         return len(messages), False
@@ -418,8 +419,9 @@ class Machine:
         with unforeseen():  # to tell, the engine applies what waits in it
             return engine.rows_published_max >= self.table.limits.transaction_rows_max
 
-    def _apply(self, engine: Engine, message: Message, tally: StepTally) -> None:
-        """Applies one message, or writes the letter that says why not."""
+    def _apply(self, engine: Engine, message: Message, tally: StepTally) -> bool:
+        """Applies one message, or writes the letter that says why not. Returns True if it ends a row of failures."""
+        ends_failures = False
         try:
             self._taken.skipped.check(message.offset, tally)
             with unforeseen(message.offset):
@@ -443,9 +445,10 @@ class Machine:
                 tally.letters.append(steps.partial(self._coordinates(message.offset), outcome.left_unchanged))
             if outcome.applied:
                 tally.key_form = key_form
-                self._taken.skipped.applied(message.offset)
+                ends_failures = self._taken.skipped.applied(message.offset)
                 self._count_unlisted(tally)
         tally.read, tally.next = message, message.offset + 1
+        return ends_failures
 
     def _decode(self, message: Message) -> changes.Change:
         try:
@@ -456,7 +459,6 @@ class Machine:
             raise EventRefused("internal-error", f"decoding failed with {type(error).__name__}") from None
 
     def _count_unlisted(self, tally: StepTally) -> None:
-        """Counts categories of the last decoded message that only `other` takes."""
         if self._decoder.unlisted:
             tally.counts += changes.Counts(unlisted=dict(self._decoder.unlisted))
 
@@ -489,16 +491,14 @@ class Machine:
             raise Conflict(f"{self.name}: a rebuild has failed: {error}") from None
 
     def _heard(self, event: ready.Request) -> Ready:
-        """A request that waits until what is under way is done."""
+        """Has a request wait until the release is done."""
         self.activities.hear(event)
         return self._done()
 
-    def _tick_in_replay(self, event: ready.Tick) -> Ready:
-        """Nothing but what lies between two messages."""
+    def _tick_in_replay(self, _event: ready.Tick) -> Ready:
         return self._done()
 
     def _tick_in_release(self, event: ready.Tick) -> Ready:
-        """Begins a release that was found when the shard was taken over."""
         return self._done() if self._work.release.rows is not None else self._begin_release(ready.SnapshotEnded())
 
     # -- commits --------------------------------------------------------------------------------------------------
@@ -517,42 +517,42 @@ class Machine:
 
         over: the time of the epoch that ends with it, if one does. meta: what the commit changes beside that is in it.
         """
-        engine, replay, report = self.engine, self._taken.replay, self._work.report
+        engine, replay = self.engine, self._replay
         with unforeseen():
             engine.compute()
             with self._turn:
                 drained = engine.drain()
-                report.merges += drained.merges
-                report.splits += drained.splits
-                sealed = sealing.committed(self._sealed, drained.row_changes, self.holds_back, over)
-                commit = steps.next_commit(meta or self._before_next, drained, tally, self._changelog, sealed)
+                self._work.report += StepReport(merges=drained.merges, splits=drained.splits)
+                part = sealing.committed(self._sealed, drained.row_changes, self.holds_back, over)
+                commit = steps.next_commit(meta or self._before_next, drained, tally, self._changelog, part)
                 if replay is not None:
                     commit = replace(commit, meta=replay.numbered(self.table, self.shard, commit.meta), outbox=[])
         records = max(0, len(commit.outbox) - len(tally.letters))
         self._work.doing = Doing(commit.meta, tally, records, first, late, due, complaint)
         if replay is not None:
-            return Ready(self._fence, self.meta.commit, commit)
+            return Ready(self.fence, self.meta.commit, commit)
         publication = Publication.of(commit.outbox, commit.meta)
-        return Ready(self._fence, self.meta.commit, commit, publication, trim=commit.meta.commit)
+        return Ready(self.fence, self.meta.commit, commit, publication, trim=commit.meta.commit)
 
-    def _committed(self, meta: Meta) -> None:
-        """The store has performed a commit, which leaves the shard as `meta` says."""
-        self.meta, self._work.doing, self._work.turned = meta, None, None
+    def _committed(self) -> Doing | None:
+        """The store has performed the commit that was under way; returns it. None: the secret is kept."""
+        doing = self._work.doing
+        if doing is not None:
+            self.meta, self._work.doing, self._work.turned = doing.meta, None, None
+        return doing
 
     def _performed(self, event: ready.Performed) -> Ready:
-        """A commit is stored and published."""
-        doing, replay = self._work.doing, self._taken.replay
+        """A commit is stored and published, or the secret is kept."""
+        doing = self._committed()
         if doing is None:
-            return self._go_on()  # the secret is kept
-        self._committed(doing.meta)
+            return self._go_on()
         for one in self.meta.adopted[-1:]:
             if one.commit == self.meta.commit:
                 said = f"adopted {one.qi_groups} QI groups that engine version {one.version} kept"
                 self.activities.said.append(("info", said))
         if doing.due is None:  # else it was counted when it was applied late first
-            self._work.report.committed(doing.tally, doing.records, event.commit_seconds, event.publish_seconds)
-        if replay is not None and replay.is_over(self.meta):
-            self._taken.replay = None
+            seconds = event.commit_seconds, event.publish_seconds
+            self._work.report += StepReport.of_commit(doing.tally, doing.records, *seconds)
         if doing.due is not None and (self.meta.retried or [None])[-1] != doing.due:
             why = "it is not there, or is refused now"
             raise steps.cannot_repeat(self.table, self.shard, doing.due[1], why)
@@ -560,7 +560,6 @@ class Machine:
         return self._go_on()
 
     def _unwritable(self, event: ready.Unwritable) -> Ready:
-        """Nothing was stored: a value of the commit cannot be written."""
         doing, self._work.doing = self._work.doing, None
         fault = Unforeseen(event.what, None)
         if doing is None or doing.complaint:
@@ -570,7 +569,6 @@ class Machine:
         return self._begin_again(fault, doing.tally)
 
     def _end_epoch(self, seconds: int) -> Ready:
-        """Ends an epoch of the sealed changelog that the clock, or what is repeated, says is over."""
         said = sealing.said_of_end(self.meta, self.shard, seconds)
         return self._commit_without_messages("an epoch of the sealed changelog cannot end", None, [said], seconds)
 
@@ -587,12 +585,12 @@ class Machine:
 
     def _first_rows(self, event: ready.FirstRows) -> Ready:
         """Publishes rows and QI groups as release 0; the input does not hold them."""
-        if self.meta.commit:
+        rows, meta = event.rows, self.meta
+        if meta.commit:
             raise ShardRefused(f"{self.name} holds a table already")
-        rows = event.rows
         self.engine.load_initial(rows.source_keys, rows.rows(), rows.codes, event.groups)
-        meta = replace(self.meta, release=-1 if event.groups else 0, outside=1)
-        return self._commit_without_messages("the initial table cannot be published", meta)
+        first = replace(meta, release=-1 if event.groups else 0, outside=1)
+        return self._commit_without_messages("the initial table cannot be published", first)
 
     def _replace(self, event: ready.Replace) -> Ready:
         """Gives a region other QI groups in one commit. Does nothing if the region has changed since it was read.
@@ -608,14 +606,15 @@ class Machine:
             raise LawViolated(f"{self.name}: a region cannot be replaced ({steps.told(error)})") from None
         if replaced is None:
             return self._done()
-        rebuild = self.meta.rebuild if event.progress is None else event.progress.after(replaced)
-        meta = replace(self.meta, outside=self.meta.commit + 1, rebuild=rebuild)
-        return self._commit_without_messages("a region cannot be replaced", meta)
+        meta = self.meta
+        rebuild = meta.rebuild if event.progress is None else event.progress.after(replaced)
+        following = replace(meta, outside=meta.commit + 1, rebuild=rebuild)
+        return self._commit_without_messages("a region cannot be replaced", following)
 
     def _remember(self, event: ready.Remember) -> Ready:
-        """Commits what is to be kept of rebuilds and requests; publishes no row."""
-        rebuilds, answered = remembered(self.meta.rebuilds, event.ended), max(self.meta.control_next, event.heard)
-        meta = replace(self._before_next, rebuild=event.running, rebuilds=rebuilds, control_next=answered)
+        before = self._before_next
+        rebuilds, answered = remembered(before.rebuilds, event.ended), max(before.control_next, event.heard)
+        meta = replace(before, rebuild=event.running, rebuilds=rebuilds, control_next=answered)
         return self._commit_without_messages("what is said of rebuilds cannot be kept", meta)
 
     # -- what the control topic keeps -----------------------------------------------------------------------------
@@ -623,34 +622,34 @@ class Machine:
     def _keep_secret(self) -> Ready | None:
         """Has the control topic keep the secret: before the first commit, or once the store is as the output."""
         owned = self._taken.owned
-        if owned.secret is None or owned.secret.is_current or self._taken.replay is not None:
+        if owned.secret is None or owned.secret.is_current or self._replay is not None:
             return None
         kept = KeptSecret(self.meta.secret, is_current=True)
-        self._taken.owned = owned._replace(secret=kept)
+        self._taken = replace(self._taken, owned=owned._replace(secret=kept))
         return Ready(keep=kept)
 
     # -- refused messages that are applied late -------------------------------------------------------------------
 
     def _repeat_retry(self, event: ready.Fetched) -> Ready:
         """In a replay, applies late what was applied late here before."""
-        due = None if self._taken.replay is None else self._taken.replay.retry_due(self.meta)
+        due = None if self._replay is None else self._replay.retry_due(self.meta)
         if due is None:
             raise LawViolated(f"{self.name}: no message is due to be applied late")
         return self._apply_late(ready.ApplyLate([Judged(due[1], event.message, None)], 0), due)
 
     def _apply_late(self, late: ready.ApplyLate, due: tuple[int, int] | None = None) -> Ready:
         """Applies refused messages late, in one commit, with letters that say what became of each."""
-        tally = StepTally.after(self.meta)
+        before, tally = self._before_next, StepTally.after(self.meta)
         try:
             with self._turn:
                 for one in late.judged:
-                    self._apply_one_late(one, tally)
-            answered = max(self.meta.control_next, late.heard)
-            return self._commit(tally, late=late, due=due, meta=replace(self._before_next, control_next=answered))
+                    self._apply_one_late(self.engine, one, tally)
+            meta = replace(before, control_next=max(before.control_next, late.heard))
+            return self._commit(tally, late=late, due=due, meta=meta)
         except Unforeseen as fault:
             return self._late_failed(late, due, fault)
 
-    def _apply_one_late(self, one: Judged, tally: StepTally) -> None:
+    def _apply_one_late(self, engine: Engine, one: Judged, tally: StepTally) -> None:
         where = self._coordinates(one.offset)
         try:
             if one.message is None or one.refusal is not None:
@@ -658,8 +657,8 @@ class Machine:
             with unforeseen(one.offset):
                 change = self._decode(one.message)
                 key_form = self._contract.form_after(tally.key_form, one.message.key, change, self.meta.shards)
-                self.engine.at = one.message.timestamp
-                outcome = self.engine.apply(change)
+                engine.at = one.message.timestamp
+                outcome = engine.apply(change)
         except EventRefused as refusal:
             tally.letters.append(steps.not_retried(where, refusal))
         else:
@@ -682,7 +681,6 @@ class Machine:
     # -- a snapshot that is held back -----------------------------------------------------------------------------
 
     def _mark(self, message: Message) -> Mark:
-        """What a message says of a snapshot, if that matters."""
         if self.holding is Holding.SNAPSHOT and snapshots.looks_for_marks(self._before_next):
             return mark_of(message.value, self._schemas)
         return Mark.NOTHING
@@ -690,7 +688,7 @@ class Machine:
     def _turned(self, mark: Mark, offset: int) -> Snapshot | None:
         """The snapshot that begins or ends before a message, as far as the last commit tells."""
         snapshot = None if mark is Mark.NOTHING else snapshots.turned(self._before_next, mark, offset)
-        if snapshot is not None and snapshot.ended and self._taken.replay is not None:
+        if snapshot is not None and snapshot.ended and self._replay is not None:
             return None  # no message that is published already has ended it
         return snapshot
 
@@ -707,7 +705,7 @@ class Machine:
             self._work.batch = event
         else:
             self._work.release = Release(event.why)
-        self.phase, self._engine, self._sealed = Phase.RELEASING, None, None
+        self.phase, self._loaded = Phase.RELEASING, None
         return Ready(read=ready.ReadTable())
 
     def _release_from(self, event: ready.Stored) -> Ready:
@@ -730,8 +728,9 @@ class Machine:
         return Ready(read=ready.ReadTable())
 
     def _released(self, event: ready.Performed) -> Ready:
-        self._committed(self._work.release.under_way)
-        return self._next_of_release() or self._load()
+        self._committed()
+        is_over = self._restore if self.phase is Phase.REPUBLISHING else self._load
+        return self._next_of_release() or is_over()
 
     def _next_of_release(self) -> Ready | None:
         """The next commit of a whole table; None if all are done."""
@@ -740,16 +739,15 @@ class Machine:
         if commit is None:
             self._work.release = Release()
             return None
-        self._work.release.under_way, trim = commit.meta, None
+        self._work.doing, trim = Doing(commit.meta, StepTally.after(commit.meta)), None
         if self.phase is Phase.RELEASING:
             trim = commit.meta.commit
-            self._work.report.commits += 1
-            self._work.report.published += len(commit.outbox)
-        return Ready(self._fence, self.meta.commit, commit, Publication.of(commit.outbox, commit.meta), trim)
+            self._work.report += StepReport(commits=1, published=len(commit.outbox))
+        return Ready(self.fence, self.meta.commit, commit, Publication.of(commit.outbox, commit.meta), trim)
 
 
 class Transition(NamedTuple):
-    """What handles an event in a state, and to which states that may lead."""
+    """The method that handles an event in a state, and the states to which that may lead."""
 
     how: Callable[[Machine, Any], Ready]
     leads: tuple[Phase, ...]
@@ -769,9 +767,9 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.FINISHING, ready.Performed): Transition(Machine._restore, (P.RESTORING,)),
     (P.REPUBLISHING, ready.Output): Transition(Machine._republish_from, (P.REPUBLISHING,)),
     (P.REPUBLISHING, ready.Stored): Transition(Machine._republish, (P.REPUBLISHING,)),
-    (P.REPUBLISHING, ready.Performed): Transition(Machine._republished, (P.RESTORING,)),
-    (P.RESTORING, ready.Performed): Transition(Machine._restored, (P.RESTORING, P.RELEASING)),
-    (P.RESTORING, ready.Stored): Transition(Machine._loaded, (*SERVED, P.RESTORING, P.RELEASING)),
+    (P.REPUBLISHING, ready.Performed): Transition(Machine._released, (P.RESTORING,)),
+    (P.RESTORING, ready.Performed): Transition(Machine._load, (P.RESTORING, P.RELEASING)),
+    (P.RESTORING, ready.Stored): Transition(Machine._into_memory, (*SERVED, P.RESTORING, P.RELEASING)),
     (P.REPLAYING, ready.Messages): Transition(Machine._go_on, (P.REPLAYING, P.RESTORING)),
     (P.REPLAYING, ready.Fetched): Transition(Machine._repeat_retry, (P.REPLAYING, P.RESTORING)),
     (P.REPLAYING, ready.Tick): Transition(Machine._tick_in_replay, (P.REPLAYING,)),
@@ -794,5 +792,5 @@ TABLE: Mapping[tuple[Phase, type[Any]], Transition] = {
     (P.RELEASING, ready.Request): Transition(Machine._heard, (P.RELEASING,)),
     (P.RELEASING, ready.Tick): Transition(Machine._tick_in_release, (P.RELEASING,)),
 }
-"""What every event means in every state, and where it may lead; what is not here is an error. Beside that any state
-leads to Refused if store, output and input do not fit together, and to Idle if a law does not hold."""
+"""The meaning of every event in every state; an event that is not here is an error. Any state also leads to Refused if
+store, output and input do not fit together, and to Idle if a law does not hold."""

@@ -30,7 +30,7 @@ POSITION_FORMAT = 3
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where the published table of a shard stands; written in the transaction of every commit.
+    """The published commit of a shard; written in the transaction of every commit.
 
     An offset alone does not name a commit: one that did not come from the input leaves `next` unchanged. What has no
     comment is as in `Meta`; a replay skips and retries as the position says. By `ends` and `read` it is seen
@@ -77,7 +77,7 @@ class Position(msgspec.Struct, frozen=True):
         )
 
     def is_of(self, meta: Meta) -> bool:
-        """Whether it says what the commit of `meta` published.
+        """True if it says what the commit of `meta` published.
 
         A shard that has another secret now read the same message last; a former streamer did not say its engine, or
         counted truncations.
@@ -107,7 +107,7 @@ class PublishedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundSealed:
-    """What was found of a shard's sealed changelog."""
+    """A shard's sealed changelog as it was found."""
 
     epoch: int = 0  # the last one
     cohorts: frozenset[str] = frozenset()  # those that are not retired
@@ -115,7 +115,7 @@ class FoundSealed:
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """What was found in the output of a shard."""
+    """The output of a shard as it was found."""
 
     release: int = -1  # the highest; -1 if there is none
     qi_group: int = 0  # the highest number
@@ -125,7 +125,7 @@ class FoundRecords:
 
 
 def found_records(records: Iterable[PublishedRecord]) -> FoundRecords:
-    """What records, in the order in which they were published, leave in the output."""
+    """The output that records leave, given in the order in which they were published."""
     release, highest, rows = -1, 0, dict[tuple[str, bytes], int]()
     last_of: dict[str, int] = {}
     epoch, cohorts = 0, set[str]()
@@ -205,38 +205,32 @@ class DeafOutlet:
 #   another writer has written as much as the former one held (likewise).
 
 
-class LiveEnd:
-    """The offset after all records that a shard's part of `live` is known to hold.
+class LiveEnd(NamedTuple):
+    """The end of a shard's part of `live`, as far as its writer knows.
 
-    >>> end = LiveEnd(7)
-    >>> end.took(8), end.offset, end.fell
-    (None, 9, False)
-    >>> end.took(0), end.took(1), end.fell
-    (None, None, True)
-    >>> end = LiveEnd(7)
-    >>> end.took(9, count=3), end.fell  # 7, 8, 9
-    (None, False)
-    >>> end.took(12, count=4), end.fell
-    (None, True)
+    >>> end = LiveEnd(7).took(8)
+    >>> end.offset, end.fell, end.took(0).fell
+    (9, False, True)
+    >>> end = LiveEnd(7).took(9, count=3)  # 7, 8, 9
+    >>> end.fell, end.took(12, count=4).fell
+    (False, True)
+    >>> LiveEnd(7).after(3) == end.end == end.after(0)
+    True
     """
 
-    def __init__(self, offset: int) -> None:
-        self.offset = self.end = offset
-        """`end` counts the marker that ends a transaction."""
-        self.fell = False
-        """Whether a record was taken at an offset that had been passed: `live` is another topic."""
+    offset: int  # after all records that it is known to hold
+    is_written: bool = False  # by its writer: the marker of a transaction follows
+    fell: bool = False  # a record was taken at an offset that had been passed: `live` is another topic
+
+    @property
+    def end(self) -> int:
+        """The offset after the marker."""
+        return self.offset + self.is_written
 
     def after(self, count: int) -> int:
-        """What `end` will be after one more transaction with so many records here, if nobody else writes meanwhile.
-
-        >>> end = LiveEnd(7)
-        >>> foreseen = end.after(3)
-        >>> end.took(9, count=3), end.end == foreseen, end.after(0) == foreseen
-        (None, True, True)
-        """
+        """The `end` after one more transaction with `count` records here, if nobody else writes meanwhile."""
         return self.end + count + 1 if count else self.end
 
-    def took(self, offset: int, count: int = 1) -> None:
-        """Notes the offset of the last of `count` records; one below 0 if Kafka has not said it."""
-        self.fell = self.fell or offset - (count - 1) < self.offset
-        self.offset, self.end = offset + 1, offset + 2
+    def took(self, offset: int, count: int = 1) -> LiveEnd:
+        """After `count` more records, the last one at `offset`; below 0: Kafka has not said it."""
+        return LiveEnd(offset + 1, True, self.fell or offset - (count - 1) < self.offset)

@@ -1,4 +1,4 @@
-"""What is checked when a shard is taken over: do table.yaml, input, output and store fit together?
+"""The checks of a take-over: do table.yaml, input, output and store fit together?
 
 The rules of this file
 ----------------------
@@ -9,7 +9,7 @@ The rules of this file
   A broker that lost the end of a log and took new messages after that has others there.
 * The store is at most one commit ahead of the output, because no batch is applied before the last one is published. If
   it is further ahead, the positions have lost their end.
-* A store behind the output lacks messages, retried messages (`shard.answers`), or ends of epochs (`shard.sealing`). The
+* A store behind the output lacks messages, retried messages (`shard.retrial`), or ends of epochs (`shard.sealing`). The
   input is read again, unless a commit on the way did not come from the input.
 * A recreated topic has another id. A topic of published rows may also end below the end that the position names, or
   begin later than it did: compaction moves neither. Then a difference would mean nothing there: the whole table is
@@ -54,9 +54,8 @@ class Consistency(Enum):
 
 
 def compare(table: Table, shard: int, meta: Meta, position: Position | None, input_state: InputState) -> Consistency:
-    """Where the store stands against the output. Raises ShardRefused if the two and the input do not fit together."""
-    name = f"shard {shard} of {table.name}"
-    new = new_topics(meta, input_state)
+    """Compares the store with the output. Raises ShardRefused if the two and the input do not fit together."""
+    name, new = f"shard {shard} of {table.name}", new_topics(meta, input_state)
     check_written_for(table, shard, meta)
     _check_input(name, table, meta, input_state, new)
     published = position.commit if position else 0
@@ -123,7 +122,7 @@ def with_topics(meta: Meta, input_state: InputState) -> Meta:
 
 
 def _lacks(meta: Meta, position: Position) -> bool:
-    """Whether more messages were retried, or more epochs ended, than the store knows."""
+    """True if more messages were retried, or more epochs ended, than the store knows."""
     known, published = ((len(one.retried), sealing.epoch_of(one)) for one in (meta, position))
     return any(map(gt, published, known))
 
@@ -195,7 +194,6 @@ def _check_bounds(name: str, table: Table, meta: Meta, reached: int, input_state
 
 
 def _check_last_read(name: str, table: Table, meta: Meta, position: Position | None, input_state: InputState) -> None:
-    """Raises ShardRefused if another message stands now where the last one was read."""
     last = message_read_last(meta, position)
     if last is None:
         return
@@ -226,7 +224,7 @@ def _not_the_same(table: Table, commit: int) -> str:
 
 
 def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bool) -> Consistency:
-    """Whether a store that has lost commits can repeat them from the input.
+    """Refuses a store that has lost commits and cannot repeat them from the input.
 
     It cannot if it has another commit of the published number: a failover that lost a fence let a former owner write.
     """
@@ -237,7 +235,8 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
             f"{name}: the store has lost commits, and the output was recreated and may hold some of them; "
             f"{remedies.publish_again(table.name, table.form)}"
         )
-    decided, ours = published_by(table, meta, position), version_of(table.fingerprint)
+    kept, ours = version_of(meta.fingerprint), version_of(table.fingerprint)
+    decided = position.engine or kept or ours  # a former streamer's position does not say it
     if decided != ours:
         raise ShardRefused(
             f"{name}: the store has lost commits that engine version {decided} decided, and this streamer's is {ours}: "
@@ -247,13 +246,8 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
     return Consistency.BEHIND
 
 
-def published_by(table: Table, meta: Meta, position: Position) -> str:
-    """The version of the engine that decided what is published; a former streamer's position does not say it."""
-    return position.engine or version_of(meta.fingerprint) or version_of(table.fingerprint)
-
-
 def first_meta(table: Table, input_state: InputState) -> Meta:
-    """Where a shard stands that never committed."""
+    """The meta of a shard that never committed."""
     return Meta(shards=input_state.shards, fingerprint=table.fingerprint, topic_ids=dict(input_state.topic_ids))
 
 

@@ -1,4 +1,4 @@
-"""What a shard's machine asks its driver to do (`Ready`), and the events that it takes.
+"""The questions and orders of a shard's machine to its driver (`Ready`), and the events that it takes.
 
 A driver carries out one `Ready` (`shard.commit.perform`, `shard.driver.read`) and hands the machine the answer as the
 next event: `Performed`, `Unwritable`, or what was read. An error of a server is `Failed`. All of these are values.
@@ -13,10 +13,10 @@ from streamer.errors import StreamerError
 from streamer.incremental.engine.replacing import Region
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.release.records import OutboxEntry, Outgoing, outgoing
-from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.outlet import FoundRecords, Position
 from streamer.incremental.shard.requests import EpochOver
+from streamer.incremental.shard.retrial import Judged
 from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.base import Commit, Meta, Progress, State
 from streamer.table.arrays import Ints
@@ -36,7 +36,7 @@ class Publication(NamedTuple):
 
     @classmethod
     def of(cls, entries: Sequence[OutboxEntry], meta: Meta) -> Publication:
-        """What a commit publishes. meta: as the commit leaves it."""
+        """The publication of a commit. meta: as the commit leaves it."""
         outside = meta.commit in (meta.outside, meta.whole_at)
         return cls(entries, Position.of(meta), outside, meta.whole, meta.begins)
 
@@ -65,7 +65,7 @@ class ReadOwned(NamedTuple):
 
 
 class ReadOutbox(NamedTuple):
-    """What the outbox holds of one commit, read while the fence is ours. Answer: `Outboxed`."""
+    """Read the outbox of one commit while the fence is ours. Answer: `Outboxed`."""
 
     fence: str
     commit: int
@@ -73,33 +73,33 @@ class ReadOutbox(NamedTuple):
 
 
 class ReadOutput(NamedTuple):
-    """What readers find of the shard, and what the outbox holds of one commit. Answer: `Output`."""
+    """Read the output of the shard as readers find it, and the outbox of one commit. Answer: `Output`."""
 
     fence: str
     commit: int
 
 
 class ReadTable(NamedTuple):
-    """Everything that the store holds. Answer: `Stored`."""
+    """Read everything that the store holds. Answer: `Stored`."""
 
     fence: str = ""  # checked before, if it is given
 
 
 class ReadMessage(NamedTuple):
-    """One message of the input that was read before. Answer: `Fetched`."""
+    """Read one message of the input again. Answer: `Fetched`."""
 
     offset: int
 
 
 class ReadPiece(NamedTuple):
-    """Messages of the input that were read before. Answer: `RereadPiece`."""
+    """Read messages of the input again. Answer: `RereadPiece`."""
 
     start: int
     end: int  # at most
 
 
 class ReadOthers(NamedTuple):
-    """Whether another shard knows that the first snapshot is over. Answer: `SeenElsewhere`."""
+    """Ask whether another shard knows that the first snapshot is over. Answer: `SeenElsewhere`."""
 
 
 Read = Preflight | TakeFence | ReadOwned | ReadOutbox | ReadOutput | ReadTable | ReadMessage | ReadPiece | ReadOthers
@@ -130,7 +130,7 @@ class SealedFigures(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is shown of a shard: counts and figures, nobody's data. None: not known."""
+    """Counts and figures of a shard, to be shown; nobody's data. None: not known."""
 
     state: str
     meta: Meta
@@ -141,7 +141,7 @@ class Facts(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What is to be done, in this order; each completion or failure is the next event."""
+    """Orders, to be carried out in this order; each completion or failure is the next event."""
 
     fence: str = ""  # by which the commit and the trim are made
     before: int = 0  # the number of the commit before
@@ -151,11 +151,13 @@ class Ready(NamedTuple):
     keep: KeptSecret | None = None  # into the control topic
     read: Read | None = None
     job: GroupSnapshot | GroupRegion | None = None
-    # Once nothing is left to be done for the last event from outside: how the shard stands, and what was done.
-    facts: Facts | None = None
-    wake: float | None = None  # seconds until a `Tick` is wanted
-    report: StepReport | None = None
+    report: StepReport | None = None  # what was done, once nothing is left to be done for the last event from outside
     stop: StreamerError | None = None  # why the shard is let go of
+
+    @property
+    def of_servers(self) -> tuple[object, ...]:
+        """The orders that servers carry out."""
+        return self.read, self.keep, self.commit, self.publish, self.trim
 
 
 # -- what has happened ------------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class Assigned(NamedTuple):
 
 
 class Inspected(NamedTuple):
-    """What was found before anyone was shut out, in the order in which it was read."""
+    """Store and output before anyone was shut out, in the order in which they were read."""
 
     before: Meta | None  # of the store; another one than `meta` if the present owner is at work
     position: Position | None
@@ -185,7 +187,7 @@ class Taken(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """What stands still, now that nobody else may write."""
+    """Store and output as they stand still, now that nobody else may write."""
 
     position: Position | None
     meta: Meta | None
@@ -195,14 +197,14 @@ class Owned(NamedTuple):
 
 
 class Outboxed(NamedTuple):
-    """What the outbox holds of the last commit."""
+    """The outbox of the last commit."""
 
     entries: Sequence[OutboxEntry]
     sealed_is_out: bool = False  # whether its cohorts are published, although no position says so
 
 
 class Output(NamedTuple):
-    """What was found in the output, and what the outbox holds of the last commit."""
+    """The output, and the outbox of the last commit."""
 
     found: FoundRecords
     waiting: Sequence[OutboxEntry]
@@ -212,7 +214,7 @@ NO_OUTPUT = Output(FoundRecords(), ())
 
 
 class Stored(NamedTuple):
-    """What the store holds; None: nothing was ever committed."""
+    """Everything that the store holds; None: nothing was ever committed."""
 
     state: State | None
 
@@ -225,7 +227,7 @@ class Messages(NamedTuple):
 
 
 class Performed(NamedTuple):
-    """What was to be committed, published and trimmed is; the seconds that the first two took."""
+    """The orders to commit, publish and trim are carried out; the seconds that the first two took."""
 
     commit_seconds: float = 0.0
     publish_seconds: float = 0.0
@@ -285,7 +287,7 @@ class Replace(NamedTuple):
 
 
 class Remember(NamedTuple):
-    """What is to be kept of rebuilds and of the answers to requests."""
+    """Keep rebuilds and the answers to requests."""
 
     running: Progress | None
     ended: Iterable[Progress] = ()
@@ -342,7 +344,7 @@ class RereadPiece(NamedTuple):
 
 
 class SeenElsewhere(NamedTuple):
-    """Whether another shard knows that the first snapshot is over."""
+    """Another shard knows that the first snapshot is over, or none does."""
 
     seen: bool
 

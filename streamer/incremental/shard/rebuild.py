@@ -6,11 +6,10 @@ changes into a region, when a rebuild is due, and QI groups that stay as they ar
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -77,7 +76,7 @@ def region_rows(table: Table, algorithm: str, rows: int) -> int:
 
 
 def gains(space: Space, region: Region, groups: Sequence[Ints], algorithm: str) -> bool:
-    """Whether a region loses less in these QI groups, or has to be replaced whatever it loses."""
+    """True if a region loses less in these QI groups, or has to be replaced whatever it loses."""
     return algorithm in FULL_DOMAIN or space.loss_of(space.cells(region.rows.codes), groups) < region.ncp
 
 
@@ -103,12 +102,12 @@ def reached(progress: Progress) -> float:
 
 
 def attempts(meta: Meta, id_: str) -> int:
-    """How often the rebuild of that id has ended."""
+    """The number of times that the rebuild of that id has ended."""
     return sum(one.rebuild.id == id_ for one in meta.rebuilds)
 
 
 def how_it_ended(meta: Meta, id_: str) -> Progress | None:
-    """What became of a request; None while it waits, runs, or is about to be started again."""
+    """The end of a request; None while it waits, runs, or is about to be started again."""
     if meta.rebuild is not None and meta.rebuild.rebuild.id == id_:
         return None
     last = next((one for one in reversed(meta.rebuilds) if one.rebuild.id == id_), None)
@@ -181,69 +180,54 @@ REDONE_MAX = 3
 SEED_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class RegionTask:
-    """A region that is to be anonymized again."""
+class RegionTask(NamedTuple):
+    """A region that is to be anonymized again: the numbers of its QI groups, and a seed."""
 
-    numbers: tuple[int, ...]  # of its QI groups
+    numbers: tuple[int, ...]
     seed: int
-    tries: int  # how often that was in vain
 
 
+@dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """A running rebuild.
+    """A running rebuild, as a value: each step gives the next one.
 
     The caller asks for the `task`, seeks QI groups for its region, has them published with `progress`, and says what
     came of it: `replaced` or `changed`. Without a task it is over, and `closed` is what is remembered of it.
     """
 
-    def __init__(self, rebuild: Rebuild, regions: Sequence[tuple[int, ...]], secret: bytes) -> None:
-        self.progress = Progress(rebuild, total=len(regions))
-        self._waiting = deque(regions)
-        self._secret = secret
-        self._tries = 0
-        self._ended = base.DONE
+    progress: Progress
+    waiting: tuple[tuple[int, ...], ...]  # regions, as numbers of QI groups; the first one is in work
+    secret: bytes = field(repr=False)
+    tries: int = 0  # how often the region in work was done in vain
 
     @property
     def task(self) -> RegionTask | None:
-        """What is to be done now; None if nothing is left, or the rebuild was ended."""
-        if self._ended != base.DONE or not self._waiting:
+        """The region to be done now; None if none is left, or the rebuild was ended."""
+        if self.progress.state != base.RUNNING or not self.waiting:
             return None
-        numbers = self._waiting[0]
-        return RegionTask(numbers, region_seed(self._secret, self.progress.rebuild.seed, numbers), self._tries)
+        numbers = self.waiting[0]
+        return RegionTask(numbers, region_seed(self.secret, self.progress.rebuild.seed, numbers))
 
-    def replaced(self, progress: Progress) -> None:
-        """The task's region was replaced; progress: as it was committed with it."""
-        self.progress = progress
-        self._next()
+    def replaced(self, progress: Progress) -> Rebuilding:
+        """After the task's region was replaced. progress: as it was committed with it."""
+        return Rebuilding(progress, self.waiting[1:], self.secret)
 
-    def changed(self) -> None:
-        """The task's region had changed: it comes again, or is left as it is."""
-        if self._tries == REDONE_MAX:
-            self.progress = replace(self.progress, left=self.progress.left + 1)
-            self._next()
-        else:
-            self._tries += 1
+    def changed(self) -> Rebuilding:
+        """After the task's region had changed: it comes again, or is left as it is."""
+        progress = self.progress
+        if self.tries == REDONE_MAX:
+            return self.replaced(replace(progress, left=progress.left + 1))
+        return Rebuilding(progress, self.waiting, self.secret, self.tries + 1)
 
-    def _next(self) -> None:
-        self._waiting.popleft()
-        self._tries = 0
-
-    def cancel(self) -> None:
-        """No further region is begun."""
-        self._end(base.CANCELLED)
-
-    def fail(self) -> None:
-        """The same, because a region could not be anonymized."""
-        self._end(base.FAILED)
-
-    def _end(self, state: str) -> None:
-        if self._waiting:
-            self._ended = state
+    def ended(self, state: str) -> Rebuilding:
+        """Without the regions that were not begun; the same if there are none."""
+        progress = self.progress
+        return self.replaced(replace(progress, state=state)) if self.waiting else self
 
     def closed(self) -> Progress:
         """What is remembered of it."""
-        return replace(self.progress, state=self._ended)
+        progress = self.progress
+        return replace(progress, state=base.DONE) if progress.state == base.RUNNING else progress
 
 
 def region_seed(secret: bytes, seed: int, numbers: Sequence[int]) -> int:
@@ -353,8 +337,8 @@ class _Fitting:
         return np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
 
     def _best(self, lo: Ints, hi: Ints, rows: int) -> int | None:
-        """The group whose loss grows least by so many rows in a box; equal: the lowest number. None: there is none."""
-        least = np.where(self.sizes > 0, self._own * rows, np.inf)  # so much it grows where its box contains the other
+        """The group whose loss grows least by `rows` rows in a box; equal: the lowest number. None: there is none."""
+        least = np.where(self.sizes > 0, self._own * rows, np.inf)  # the growth of a group whose box contains the other
         inside = (self._lo <= lo).all(axis=1) & (self._hi >= hi).all(axis=1) & (self.sizes > 0)
         among = np.flatnonzero(least <= least[inside].min() if inside.any() else self.sizes > 0)
         if len(among) < 2:
@@ -400,7 +384,7 @@ CLOCK, DRIFT, OPERATOR = "clock", "drift", "operator"
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known of a shard; times in seconds since 1970."""
+    """Facts that decide whether a rebuild is due; times in seconds since 1970."""
 
     now: float
     since: float  # the end of the last rebuild, or the first take-over
@@ -436,7 +420,7 @@ class Looked:
 
 
 def look_is_due(settings: RebuildRules, now: float, last: Looked, messages: int, rows: int) -> bool:
-    """Whether to look for drift again; messages: in all so far, rows: of the table."""
+    """True if it is time to look for drift again. messages: in all so far; rows: of the table."""
     if settings.drift is None or now - last.at < max(LOOK_SECONDS, last.seconds / LOOK_SHARE_MOST):
         return False
     return messages - last.messages >= max(CHANGED_LEAST, CHANGED_SHARE * rows)
@@ -461,7 +445,7 @@ TOGETHER_MAX = 60
 """Rows of groups that are put back together: larger sets gain little and take long to find."""
 
 HOPELESS = 3.0
-"""A group is not tried if, by the answer's boxes, it costs so many times the price per row."""
+"""A group is not tried if, by the answer's boxes, it costs more than this many times the price per row."""
 
 
 def spared(table: Table, rows: EncodedRows, standing: Ints, groups: Sequence[Ints]) -> list[Ints]:

@@ -1,4 +1,4 @@
-"""What operators ask of a shard through the control topic, as values.
+"""Requests of operators to a shard, which come through the control topic, as values.
 
 A record of `<table>.control` lies in the partition of its shard and says one of
 `{"command":"skip","shard":0,"offset":1234}`,
@@ -77,7 +77,7 @@ class CancelRebuild(_AnyRequest, frozen=True, tag="cancel-rebuild"):
 
 
 class EndSnapshot(_AnyRequest, frozen=True, tag="end-snapshot"):
-    """What is held back of the snapshot that began at the source offset `since` is to be published as it is."""
+    """The snapshot that began at the source offset `since` is to be published as far as it has come."""
 
     since: int
     topic_id: TopicId = ""
@@ -88,7 +88,7 @@ class CarriedTruncation(_AnyRequest, frozen=True, tag="truncate", forbid_unknown
 
 
 class PlacedTruncation(_AnyRequest, frozen=True, tag="truncated", forbid_unknown_fields=False):
-    """Where a former version had one take effect."""
+    """A former version said where one took effect."""
 
 
 class EpochOver(_AnyRequest, frozen=True, tag="epoch-over"):
@@ -148,7 +148,7 @@ def skips_of(values: Iterable[bytes], shard: int, topic_id: str = "") -> frozens
 
 
 def epochs_in(values: Iterable[bytes], shard: int) -> list[EpochOver]:
-    """Where epochs ended, as the records of a shard's control partition say, in order."""
+    """The ends of epochs in the records of a shard's control partition, in order."""
     return [one for one in map(read_request, values) if isinstance(one, EpochOver) and one.shard == shard]
 
 
@@ -158,7 +158,7 @@ def secrets_in(values: Iterable[bytes], shard: int) -> list[Secret]:
 
 
 def read_request(value: bytes) -> Request | None:
-    """What a record of the control topic says; None if it cannot be read.
+    """Reads a record of the control topic; None if it cannot be read.
 
     Raises ShardRefused if it is in a newer format: what a newer streamer asks of a shard may not be skipped.
     """

@@ -13,8 +13,8 @@ The rules of this file
   cohorts.
 * While a snapshot is held back, its rows wait in the pool, and no epoch ends.
 * A table that is loaded is an epoch of its own, which ends with the first commit. In a reload people whose values stay
-  are where they were. Others leave and come again, like after any change. What is not known any more is taken as
-  unchanged.
+  are where they were. Others leave and come again, like after any change. A row whose former values are unknown counts
+  as unchanged.
 * If Redis has lost what was published, every cohort in the topic is retired, and none of the rows that are there now is
   published with the values that it has: nobody knows in which cohort it was.
 * A topic that has lost cohorts is not repaired: whoever was in them would be published twice.
@@ -47,14 +47,14 @@ from streamer.table.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class SealedPart:
-    """What a commit says and keeps of the sealed changelog."""
+    """The part of a commit that belongs to the sealed changelog."""
 
     entries: Sequence[OutboxEntry] = ()
     changes: SealedChanges | None = None
 
     @property
     def n_added(self) -> int:
-        """How many cohorts it publishes."""
+        """The number of cohorts that it publishes."""
         return sum((entry.value or b"").startswith(b'{"record":"ADD"') for entry in self.entries)
 
 
@@ -87,7 +87,7 @@ def _damaged(table: Table, shard: int, meta: Meta) -> ShardRefused:
 
 
 def committed(sealed: Sealed | None, changes: Iterable[RowChange], holds_back: bool, over: int | None) -> SealedPart:
-    """What a commit of some row changes says and keeps. over: the time of the epoch that ends after them, if one does.
+    """The part of a commit of some row changes. over: the time of the epoch that ends after them, if one does.
 
     holds_back: whether no epoch ends.
     """
@@ -116,7 +116,7 @@ def epoch_of(at: Meta | Position) -> int:
 
 
 def said_of_end(meta: Meta, shard: int, seconds: int) -> OutboxEntry:
-    """What a shard says in its own partition of an epoch that it ends at a time. meta: before it ends."""
+    """The record, in the shard's own partition, of an epoch that it ends at a time. meta: before it ends."""
     said = EpochOver(shard, epoch_of(meta) + 1, seconds, meta.next, len(meta.retried), truncations=0)
     return OutboxEntry(CONTROL, b"%d" % shard, said.to_json())
 
@@ -160,7 +160,7 @@ def check(
 def not_out_yet(
     table: Table, name: str, meta: Meta, found: FoundSealed, waiting: Sequence[OutboxEntry]
 ) -> Sequence[OutboxEntry]:
-    """What waits in the outbox, without epochs that readers find: the positions may have lost their end alone.
+    """The waiting entries without epochs that readers find: the positions may have lost their end alone.
 
     Raises ShardRefused if readers find neither.
     """

@@ -27,19 +27,19 @@ from streamer.incremental.store import base
 from streamer.incremental.store.base import Meta, Snapshot
 
 SETTLED_SECONDS = 5.0
-"""How long other rows may come after the last row: a connector's producer sends to partitions in turn."""
+"""The time in which other rows may come after the last row: a connector's producer sends to partitions in turn."""
 
 QUIET_SECONDS = 30.0
-"""How long a chunk of a snapshot between changes may take: a connector reads and writes some per second."""
+"""The longest time of a chunk of a snapshot between changes: a connector reads and writes some per second."""
 
 
 def holds_back(meta: Meta) -> bool:
-    """Whether a shard holds back the rows of a snapshot."""
+    """True if a shard holds back the rows of a snapshot."""
     return meta.snapshot is not None and meta.snapshot.holds
 
 
 def looks_for_marks(meta: Meta) -> bool:
-    """Whether it matters what messages say of a snapshot."""
+    """True if it matters what messages say of a snapshot."""
     return holds_back(meta) or meta.qi_group_next == 1
 
 
@@ -64,25 +64,24 @@ def held_after(snapshot: Snapshot | None, marks: Mapping[Mark, int]) -> Snapshot
 
 
 def has_seen_the_end(meta: Meta | None) -> bool:
-    """Whether a shard has seen the end of the snapshot itself, so that all others may rely on it."""
+    """True if a shard has seen the end of the snapshot itself, so that all others may rely on it."""
     return meta is not None and meta.snapshot is not None and bool(meta.snapshot.seen)
 
 
-def ended_by(snapshot: Snapshot, quiet_seconds: float, idle: bool, seen_elsewhere: bool, asked: int | None) -> str:
+def ended_by(snapshot: Snapshot, quiet_seconds: float, idle: bool, seen_elsewhere: bool) -> str:
     """Why a snapshot that is held back is over now; "" if it is not.
 
     quiet_seconds: since its last read, or since the shard was taken over. idle: the input had no message just now.
-    asked: the snapshot whose end an operator wants, by its first offset.
     """
-    if snapshot.ended or asked == snapshot.since:
-        return snapshot.ended or base.OPERATOR
+    if snapshot.ended:
+        return snapshot.ended
     if idle and quiet_seconds >= SETTLED_SECONDS and (snapshot.seen or seen_elsewhere):
         return snapshot.seen or base.ELSEWHERE
     return base.QUIET if snapshot.kind == base.INCREMENTAL and quiet_seconds >= QUIET_SECONDS else ""
 
 
 def waits_for(snapshot: Snapshot) -> str:
-    """What is waited for, for people to read."""
+    """Says in words what is waited for."""
     if snapshot.ended:
         done = f", {snapshot.released} of {snapshot.of} releases done" if snapshot.released else ""
         return f"its first release is under way{done}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.sealed.publisher import Sealed
 from streamer.incremental.shard import ready
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.preflight import Consistency
@@ -16,7 +18,7 @@ from streamer.table.encode import EncodedRows
 
 
 class Holding(Enum):
-    """What a shard does not publish: any row, the rows of the snapshot it begins with, or nothing."""
+    """The rows that a shard does not publish: all, those of the snapshot it begins with, or none."""
 
     ALL = "all"
     SNAPSHOT = "snapshot"
@@ -43,17 +45,23 @@ NOTHING_OWNED = ready.Owned(None, None, InputState({}, 1, 0, 0))
 NO_BATCH = ready.Messages(())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TakeOver:
-    """What is known of the last take-over. Every error ends with another one."""
+    """The last take-over. Every error ends with another one."""
 
     assigned: ready.Assigned  # from Inspecting on
     # From the end of Fencing on: what stood still, and how the store stood against the output.
     owned: ready.Owned = NOTHING_OWNED
     standing: Consistency | None = None
-    # From then to the end of Replaying, if the store is behind the output.
-    replay: Repetition | None = None
-    skipped: Skipped = field(default_factory=lambda: Skipped("", Meta()))  # from Restoring on
+    repetition: Repetition | None = None  # if the store was behind the output
+    skipped: Skipped = field(default_factory=lambda: Skipped("", Meta()))
+
+
+class Loaded(NamedTuple):
+    """The table in memory, from the end of Restoring on; none in Releasing."""
+
+    engine: Engine
+    sealed: Sealed | None  # of a table with a sealed changelog
 
 
 @dataclass(slots=True)
@@ -65,7 +73,6 @@ class Release:
     groups: ready.SnapshotGrouped | None = None  # of these rows
     output: ready.Output = ready.NO_OUTPUT  # into which a table is published again
     commits: Iterator[Commit] = field(default_factory=lambda: iter(()))  # still to be made, each of whole QI groups
-    under_way: Meta = field(default_factory=Meta)  # as the commit leaves it that was made last
 
 
 class Doing(NamedTuple):
@@ -73,7 +80,7 @@ class Doing(NamedTuple):
 
     meta: Meta  # as the commit leaves it
     tally: StepTally
-    records: int  # published by it
+    records: int = 0  # published by it
     first: int = 0  # of the batch: the first message that is not in the commit
     late: ready.ApplyLate | None = None
     due: tuple[int, int] | None = None  # of `Meta.retried`: what a replay repeats by this commit
@@ -82,11 +89,11 @@ class Doing(NamedTuple):
 
 @dataclass(slots=True)
 class UnderWay:
-    """What is being done for the last event from outside. An error, or the loss of the shard, drops all of it."""
+    """The work for the last event from outside. An error, or the loss of the shard, drops all of it."""
 
     batch: ready.Messages = NO_BATCH  # not applied yet; kept while the table is loaded again or released
     late: ready.ApplyLate | None = None  # Restoring: applied late once the table is loaded again, as that has failed
-    doing: Doing | None = None  # Replaying, Buffering, Serving: until it is done no other event is handled
+    doing: Doing | None = None  # until it is done no other event is handled
     turned: Snapshot | None = None  # begins or ends with the next message; the next commit says so
     release: Release = field(default_factory=Release)  # Republishing, Releasing
     report: StepReport = field(default_factory=StepReport)  # of the commits so far

@@ -1,4 +1,4 @@
-"""What a machine makes of a batch: dead letters, counts, skipped messages, the next commit; and the course of a replay.
+"""The results of a batch: dead letters, counts, skipped messages, the next commit; and the course of a replay.
 
 The rules of this file
 ----------------------
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,7 +36,7 @@ from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
 from streamer.incremental.shard.input import Message, last_read
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import EpochOver
-from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart
+from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart, epoch_of
 from streamer.incremental.shard.snapshot import held_after
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.topics import DEAD_LETTERS
@@ -49,11 +49,11 @@ REFUSED, PARTIAL = "refused", "partial"
 """Kinds: nothing of the message was applied; a statement was, except to rows that it would have made invalid."""
 
 RETRIED, SUPERSEDED, REFUSED_AGAIN = "retried", "superseded", "refused-again"
-"""Kinds of letters about a refused message that an operator has retried (`streamer.incremental.shard.answers`)."""
+"""Kinds of letters about a refused message that an operator has retried (`streamer.incremental.shard.retrial`)."""
 
 
 class Coordinates(NamedTuple):
-    """Where a message stands."""
+    """The place of a message."""
 
     topic: str
     partition: int
@@ -66,7 +66,7 @@ def refused(where: Coordinates, refusal: EventRefused) -> OutboxEntry:
 
 
 def partial(where: Coordinates, rows: int) -> OutboxEntry:
-    """The letter about a statement that left so many rows as they were."""
+    """The letter about a statement that left some rows as they were. rows: how many."""
     detail = "rows whose new values would have been invalid keep their old ones"
     return _letter(where, PARTIAL, "rows-left-unchanged", detail, rows=rows)
 
@@ -88,12 +88,9 @@ def _letter(where: Coordinates, kind: str, reason: str, detail: str, **more: str
     return OutboxEntry(DEAD_LETTERS, msgspec.json.encode(coordinates), msgspec.json.encode(letter))
 
 
-PHASES = ("commit", "publish")
-
-
 @dataclass(slots=True)
 class StepTally:
-    """What has been applied since the last commit, and the letters about it."""
+    """The messages applied since the last commit, and the letters about them."""
 
     next: int  # the first offset not applied
     key_form: str  # the shard's, as of the last change that was applied
@@ -111,7 +108,7 @@ class StepTally:
         return cls(meta.next, meta.key_form)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StepReport:
     """Counts of messages, records and moves over any number of commits, and seconds by phase."""
 
@@ -120,32 +117,28 @@ class StepReport:
     commits: int = 0
     merges: int = 0
     splits: int = 0
-    faults: list[str] = field(default_factory=list)  # what went wrong in applying, without values
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    faults: Sequence[str] = ()  # what went wrong in applying, without values
+    commit_seconds: float = 0.0
+    publish_seconds: float = 0.0
     reasons: Counter[str] = field(default_factory=Counter)  # codes of the dead letters' reasons
 
-    def committed(
-        self, tally: StepTally, published: int, commit_seconds: float = 0.0, publish_seconds: float = 0.0
-    ) -> None:
-        """Counts one commit."""
-        self.counts += tally.counts
-        self.reasons += tally.reasons
-        self.published += published
-        self.commits += 1
-        self.seconds["commit"] += commit_seconds
-        self.seconds["publish"] += publish_seconds
+    @classmethod
+    def of_commit(cls, tally: StepTally, published: int, commit_seconds: float, publish_seconds: float) -> StepReport:
+        """One commit. published: its records."""
+        return cls(tally.counts, published, 1, 0, 0, (), commit_seconds, publish_seconds, tally.reasons)
 
-    def add(self, other: StepReport) -> None:
-        """Adds another step's numbers to these."""
-        self.counts += other.counts
-        self.published += other.published
-        self.commits += other.commits
-        self.merges += other.merges
-        self.splits += other.splits
-        self.faults += other.faults
-        self.reasons += other.reasons
-        for phase, seconds in other.seconds.items():
-            self.seconds[phase] += seconds
+    def __add__(self, other: StepReport) -> StepReport:
+        return StepReport(
+            self.counts + other.counts,
+            self.published + other.published,
+            self.commits + other.commits,
+            self.merges + other.merges,
+            self.splits + other.splits,
+            (*self.faults, *other.faults),
+            self.commit_seconds + other.commit_seconds,
+            self.publish_seconds + other.publish_seconds,
+            self.reasons + other.reasons,
+        )
 
 
 def next_commit(
@@ -182,13 +175,12 @@ def next_commit(
 
 
 def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
-    """What is new of how QI groups came to be; None for those that are gone."""
+    """The origins of new QI groups; None for those that are gone."""
     gone = [number for number, state in drained.qi_groups.items() if state is None]
     return {**{number: Origin(how, commit) for number, how in drained.formed.items()}, **dict.fromkeys(gone)}
 
 
-IN_A_ROW_MAX: Final = 10
-SKIPPED_MAX: Final = 1_000
+IN_A_ROW_MAX, SKIPPED_MAX = 10, 1_000
 
 _REMEDY = "run a version of streamer that applies it, and report this as a fault"
 
@@ -203,7 +195,7 @@ class Unforeseen(Exception):
 
 
 UNWRITABLE = (ValueError, TypeError, OverflowError)
-"""What a store raises for a value that it cannot write. Anything else that it raises is not a message's fault."""
+"""A store raises these for a value that it cannot write. Anything else that it raises is not a message's fault."""
 
 
 class unforeseen(AbstractContextManager[None]):
@@ -243,7 +235,7 @@ def told(error: BaseException) -> str:
 
 
 class Skipped:
-    """Which messages of one shard are skipped, from a take-over to the next.
+    """The messages of one shard that are skipped, from a take-over to the next.
 
     skips: offsets that an operator named. replay_to: the published position, if the store is behind it.
     """
@@ -253,10 +245,8 @@ class Skipped:
         self._decided = replay_to.next if replay_to else meta.next
         self._repeated = frozenset(replay_to.skipped if replay_to else ())
         self._skips = frozenset(offset for offset in skips if offset >= self._decided)
-        self._errors: dict[int, str] = {}
+        self._errors: dict[int, str] = {}  # by offset, in the order in which they were found
         self._in_a_row = 0
-        self._last_error = -1
-        self._run_ended = False
         self._one_by_one_to = 0
 
     def refusal(self, offset: int) -> EventRefused | None:
@@ -274,15 +264,19 @@ class Skipped:
             tally.skipped.append(offset)
             raise refusal
 
-    def applied(self, offset: int) -> None:
-        """Takes note that a message could be applied."""
-        if self._in_a_row and offset > self._last_error:
-            self._in_a_row, self._run_ended = 0, True
+    def applied(self, offset: int) -> bool:
+        """Takes note of a message that could be applied; returns True if it ends a row of failures.
 
-    def commit_is_due(self, offset: int) -> bool:
-        """Whether to commit after the message at `offset`: then a fault that was found need not be found again."""
-        due, self._run_ended = self._run_ended, False
-        return due or offset < self._one_by_one_to
+        Then a commit is due: what was found need not be found again.
+        """
+        if not self._in_a_row or offset <= next(reversed(self._errors)):
+            return False
+        self._in_a_row = 0
+        return True
+
+    def goes_alone(self, offset: int) -> bool:
+        """True if the message at `offset` gets a commit of its own, because it may be the one at fault."""
+        return offset < self._one_by_one_to
 
     def failed(self, fault: Unforeseen, last: int, n_messages: int, meta: Meta) -> str:
         """Decides what a failure leads to, and says it in words.
@@ -306,26 +300,27 @@ class Skipped:
                 f"were passed over; the last one, at offset {offset}: {fault.what}; the fault is not theirs; {_REMEDY}"
             )
         self._errors[offset] = fault.what
-        self._last_error = offset
         return f"offset {offset} is passed over: {fault.what}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Repetition:
     """Reading the input again, without publishing, because the store lost commits that are published."""
 
     to: Position  # the published position, where it ends
-    epochs: tuple[EpochOver, ...] = ()  # that the clock ended; not ended again yet, in order
+    epochs: tuple[EpochOver, ...] = ()  # that the clock ended, in order
 
     def is_over(self, meta: Meta) -> bool:
-        """Whether all messages and retried messages are applied again, and all epochs have ended."""
+        """True if all messages and retried messages are applied again, and all epochs have ended."""
         retried = meta.next >= self.to.next and len(meta.retried) >= len(self.to.retried)
-        sealed = self.to.sealed is None or (meta.sealed is not None and meta.sealed.epoch >= self.to.sealed.epoch)
-        return retried and sealed
+        return retried and epoch_of(meta) >= epoch_of(self.to)
+
+    def _next_epoch(self, meta: Meta) -> EpochOver | None:
+        return next((one for one in self.epochs if one.epoch > epoch_of(meta)), None)
 
     def epoch_due(self, meta: Meta) -> EpochOver | None:
         """The epoch that ends now, before the next message or retry; None if none does."""
-        one = next(iter(self.epochs), None)
+        one = self._next_epoch(meta)
         return one if one and meta.next >= one.next and len(meta.retried) >= one.retried else None
 
     def retry_due(self, meta: Meta) -> tuple[int, int] | None:
@@ -334,9 +329,8 @@ class Repetition:
 
     def stops_at(self, meta: Meta) -> int:
         """The offset before which something has to be done between two messages, or the replay ends."""
-        retry = self.retry_due(meta)
-        stops = [self.to.next, *(one.next for one in self.epochs[:1])]
-        return min(stops if retry is None else [retry[0], *stops])
+        retry, epoch = self.retry_due(meta), self._next_epoch(meta)
+        return min(self.to.next, retry[0] if retry else self.to.next, epoch.next if epoch else self.to.next)
 
     def numbered(self, table: Table, shard: int, meta: Meta) -> Meta:
         """A commit of the replay. Raises ShardRefused if the last one does not give what is published.

@@ -27,6 +27,7 @@ from streamer.errors import ConfigError, ServerUnreachable, ShardRefused, Stream
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Messages
+from streamer.incremental.shard.steps import StepReport
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.incremental.store.redis_lookups import Measured, Ownership
 from streamer.kafka.control import News
@@ -280,9 +281,8 @@ def test_what_is_assigned_on_the_way_out_is_not_begun(ingest: Ingest) -> None:
     wait_until(lambda: not ingest.busy, 10, lambda: "a thread is still running")
 
 
-def test_a_worker_without_a_shard_says_so_once(ingest: Ingest, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(3):
-        ingest.warn_of_no_shard()
+def test_a_worker_that_gets_no_shard_says_so(ingest: Ingest, caplog: pytest.LogCaptureFixture) -> None:
+    ingest.on_partitions_assigned([])
     assert [line.getMessage().split(":")[0] for line in caplog.records] == ["no shard is assigned to this worker"]
 
 
@@ -362,6 +362,9 @@ class InMemory:
     def store_to_read(self, number: int) -> MemoryStore:
         return MemoryStore(self.memory, SETTINGS.table.name, number)
 
+    def other_stores(self, number: int, shards: int) -> list[MemoryStore]:
+        return [self.store_to_read(other) for other in range(shards) if other != number]
+
     def input(self, _number: int) -> Any:
         return NoKafka()
 
@@ -425,7 +428,7 @@ async def test_what_is_measured_of_the_shards_that_are_served_is_left_for_status
     async with a_worker(redis) as (ingest, _):
         refused, healthy = ingest.held
         await until(lambda: refused.tenure.refused and healthy.tenure.is_owner)
-        healthy.metrics.done.published, healthy.metrics.done.counts = 6, Counts(applied=4)
+        healthy.metrics.done = StepReport(Counts(applied=4), published=6)
         healthy.facts = healthy.facts._replace(ncp=0.3, ncp_fresh=0.2)
         ingest.report_measured()
         assert redis.measured == {1: Measured(0.3, 0.2, messages=4, records=6)}

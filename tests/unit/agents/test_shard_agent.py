@@ -23,7 +23,7 @@ from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Free, Request
 from streamer.incremental.shard.requests import FullRebuild
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
-from streamer.kafka.control import Asked, News
+from streamer.kafka.control import News
 from streamer.kafka.shard_input import TopicQuestions
 from streamer.table.yaml.loading import load_table
 from streamer.worker.tenure import GivenAway
@@ -47,7 +47,7 @@ class Said:
     """The control topic; failure: why it cannot be read."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[Request] = []
         self.failure: StreamerError | None = None
 
     def since(self, shard: int, offset: int) -> Future[News]:
@@ -97,7 +97,7 @@ async def test_a_shard_is_taken_over_and_served_in_its_thread_and_its_metrics_co
     assert threads == ["shard-0_0"]
     metrics = shard.metrics
     assert (shard.meta.next, metrics.take_overs, metrics.done.counts.dead_letters) == (1, 1, 1)
-    assert sum(metrics.done.reasons.values()) == sum(metrics.commit_seconds.counts) == 1
+    assert sum(metrics.done.reasons.values()) == sum(metrics.commits_by_seconds) == 1
 
 
 async def test_a_shard_that_was_lost_meanwhile_shuts_nobody_out() -> None:
@@ -185,7 +185,7 @@ async def test_a_control_topic_that_cannot_be_read_stops_nothing_and_is_asked_ag
 ) -> None:
     news = Said()
     news.failure = ServerUnreachable("the control topic does not answer")
-    news.asked = [Asked(0, 2e9, b"nonsense")]
+    news.asked = [Request(0, 2e9, b"nonsense")]
     shard = held(NoKafka(), news)
     async with started(shard):
         await shard.take_over()

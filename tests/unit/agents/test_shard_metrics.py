@@ -17,7 +17,7 @@ def test_steps_add_up_and_their_faults_are_not_kept() -> None:
     for _ in range(3):
         metrics.step(StepReport(Counts(dead_letters=1), 2, 1, faults=["KeyError"], reasons=Counter({"key-exists": 1})))
     assert (metrics.done.counts.dead_letters, metrics.done.published, metrics.done.commits) == (3, 6, 3)
-    assert (metrics.done.reasons, metrics.done.faults) == ({"key-exists": 3}, [])
+    assert (metrics.done.reasons, metrics.done.faults) == ({"key-exists": 3}, ())
     assert begun[0] <= (metrics.committed_at or 0) <= time()
     assert begun[1] <= (metrics.fault_at or 0) <= monotonic()
     assert [metrics.done_unlogged().commits for _ in range(2)] == [3, 0], "of a minute, for the log"
@@ -26,19 +26,8 @@ def test_steps_add_up_and_their_faults_are_not_kept() -> None:
 def test_a_step_without_a_commit_took_no_time_of_redis() -> None:
     metrics = ShardMetrics()
     metrics.step(StepReport())
-    assert sum(metrics.commit_seconds.counts) == sum(metrics.publish_seconds.counts) == 0
+    assert sum(metrics.commits_by_seconds) == sum(metrics.publications_by_seconds) == 0
     assert metrics.committed_at is None
-
-
-def test_the_first_of_several_errors_says_since_when() -> None:
-    metrics = ShardMetrics()
-    metrics.failed("Redis does not answer")
-    since = metrics.error_since
-    assert since is not None
-    metrics.failed("Kafka does not answer")
-    assert (metrics.error, metrics.error_since) == ("Kafka does not answer", since)
-    metrics.goes_on()
-    assert (metrics.error, metrics.error_since) == ("", None)
 
 
 def test_rows_are_pending_since_the_first_of_them_was() -> None:

@@ -167,6 +167,16 @@ def test_the_pause_after_an_outage_doubles_until_its_longest_and_falls_when_a_ba
     assert told(IDLE, OUTAGE, tenure=tenure).wait == BACKOFF_FIRST_SECONDS
 
 
+def test_the_first_of_several_errors_says_since_when_until_a_batch_is_served() -> None:
+    tenure = Tenure(TenureState.SERVING)
+    seen = []
+    events = OUTAGE._replace(at=5.0), DUE, OUTAGE._replace(at=6.0), DUE, TAKEN, IDLE
+    for event in events:
+        tenure = after(tenure, event)
+        seen.append((bool(tenure.failed), tenure.failed_at))
+    assert seen == [(True, 5.0)] * 5 + [(False, 5.0)]
+
+
 def test_an_error_that_no_retry_repairs_refuses_a_shard_the_second_time() -> None:
     doubted = told(DUE, LASTING)
     assert (doubted.state, doubted.wait) == (TenureState.DOUBTED, ASKED_AGAIN_SECONDS)

@@ -9,15 +9,7 @@ import msgspec
 import pytest
 
 from streamer.errors import EventRefused
-from streamer.incremental.shard.answers import (
-    WAITING_SECONDS_MAX,
-    Judged,
-    Refused,
-    Retrial,
-    answer,
-    failed_by,
-    objection_to_retry,
-)
+from streamer.incremental.shard.answers import WAITING_SECONDS_MAX, Refused, answer, objection_to_retry
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import (
     RETRIES_MAX,
@@ -30,6 +22,7 @@ from streamer.incremental.shard.requests import (
     Retry,
     Skip,
 )
+from streamer.incremental.shard.retrial import Judged, Retrial, failed_by
 from streamer.incremental.shard.steps import Unforeseen
 from streamer.incremental.store.base import ANSWERED, CANCELLED, REFUSED, Meta, Progress, Snapshot
 from streamer.incremental.store.base import Rebuild as Begun

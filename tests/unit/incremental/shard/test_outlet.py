@@ -71,7 +71,7 @@ def test_what_is_no_position_is_not_read_as_one(text: bytes) -> None:
 def after(end: int, *offsets: int) -> LiveEnd:
     live_end = LiveEnd(end)
     for offset in offsets:
-        live_end.took(offset)
+        live_end = live_end.took(offset)
     return live_end
 
 
@@ -80,8 +80,6 @@ def test_an_offset_that_kafka_has_not_told_is_not_taken_for_a_good_one() -> None
 
 
 def test_the_last_of_several_records_tells_where_the_first_one_was_taken() -> None:
-    live_end = LiveEnd(5)
-    live_end.took(8, count=4)
+    live_end = LiveEnd(5).took(8, count=4)
     assert not live_end.fell
-    live_end.took(11, count=4)
-    assert live_end.fell, "two of the four are in a topic that is gone"
+    assert live_end.took(11, count=4).fell, "two of the four are in a topic that is gone"

@@ -222,31 +222,26 @@ REGIONS = [(1, 2), (3,), (4, 5)]
 REPLACED = Replaced(2, 3, 1, 10, 5.0, 4.0, 12)
 
 
-@pytest.fixture
-def rebuilding() -> Rebuilding:
-    return Rebuilding(REBUILD, REGIONS, b"secret")
+REBUILDING = Rebuilding(Progress(REBUILD, 3), tuple(REGIONS), b"secret")
 
 
-def replace(rebuilding: Rebuilding) -> None:
-    rebuilding.replaced(rebuilding.progress.after(REPLACED))
+def replaced(rebuilding: Rebuilding) -> Rebuilding:
+    return rebuilding.replaced(rebuilding.progress.after(REPLACED))
 
 
-def test_a_region_that_was_done_late_leaves_the_next_all_its_tries(rebuilding: Rebuilding) -> None:
-    rebuilding.changed()
-    replace(rebuilding)
-    assert rebuilding.task is not None
-    assert rebuilding.task.tries == 0
+def test_a_region_that_was_done_late_leaves_the_next_all_its_tries() -> None:
+    assert replaced(REBUILDING.changed()).tries == 0
 
 
-def test_a_cancel_that_comes_when_all_is_done_changes_nothing(rebuilding: Rebuilding) -> None:
+def test_a_cancel_that_comes_when_all_is_done_changes_nothing() -> None:
+    rebuilding = REBUILDING
     for _ in REGIONS:
-        replace(rebuilding)
-    rebuilding.cancel()
-    assert rebuilding.closed().state == DONE
+        rebuilding = replaced(rebuilding)
+    assert rebuilding.ended(CANCELLED).closed().state == DONE
 
 
 def test_a_table_without_qi_groups_is_rebuilt_at_once() -> None:
-    rebuilding = Rebuilding(REBUILD, [], b"secret")
+    rebuilding = Rebuilding(Progress(REBUILD, 0), (), b"secret")
     assert rebuilding.task is None
     assert rebuilding.closed() == Progress(REBUILD, 0, state=DONE)
 
@@ -260,11 +255,11 @@ def test_seeds_of_regions_differ_by_region_seed_and_secret_and_by_nothing_else()
     assert region_seed(b"a", 1, [1, 2]) == region_seed(b"a", 1, (1, 2)) == seeds[0]
 
 
-def test_the_same_region_has_another_seed_at_every_turn_of_another_seed(rebuilding: Rebuilding) -> None:
-    other = Rebuilding(Rebuild("r2", "ordered", 8, 1), REGIONS, b"secret")
-    assert rebuilding.task is not None
+def test_the_same_region_has_another_seed_at_every_turn_of_another_seed() -> None:
+    other = Rebuilding(Progress(Rebuild("r2", "ordered", 8, 1), 3), tuple(REGIONS), b"secret")
+    assert REBUILDING.task is not None
     assert other.task is not None
-    assert rebuilding.task.seed != other.task.seed
+    assert REBUILDING.task.seed != other.task.seed
 
 
 def test_every_rebuild_of_a_shard_has_a_turn_of_its_own_whatever_became_of_the_last() -> None:

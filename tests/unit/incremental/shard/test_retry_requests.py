@@ -8,10 +8,10 @@ import pytest
 
 from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.changes import Change, Insert
-from streamer.incremental.shard.answers import Judged
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Messages
 from streamer.incremental.shard.requests import Retry
+from streamer.incremental.shard.retrial import Judged
 from worlds.rebuilt_shards import CLOCK, NOW, Kafka, RebuiltShard
 from worlds.shards import Driven, Shard, insert
 from worlds.small_tables import CITIES, CITY, YEARS, table

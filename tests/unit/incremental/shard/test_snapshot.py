@@ -84,25 +84,21 @@ def test_marks_are_looked_for_until_a_qi_group_is_formed_and_while_rows_are_held
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "quiet", "idle", "elsewhere", "asked", "why"),
+    ("snapshot", "quiet", "idle", "elsewhere", "why"),
     [
-        (HELD, 1e9, True, False, None, ""),
-        (HELD, SETTLED_SECONDS, True, True, None, ELSEWHERE),
-        (HELD, SETTLED_SECONDS - 1, True, True, None, ""),
-        (HELD, SETTLED_SECONDS, False, True, None, ""),
-        (HELD, 0, False, False, 7, OPERATOR),
-        (HELD, 0, False, False, 6, ""),
-        (msgspec.structs.replace(HELD, seen=LAST), SETTLED_SECONDS, True, False, None, LAST),
-        (msgspec.structs.replace(HELD, seen=LAST), 1, True, True, None, ""),
-        (msgspec.structs.replace(HELD, ended=CHANGE), 0, False, False, None, CHANGE),
-        (BETWEEN, QUIET_SECONDS, False, False, None, QUIET),
-        (BETWEEN, QUIET_SECONDS - 1, True, False, None, ""),
+        (HELD, 1e9, True, False, ""),
+        (HELD, SETTLED_SECONDS, True, True, ELSEWHERE),
+        (HELD, SETTLED_SECONDS - 1, True, True, ""),
+        (HELD, SETTLED_SECONDS, False, True, ""),
+        (msgspec.structs.replace(HELD, seen=LAST), SETTLED_SECONDS, True, False, LAST),
+        (msgspec.structs.replace(HELD, seen=LAST), 1, True, True, ""),
+        (msgspec.structs.replace(HELD, ended=CHANGE), 0, False, False, CHANGE),
+        (BETWEEN, QUIET_SECONDS, False, False, QUIET),
+        (BETWEEN, QUIET_SECONDS - 1, True, False, ""),
     ],
 )
-def test_what_ends_it(
-    snapshot: Snapshot, quiet: float, idle: bool, elsewhere: bool, asked: int | None, why: str
-) -> None:
-    assert ended_by(snapshot, quiet, idle, elsewhere, asked) == why
+def test_what_ends_it(snapshot: Snapshot, quiet: float, idle: bool, elsewhere: bool, why: str) -> None:
+    assert ended_by(snapshot, quiet, idle, elsewhere) == why
 
 
 def test_others_believe_only_what_a_shard_has_seen_itself() -> None:

@@ -17,11 +17,11 @@ from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import APPLIED, DEAD, IGNORED, UNKNOWN_KEY, Counts, Delete, Insert
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import OutboxEntry
+from streamer.incremental.sealed.stored_state import SealedMark
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.requests import EpochOver
 from streamer.incremental.shard.steps import (
     IN_A_ROW_MAX,
-    PHASES,
     SKIPPED_MAX,
     Coordinates,
     Repetition,
@@ -71,32 +71,23 @@ def test_the_letter_about_one_message_has_one_key_however_often_it_is_written() 
 
 
 def test_a_commit_counts_what_was_applied_since_the_one_before() -> None:
-    report = StepReport()
-    report.committed(StepTally(next=3, key_form="", counts=APPLIED + DEAD), published=7)
-    report.committed(StepTally(next=4, key_form="", counts=IGNORED + UNKNOWN_KEY), published=0)
+    report = StepReport.of_commit(StepTally(next=3, key_form="", counts=APPLIED + DEAD), 7, 0.0, 0.0)
+    report += StepReport.of_commit(StepTally(next=4, key_form="", counts=IGNORED + UNKNOWN_KEY), 0, 0.0, 0.0)
     assert report.counts == Counts(applied=1, ignored=1, dead_letters=1, unknown_keys=1)
     assert (report.counts.messages, report.published, report.commits) == (3, 7, 2)
 
 
 def test_reasons_of_dead_letters_add_up_over_commits_and_steps() -> None:
-    one, other = StepReport(), StepReport(reasons=Counter({"key-exists": 4}))
+    one = StepReport(reasons=Counter({"key-exists": 4}))
     for reasons in ({"key-exists": 1}, {"key-exists": 1, "no-json": 1}):
-        one.committed(StepTally(next=3, key_form="", reasons=Counter(reasons)), published=0)
-    one.add(other)
+        one += StepReport.of_commit(StepTally(next=3, key_form="", reasons=Counter(reasons)), 0, 0.0, 0.0)
     assert one.reasons == {"key-exists": 6, "no-json": 1}
 
 
 def test_steps_add_up_in_every_number_and_every_phase() -> None:
-    one = StepReport(APPLIED, 1, 2, 3, 4, ["a fault"], dict.fromkeys(PHASES, 0.5))
-    one.add(StepReport(DEAD, 10, 20, 30, 40, ["another"], dict.fromkeys(PHASES, 0.25)))
-    assert one == StepReport(APPLIED + DEAD, 11, 22, 33, 44, ["a fault", "another"], dict.fromkeys(PHASES, 0.75))
-
-
-def test_two_reports_share_nothing() -> None:
-    first, second = StepReport(), StepReport()
-    first.faults.append("a fault")
-    first.seconds["commit"] += 1
-    assert second == StepReport()
+    one = StepReport(APPLIED, 1, 2, 3, 4, ["a fault"], 0.5, 2.0)
+    other = StepReport(DEAD, 10, 20, 30, 40, ["another"], 0.25, 4.0)
+    assert one + other == StepReport(APPLIED + DEAD, 11, 22, 33, 44, ("a fault", "another"), 0.75, 6.0)
 
 
 # The commit after the last one: counted on, with the records by QI group and the dead letters behind them.
@@ -275,6 +266,8 @@ def test_a_replay_stops_at_a_retry_at_the_end_of_an_epoch_and_at_its_end() -> No
     assert (replay.stops_at(REBUILT), replay.retry_due(REBUILT)) == (150, (150, 30))
     once = replace(REBUILT, next=150, retried=((150, 30),))
     assert (replay.stops_at(once), replay.epoch_due(once)) == (160, None)
-    assert replay.epoch_due(replace(once, next=160)) == replay.epochs[0]
+    due = replace(once, next=160)
+    assert replay.epoch_due(due) == replay.epochs[0]
+    assert replay.epoch_due(replace(due, sealed=SealedMark(epoch=1))) is None, "it has ended again"
     assert Repetition(to).stops_at(once) == 180
     assert Repetition(to).stops_at(replace(once, retried=to.retried)) == 200
