@@ -21,7 +21,7 @@ from streamer.audit.source import EpochMembers
 from streamer.errors import ConfigError, UsageError
 from streamer.incremental.checks.changelog import violation
 from streamer.incremental.events.changes import RowChange
-from streamer.table.row import Row
+from streamer.table.row import Row, Values
 from streamer.table.schema import Table
 
 MEMBERS_LAWS = {
@@ -32,6 +32,30 @@ MEMBERS_LAWS = {
     "left": "LIVE says how many members of a cohort are left with the value it has; a cohort without any is retired",
     "individual": "a cohort has at most one row of an individual",
 }
+
+TWICE = {"twice": "no more rows with one value are added to cohorts than had it: each has been in one cohort at most"}
+"""The law of a log whose members nobody knows: a lower bound of what was published twice."""
+
+
+def check_twice(cohorts: Iterable[CohortSeen], changes: Iterable[RowChange]) -> None:
+    """Checks `TWICE`. Raises LawViolated. cohorts: of all epochs and shards.
+
+    changes: what happened to rows, from the first one on.
+    """
+    published, withheld = Counter[Values](), 0
+    for cohort in cohorts:
+        published.update(cohort.values or ())
+        withheld += cohort.n if cohort.values is None else 0
+    ever, now = Counter[Values](), dict[str, Values]()
+    for change in changes:
+        before = now.pop(change.source_key, None)
+        if change.row is not None:
+            now[change.source_key] = change.row.values
+            ever[change.row.values] += before != change.row.values
+    total = published.total() + withheld
+    if twice := max((published - ever).total(), total - ever.total(), 0):
+        what = f"{twice:,} of {total:,} rows, at least, were published twice, or the source is not whole"
+        raise violation("twice", "the sealed changelog", what)
 
 
 class RowNow(msgspec.Struct, gc=False):

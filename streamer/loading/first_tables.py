@@ -35,7 +35,7 @@ from streamer.table.encode import EncodedRows
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 
-END, EARLIEST = "end", "earliest"
+END, EARLIEST, STORED = "end", "earliest", "stored"
 
 Say = Callable[[str], None]
 
@@ -128,18 +128,39 @@ def _warn_of_unlisted(table: Table, unlisted: Mapping[str, int], of: int, what: 
 
 
 def _next(shards: Shards, from_offset: str) -> list[int]:
-    """The offset of each shard from which workers will read on. Raises UsageError if the input does not have it."""
-    if from_offset in (END, EARLIEST):
-        return [state.end if from_offset == END else state.earliest for state in shards.states]
-    if len(shards) > 1:
+    """The offset of each shard from which workers will read on. Raises UsageError if it is of no use."""
+    if from_offset == END:
+        return [state.end for state in shards.states]
+    read = [shards.read_to(shard) for shard in range(len(shards))]
+    if from_offset == STORED:
+        if unread := [shard for shard in shards.chosen if not read[shard]]:
+            raise UsageError(f"--from-offset stored: no worker has read shard {unread[0]} of this input yet")
+        return read
+    if from_offset == EARLIEST:
+        next_ = [state.earliest for state in shards.states]
+    elif len(shards) > 1:
         raise UsageError(
             f"--from-offset {from_offset}: the input has {len(shards)} shards, and an offset means something else in "
-            "each: give end or earliest"
+            "each: give end, stored or earliest"
         )
-    offset, state = int(from_offset), shards.states[0]
+    else:
+        next_ = [int(from_offset)]
+    for shard in shards.chosen:
+        _check_offset(shards, shard, next_[shard], read[shard])
+    return next_
+
+
+def _check_offset(shards: Shards, shard: int, offset: int, read: int) -> None:
+    """Raises UsageError if the input does not have an offset, or `sealed` would publish people twice from there on."""
+    state = shards.states[shard]
     if not state.earliest <= offset <= state.end:
         raise UsageError(f"--from-offset {offset}: the input begins at {state.earliest} and ends at {state.end}")
-    return [offset]
+    if shards.settings.table.sealed is not None and offset < read:
+        raise UsageError(
+            f"--from-offset: shard {shard} has read the input up to offset {read}, and who came since offset {offset} "
+            "would be published twice in sealed cohorts: stop the workers, make the file, then call this with "
+            "`--from-offset stored`"
+        )
 
 
 def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say, spill: Spill) -> FirstTable:
@@ -149,7 +170,7 @@ def _of_topic(shards: Shards, shard: int, remainder: Remainder, tell: Say, spill
     """
     settings, state = shards.settings, shards.states[shard]
     skips = KafkaControl(settings.kafka, settings.table.name, shard).skips(state.topic_ids.get(CHANGES, ""))
-    skipped = _skipped(shards.stores[shard].meta(), state, skips)
+    skipped = _skipped(shards.metas[shard], state, skips)
     held = shards.reading(shard).messages(state)
     messages = remainder.read(held) if state.earliest else held
     read = read_again(settings.table, shard, len(shards), messages, state.end, skipped, schemas=settings.schemas)
@@ -177,7 +198,7 @@ def _skipped(meta: Meta | None, state: InputState, skips: Iterable[int]) -> set[
 
 def _first_table(shards: Shards, shard: int, next_: int, **more: object) -> FirstTable:
     """A first table without its rows; with the shard's secret, or a new one if it has none."""
-    secret = known_secret(shards.inputs[shard].secret(), shards.stores[shard].meta()) or token_bytes(SECRET_BYTES)
+    secret = known_secret(shards.inputs[shard].secret(), shards.metas[shard]) or token_bytes(SECRET_BYTES)
     return FirstTable(NO_ROWS, (), secret, next_, **more)  # type: ignore[arg-type]
 
 

@@ -112,7 +112,7 @@ def routing_form(shards: Shards) -> tuple[AnyKeyForm | None, bool]:
         )
     with reaching(settings.kafka), open_consumer(settings.kafka) as consumer:
         seen = key_form_seen(consumer, topic_name(table.name, CHANGES), table, settings.schemas or NoSchemas())
-    known = [meta.key_form for store in shards.stores if (meta := store.meta()) is not None]
+    known = [meta.key_form for meta in shards.metas if meta is not None]
     key_form = seen or assumed_form(table, known)
     check_one_form(shards, key_form.name)
     return key_form, seen is not None

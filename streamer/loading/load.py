@@ -21,7 +21,7 @@ from streamer.errors import Conflict
 from streamer.grouping import cohort_formation, first_groups
 from streamer.incremental.engine.tie_break import seed
 from streamer.incremental.sealed.alpha import check_alpha
-from streamer.incremental.shard.bootstrap import Begun, reload, whole_table
+from streamer.incremental.shard.bootstrap import Begun, Claimed, reload, whole_table
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.sealing import check_goes_on
 from streamer.incremental.store.redis_lookups import forget_shard
@@ -63,7 +63,10 @@ def begin(shards: Shards, wanted: WantedRows, executors: Workplace | None = None
             yield from made
             return
         step("write")
-        with whole_table([(shards.stores[shard], claim) for shard, claim in shards.claims.items()]):
+        name = f"shard {{}} of {table.name}".format
+        with whole_table(
+            [Claimed(name(n), shards.stores[n], claim, shards.metas[n]) for n, claim in shards.claims.items()]
+        ):
             yield from threads.map(partial(_begun, shards, place.prepared), chosen)
             check_one_form(shards, first[chosen[0]].key_form)  # another host may have loaded the others meanwhile
     for shard in shards.former():
@@ -97,7 +100,7 @@ def _begun(shards: Shards, prepared: Spill, shard: int) -> Begun:
 def _check_sealed(shards: Shards, counted: RowCounts, warn: Say) -> None:
     """Raises ConfigError or ShardRefused if these rows cannot be published in sealed cohorts."""
     for shard in shards.chosen:
-        check_goes_on(shards.settings.table, shard, shards.stores[shard].meta(), shards.states[shard])
+        check_goes_on(shards.settings.table, shard, shards.metas[shard], shards.states[shard])
     for warning in check_alpha(shards.settings.table, counted.frequencies):
         warn(warning)
 

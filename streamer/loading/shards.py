@@ -14,9 +14,10 @@ from threading import Event, Thread
 from streamer.errors import Conflict, StreamerError, UsageError
 from streamer.incremental.formats.live_format import LiveFormat
 from streamer.incremental.shard.input import InputState
+from streamer.incremental.store.base import Meta
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
 from streamer.incremental.store.redis_server import connect, connect_now, require_durable
-from streamer.incremental.topics import published_kinds
+from streamer.incremental.topics import CHANGES, published_kinds
 from streamer.kafka.clients import require_answer
 from streamer.kafka.outlet import KafkaOutlet
 from streamer.kafka.shard_input import KafkaInput, KafkaReading, kafka_topics
@@ -33,6 +34,7 @@ class Shards:
     inputs: Sequence[KafkaInput]
     states: Sequence[InputState]
     stores: Sequence[RedisLookups]
+    metas: Sequence[Meta | None]  # read before the states: no commit has read more than these hold
 
     def __len__(self) -> int:
         return len(self.states)
@@ -46,9 +48,14 @@ class Shards:
         return [number for number in held if number >= len(self)]
 
     def holds_something(self, shard: int) -> bool:
-        meta = self.stores[shard].meta()
+        meta = self.metas[shard]
         is_stored = meta is not None and meta.commit > 0
         return is_stored or self.outlet(shard).position() is not None or self.states[shard].live_begun
+
+    def read_to(self, shard: int) -> int:
+        """The first offset of the input that the shard has not read; 0 if it has read nothing of this input."""
+        meta, ids = self.metas[shard], self.states[shard].topic_ids
+        return meta.next if meta is not None and meta.topic_ids.get(CHANGES) == ids.get(CHANGES) else 0
 
     def reading(self, shard: int) -> KafkaReading:
         return KafkaReading(*self._output_of(shard))
@@ -125,14 +132,14 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Se
     require_answer(kafka)
     require_durable(client, table.durability_stated or settings.embedded)
     outputs = published_kinds(table)
-    first = KafkaInput(kafka, table.name, 0, topics, outputs).state()
-    inputs = [KafkaInput(kafka, table.name, shard, topics, outputs) for shard in range(first.shards)]
-    states = [first, *(one.state() for one in inputs[1:])]
-    stores = [RedisLookups(client, table.name, shard) for shard in range(len(states))]
-    chosen = loaded(claims, shards, len(stores))
+    n = KafkaInput(kafka, table.name, 0, topics, outputs).state().shards
+    inputs = [KafkaInput(kafka, table.name, shard, topics, outputs) for shard in range(n)]
+    stores = [RedisLookups(client, table.name, shard) for shard in range(n)]
+    chosen = loaded(claims, shards, n)
     for shard, claim in claims.items():
         stores[shard].shut_out_older(claim)
-    return Shards(settings, claims, chosen, inputs, states, stores)
+    metas = [store.meta() for store in stores]
+    return Shards(settings, claims, chosen, inputs, [one.state() for one in inputs], stores, metas)
 
 
 def empty_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Sequence[int] | None = None) -> Shards:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -185,6 +188,60 @@ def test_a_reload_goes_on_with_the_cohorts_and_one_without_redis_retires_them(
     world.start()
     world.wait_for_epochs()
     assert not world.laws().cohorts
+
+
+@pytest.mark.parametrize("source", ["topic", "file"])
+def test_a_reload_whose_rows_a_worker_has_overtaken_writes_nothing(
+    world: SealedTable, tmp_path: Path, source: str
+) -> None:
+    """Before: `next` went back, and whoever had come meanwhile was published twice."""
+    events, people = tmp_path / "events.jsonl", inserted(rows(2_000))
+    send(world, *people)
+    worker = world.start()
+    wait_until_read(world)
+    assert worker.terminate()[0] == 0
+    again = "topic" if source == "topic" else as_csv(tmp_path / "rows.csv", rows(2_000))
+    with world.begun("reload", "--from-source", again, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # the rows are read
+        process.send_signal(signal.SIGSTOP)
+        world.start()
+        people += inserted(rows(500, 5_000))
+        send(world, *people[-500:])
+        wait_until_read(world)
+        before = world.metas()
+        process.send_signal(signal.SIGCONT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, "a worker has read on: shard" in said) == (2, True), said
+    assert [meta.next for meta in world.metas()] >= [meta.next for meta in before]
+    assert [world.store(shard).custody().beginning for shard in range(2)] == [False, False]
+    world.wait_for_epochs(2)
+    events.write_text("".join(json.dumps(message) + "\n" for _, message in people))
+    assert world.report("audit", "topic", "--source", events)["ok"]
+    events.write_text("".join(json.dumps(message) + "\n" for _, message in people[500:]))
+    assert "of 2,500 rows, at least, were published twice" in world.call("audit", "topic", "--source", events).output
+
+
+def test_a_sealed_table_is_not_read_on_before_the_offset_that_it_has_reached(
+    world: SealedTable, tmp_path: Path
+) -> None:
+    send(world, *inserted(rows(100)))
+    worker = world.start()
+    wait_until_read(world)
+    assert worker.terminate()[0] == 0
+    file = as_csv(tmp_path / "rows.csv", rows(100))
+    said = world.refused("reload", "--from-source", file, "--from-offset", "earliest")
+    assert "who came since offset 0 would be published twice in sealed cohorts" in said
+    send(world, *inserted(rows(40, 1_000)))
+    file = as_csv(tmp_path / "rows.csv", rows(100) | rows(20, 1_000))
+    ends = [meta.next for meta in world.metas()]
+    shards = world.report("reload", "--from-source", file, "--from-offset", "stored")["shards"]
+    assert [shard["next"] for shard in shards] == ends
+    world.start()
+    wait_until_read(world)
+    world.wait_for_epochs(2)
+    world.laws()
+    assert world.published() <= 140
 
 
 def test_a_recreated_topic_of_cohorts_is_not_filled_a_second_time(world: SealedTable, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import starmap
 from threading import Semaphore, Thread
 from typing import Any
 
@@ -19,7 +20,7 @@ from simulation.reloaded_table import first_table, new_rows
 from simulation.simulator import Died, World
 from simulation.story import MESSAGES, PEOPLE
 from streamer.errors import Conflict, Fenced, ShardRefused, StreamerError, UsageError
-from streamer.incremental.shard.bootstrap import reload, whole_table
+from streamer.incremental.shard.bootstrap import Claimed, reload, whole_table
 from streamer.incremental.shard.first_commits import Prepared, prepare
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 
@@ -75,9 +76,10 @@ class Servers:
         claims = [store.claim(name, LEASE_SECONDS) for store in stores]
         for store, claim in zip(stores, claims, strict=True):
             store.shut_out_older(claim)
-        if only_empty and any(store.meta() is not None for store in stores):
+        before = [store.meta() for store in stores]
+        if only_empty and any(meta is not None for meta in before):
             raise UsageError("not empty")
-        with whole_table(list(zip(stores, claims, strict=True))):
+        with whole_table([*starmap(Claimed, zip(map(str, range(SHARDS)), stores, claims, before, strict=True))]):
             for world, store, prepared in zip(self.worlds, stores, PREPARED[name], strict=True):
                 outlet: Any = Paused(ModelOutlet(world.topic, world.shard), turn)
                 reload(PEOPLE, world.shard, store, outlet, world.state(), prepared, RECORDS_MAX)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_bytes
@@ -20,8 +21,8 @@ import msgspec
 
 from streamer.audit.found import Found
 from streamer.audit.live import LiveAudit, require_sensitive
-from streamer.audit.sealed_log import NOT_JSON, SealedLaws, read_sealed, sealed_facts
-from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.sealed_log import NOT_JSON, CohortSeen, SealedLaws, read_sealed, sealed_facts
+from streamer.audit.sealed_source import SealedAudit, check_twice, read_members
 from streamer.audit.source import members_of, row_changes
 from streamer.cli.batch.reports import audit_report, require_report
 from streamer.cli.batch.verify import known_secret, start_engine
@@ -39,7 +40,7 @@ from streamer.incremental.events.changes import RowChange
 from streamer.incremental.message_files import count_lines, read_files, read_messages
 from streamer.progress import OnProgress
 from streamer.reader import SealedSubscription
-from streamer.table.encode import Encoder
+from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.files import STDIN, atomic_writers, open_bytes
 from streamer.table.schema import EpochLength, SealedRules, Table
 from streamer.table.sources import read_rows
@@ -127,8 +128,8 @@ def command(**given: Any) -> None:
     against its laws without anything else. With --source the rows behind a log are known: an adversary who knows
     everything else about them looks for their sensitive values. Without --raw, no output has values.
 
-    `topic` reads all shards of the sealed changelog from Kafka, and checks its laws. No shard shows its secret there:
-    replay the events to find out what their history tells.
+    `topic` reads all shards of the sealed changelog from Kafka, and checks its laws; with --source also that nobody is
+    published twice. No shard shows its secret there: replay the events to find out what their history tells.
 
     Ends with 1 if a law or the bound is broken: a value of a sealed log is known for certain, or a guess is right more
     often than --bound allows.
@@ -163,15 +164,19 @@ def command(**given: Any) -> None:
 
 def _audit_topic(schema: Table, asked: AuditOptions) -> None:
     """Checks the laws of the sealed changelog in Kafka. Raises LawViolated."""
-    if asked.source is not None or asked.page is not None:
-        raise UsageError("an audit of the topic goes with neither --source nor --html: audit a replay of the events")
-    laws, lines = SealedLaws(schema), list[bytes]()
+    if asked.page or asked.members or asked.persistent or asked.bound is not None:
+        raise UsageError("an audit of the topic goes with --source and --initial only: audit a replay of the events")
+    laws, lines, cohorts = SealedLaws(schema), list[bytes](), list[CohortSeen]()
     with SealedSubscription(schema, asked.kafka) as subscription, stages() as progress:
         with progress.stage("read") as on_progress:
             for epochs in subscription.catching_up(on_progress):
                 lines += [line for epoch in epochs for line in epoch.lines]
         with progress.stage("laws") as on_progress:
-            _watched((laws.records for _ in laws.follow(read_sealed(lines))), len(lines), on_progress)
+            for epoch in laws.follow(read_sealed(lines)):
+                cohorts += epoch.adds.values()
+                on_progress(laws.records / len(lines))
+        if asked.source is not None:
+            check_twice(cohorts, _changes(schema, asked, token_bytes(SECRET_BYTES), _first(schema, asked, progress)))
     facts = {"table": schema.name, "kind": SEALED, "log": TOPIC, "sealed": sealed_facts(laws), "ok": True}
     show(facts | {"verdict": LAWFUL}, _lines(facts | {"verdict": LAWFUL}, None))
 
@@ -250,30 +255,36 @@ def _live(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tu
 def _sealed(log: Path, schema: Table, asked: AuditOptions, progress: Stages) -> tuple[SealedAudit, Found]:
     if schema.sealed is None:
         raise UsageError(f"table.yaml of {schema.name} has no publish.sealed, so this is not its log")
-    source, first = str(asked.source), None
-    if asked.initial is not None:
-        with progress.stage("read"):
-            first = Encoder(schema).frame(read_rows(asked.initial))
-
+    first = _first(schema, asked, progress)
     path = asked.secret or log.with_name(replay.NAME)
     secret = known_secret(path, "--source") if asked.members is None or path.exists() else b""
-
-    def changes() -> Iterator[RowChange]:
-        engine = Engine(schema, secret=secret, gathers=True)  # the secret orders the rows of a statement
-        return row_changes(schema, engine, read_messages(source), first)
-
+    changes = partial(_changes, schema, asked, secret, first)
     audit = SealedAudit(schema, asked.persistent, starts_full=first is not None)
     with progress.stage("audit") as on_progress, open_bytes(log) as file, ExitStack() as opened:
         if asked.members is not None:
             members = read_members(opened.enter_context(open_bytes(asked.members)))
         else:
             n = None if first is None else len(first.codes)
-            begins = next(read_messages(source), None)
+            begins = next(read_messages(str(asked.source)), None)
             seconds = begins.timestamp // 1_000 if begins else 0
             members = members_of(schema, cohort_formation(schema), secret, n, changes(), seconds)
         _watched(audit.follow(read_sealed(file), changes(), members), count_lines(log), on_progress)
     with progress.stage("count"):
         return audit, audit.found(_token(token_bytes(SECRET_BYTES)), asked.raw)
+
+
+def _first(schema: Table, asked: AuditOptions, progress: Stages) -> EncodedRows | None:
+    """The table before the first event; None if there was none."""
+    if asked.initial is None:
+        return None
+    with progress.stage("read"):
+        return Encoder(schema).frame(read_rows(asked.initial))
+
+
+def _changes(schema: Table, asked: AuditOptions, secret: bytes, first: EncodedRows | None) -> Iterator[RowChange]:
+    """The changes of rows behind a sealed log. secret: orders the rows of a statement."""
+    engine = Engine(schema, secret=secret, gathers=True)
+    return row_changes(schema, engine, read_messages(str(asked.source)), first)
 
 
 def _watched(steps: Iterable[int], total: int, on_progress: OnProgress) -> None:

@@ -37,8 +37,8 @@ from streamer.table.sources import RowSource
 def command(how: Loading, source: RowSource, although_trimmed: bool) -> None:
     """Loads the table again from its source; replaces what Redis and the output hold of it.
 
-    Stop the workers first: a running one is shut out, and one that starts in the middle ends this command. The
-    whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove the old ones;
+    Stop the workers first: a running one is shut out, and if one has read on since this command began, nothing is
+    written. The whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove the old ones;
     they have the header `outside`. After any error, call the command again: it starts from the beginning. While it
     runs, another `load` or `reload` of its shards is refused.
     """

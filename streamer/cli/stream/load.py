@@ -23,7 +23,7 @@ from streamer.engines.pool import LOCAL, SPARK, SparkPool, private_folder
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
-from streamer.loading.first_tables import EARLIEST, END, WantedRows
+from streamer.loading.first_tables import EARLIEST, END, STORED, WantedRows
 from streamer.loading.load import begin
 from streamer.loading.shards import Shards, claimed, empty_shards
 from streamer.loading.waiting_rows import Workplace, at_executors
@@ -85,12 +85,14 @@ _OPTIONS = (
     ),
     click.option(
         "--from-offset",
-        metavar="end|earliest|N",
+        metavar="end|stored|earliest|N",
         default=END,
         show_default=True,
         help="Where workers will read on in the input. end: its end when the command starts; everything before must be"
-        " in the file, so nothing may be written between the file and the command. earliest: always right if messages"
-        " may be applied twice, as Debezium's may. N: an offset, with one shard only.",
+        " in the file, so nothing may be written between the file and the command. stored: where the workers were"
+        " stopped; the file must be younger than that. earliest: always right if messages may be applied twice, as"
+        " Debezium's may. N: an offset, with one shard only. Of a table with a sealed changelog nothing may be read"
+        " twice.",
     ),
 )
 
@@ -130,8 +132,8 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
     source: None if the input is read again.
     """
     settings = WorkerSettings(load_table(how.table), how.kafka, how.redis, schemas=registry_from())
-    if how.from_offset not in (END, EARLIEST) and not re.fullmatch("[0-9]{1,18}", how.from_offset):
-        raise UsageError("--from-offset: end, earliest or the number of an offset")
+    if how.from_offset not in (END, EARLIEST, STORED) and not re.fullmatch("[0-9]{1,18}", how.from_offset):
+        raise UsageError("--from-offset: end, stored, earliest or the number of an offset")
     chosen = None if how.shards is None else options.chosen_shards(how.shards)
     done = Done([], [], not how.prepare)
     with stages() as progress, ExitStack() as closing:

@@ -33,7 +33,10 @@ The rules of this file
 A reload may be repeated at any time: it begins from what it finds.
 
 A shard is reloaded by one command at a time, which has claimed it. `whole_table` leaves the command's mark in all its
-shards before the first one is written, and removes the marks when the last one has its rows.
+shards before the first one is written, which shuts workers out, and removes the marks when the last one has its rows.
+If a worker has committed since the command read the shards, nothing is written: rows that were prepared on an older
+state would take back what was published since, and `sealed` would publish these people twice. For the same reason, a
+table with a sealed changelog never reads on before the offset that it has reached.
 """
 
 from __future__ import annotations
@@ -77,17 +80,47 @@ class Begun:
     cohorts_lost: int = 0  # that the topic held and Redis did not know: they are retired
 
 
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A shard that a command has claimed."""
+
+    name: str
+    store: Store
+    claim: str
+    meta: Meta | None  # as it was when the command read the shard, before it read the input
+
+
 @contextmanager
-def whole_table(claimed: Sequence[tuple[Store, str]]) -> Iterator[None]:
+def whole_table(shards: Sequence[Claimed]) -> Iterator[None]:
     """In the block these shards are reloaded; if it fails, no worker serves one until another command ends well.
 
-    claimed: stores of shards with the command's claims. Raises Fenced if another command has claimed one since.
+    Raises Conflict if a worker has committed since the command read the shards: then all is left as it was; Fenced if
+    another command has claimed one since.
     """
-    for store, claim in claimed:
-        store.tell_beginning(claim)
+    _check_unchanged(shards)  # before the marks, too: no worker is shut out in vain
+    marked = [one for one in shards if one.store.tell_beginning(one.claim)]
+    try:
+        _check_unchanged(shards)
+    except Conflict:
+        for one in marked:
+            one.store.tell_begun(one.claim)
+        raise
     yield
-    for store, claim in claimed:
-        store.tell_begun(claim)
+    for one in shards:
+        one.store.tell_begun(one.claim)
+
+
+def _check_unchanged(shards: Sequence[Claimed]) -> None:
+    for one in shards:
+        now, then = one.store.meta() or Meta(), one.meta or Meta()
+        if now != then:
+            raise Conflict(WORKER_READ_ON.format(one.name, then.commit, then.next, now.commit, now.next))
+
+
+WORKER_READ_ON = (
+    "a worker has read on: {} was at commit {:,}, offset {:,} when this command began, and is at commit {:,}, offset "
+    "{:,} now. Nothing was written, as these rows would take that back: stop the workers, then call this again"
+)
 
 
 def reload(

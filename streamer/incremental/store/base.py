@@ -263,8 +263,11 @@ class Store(Protocol):
     def shut_out_older(self, claim: str) -> None:
         """Shuts out commands with earlier claims; their mark becomes this one's. Raises Fenced if a later one came."""
 
-    def tell_beginning(self, claim: str) -> None:
-        """Leaves a command's mark: no one else takes the shard over. Raises Fenced if a later command came."""
+    def tell_beginning(self, claim: str) -> bool:
+        """Leaves a command's mark: no one else takes the shard over, and its owner is shut out.
+
+        Returns False if a command that ended in the middle had left one. Raises Fenced if a later command came.
+        """
 
     def tell_begun(self, claim: str) -> None:
         """Removes a command's mark, and a refusal. Raises Fenced if a later command came."""

@@ -4,7 +4,8 @@
 --   "claimed"  older commands are shut out; where one has left its mark, the mark is this one's from now on
 --   "loading"  the mark is set: from now on only this command may take the shard over
 --   "loaded"   the mark is removed
--- Returns 0; -1 if a later command has claimed the shard, and nothing is changed. May be repeated.
+-- Returns 0; 1 if a mark is set where none was; -1 if a later command has claimed the shard, and nothing is changed.
+-- May be repeated.
 local claim, what, custody = ARGV[1], ARGV[2], KEYS[2]
 
 local function number_of(some)
@@ -23,4 +24,5 @@ if mark ~= claim and (mark or what == 'loading') then
   redis.call('HSET', KEYS[1], 'fence', redis.call('HINCRBY', KEYS[1], 'takeovers', 1) .. '-' .. claim)
   redis.call('HSET', custody, 'beginning', claim)
 end
+if what == 'loading' and not mark then return 1 end
 return 0

@@ -109,10 +109,11 @@ class MemoryStore:
         if held.mark:
             self._leave_mark(held, claim)
 
-    def tell_beginning(self, claim: str) -> None:
+    def tell_beginning(self, claim: str) -> bool:
         self.shut_out_older(claim)
+        is_new, self._claim = not self._shard.mark, claim
         self._leave_mark(self._shard, claim)
-        self._claim = claim
+        return is_new
 
     def tell_begun(self, claim: str) -> None:
         if self._shard.claim != claim:

@@ -41,6 +41,7 @@ from streamer.incremental.store.redis_server import RedisClient, address_of, ans
 # shortest exact text, which Redis reads back to the same double.
 
 FENCED, CONFLICT = -1, -2
+NEW_MARK = 1
 """The script's answers if it wrote nothing; 0: this very commit is stored already."""
 
 LOADING = -2
@@ -198,19 +199,21 @@ class RedisStore:
     def shut_out_older(self, claim: str) -> None:
         self._tell("claimed", claim)
 
-    def tell_beginning(self, claim: str) -> None:
-        self._tell("loading", claim)
+    def tell_beginning(self, claim: str) -> bool:
+        is_new = self._tell("loading", claim) == NEW_MARK
         self._claim = claim
+        return is_new
 
     def tell_begun(self, claim: str) -> None:
         self._tell("loaded", claim, *REFUSED_FIELDS)
         self._claim = ""
 
-    def _tell(self, what: str, claim: str, *fields: str) -> None:
+    def _tell(self, what: str, claim: str, *fields: str) -> int:
         with self._answers():
-            done = self._loading_script(keys=[self._meta, self._custody], args=[claim, what, *fields])
+            done: int = self._loading_script(keys=[self._meta, self._custody], args=[claim, what, *fields])
         if done == FENCED:
             raise claimed_since(self._table_name)
+        return done
 
     # -- who may write --------------------------------------------------------------------------------------------
 
