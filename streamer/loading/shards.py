@@ -143,8 +143,13 @@ def found_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Se
 
 
 def empty_shards(settings: WorkerSettings, claims: Mapping[int, str], shards: Sequence[int] | None = None) -> Shards:
-    """As `found_shards`. Raises UsageError if one of the shards that are loaded holds something already."""
+    """As `found_shards`. Raises UsageError if one of the shards that are loaded holds something already.
+
+    A command that ended in the middle has left its mark in them: this one begins again, whatever it filled.
+    """
     found = found_shards(settings, claims, shards)
+    if any(found.stores[shard].custody().beginning for shard in found.chosen):
+        return found
     if filled := [*filter(found.holds_something, found.chosen), *found.former()]:
         raise UsageError(
             f"shard {filled[0]} of {settings.table.name} is not empty, and `load` fills empty tables only; "

@@ -12,7 +12,5 @@ from servers.broker.servers import Servers
 
 
 @pytest.mark.slow
-def test_a_load_killed_at_any_moment_is_called_again_or_names_the_command_that_goes_on(
-    servers: Servers, tmp_path: Path
-) -> None:
+def test_a_load_killed_at_any_moment_goes_on_if_it_is_called_again(servers: Servers, tmp_path: Path) -> None:
     load_killed(servers, tmp_path, random.Random(7), kills=3, n_rows=400)

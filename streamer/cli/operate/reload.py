@@ -38,8 +38,8 @@ def command(how: Loading, source: RowSource, although_trimmed: bool) -> None:
     """Loads the table again from its source; replaces what Redis and the output hold of it.
 
     Stop the workers first: a running one is shut out, and if one has read on since this command began, nothing is
-    written. The whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove the old ones;
-    they have the header `outside`. After any error, call the command again: it starts from the beginning. While it
+    written. The whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove
+    the old ones; they have the header `outside`. After any error, call the command again: it starts from the beginning. While it
     runs, another `load` or `reload` of its shards is refused.
     """
     if although_trimmed and str(source) != TOPIC:
