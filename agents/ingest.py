@@ -99,7 +99,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self._servers = servers or WorkerServers(settings)
         self._patience = patience or Patience()
         self.reader = reader or InputReader(settings)
-        shared = self._servers.news, settings.schemas, self._servers.other_stores
+        shared = self._servers.news, settings.schemas, self._servers.other_stores, self._servers.clock.now
         self._shared = WorkerParts(threading.Lock(), Anonymizer(self._table), *shared)
         self._held: dict[TopicPartition, HeldShard] = {}
         self._tasks: dict[HeldShard, asyncio.Future[None]] = {}
@@ -130,6 +130,11 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         await self.reader.stop()
         self._shared.anonymizer.close()
         self._servers.close()
+
+    @property
+    def now(self) -> float:
+        """Redis' time, in seconds since 1970."""
+        return self._shared.clock()
 
     @property
     def held(self) -> list[HeldShard]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from time import monotonic, time
 
 from streamer.errors import StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.base import Store
 from streamer.incremental.store.redis import RedisStore
-from streamer.incremental.store.redis_lookups import RedisLookups
+from streamer.incremental.store.redis_lookups import RedisLookups, server_now
 from streamer.incremental.store.redis_server import RedisClient, address_of, connect, connect_now, require_durable
 from streamer.incremental.topics import published_kinds
 from streamer.kafka.background import Background
@@ -40,6 +41,42 @@ class WorkerStore(RedisStore):
             super().trim(fence, commit)
 
 
+CLOCK_ASKED_SECONDS = 5.0
+
+
+class RedisClock:
+    """The time of Redis, by which epochs of sealed changelogs end: a worker's own clock may be wrong, or be set.
+
+    It is asked in the background now and then; in between, this machine's monotonic clock goes on.
+    """
+
+    def __init__(self, client: RedisClient) -> None:
+        self._client, self._background = client, Background("clock")
+        self._ahead, self._asked_at = time() - monotonic(), -CLOCK_ASKED_SECONDS
+
+    def ask(self) -> None:
+        """Asks Redis. Raises ServerUnreachable."""
+        began = monotonic()
+        self._ahead = server_now(self._client).time - began
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        if monotonic() - self._asked_at > CLOCK_ASKED_SECONDS and not self._background.busy:
+            self._asked_at = monotonic()
+            with suppress(RuntimeError):  # the worker ends
+                self._background.submit(self.ask)  # if Redis does not answer, the last answer holds
+        return self._ahead + monotonic()
+
+    @property
+    def busy(self) -> bool:
+        """True if an answer is waited for."""
+        return self._background.busy
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._background.close()
+
+
 class WorkerServers:
     """Makes what a shard needs of Kafka and Redis; shards are given by their numbers."""
 
@@ -48,7 +85,7 @@ class WorkerServers:
         self._redis = connect(settings.redis)
         self._topics = kafka_topics(settings.kafka, self._name)
         self._outputs = published_kinds(settings.table)
-        self._trims = Background("trims")
+        self._trims, self.clock = Background("trims"), RedisClock(self._redis)
         self.news = ControlReader(settings.kafka, self._name)
         """The control topic, for all shards."""
 
@@ -60,6 +97,7 @@ class WorkerServers:
     def check(self) -> InputState:
         """Raises at once what no shard could work with: a Redis that may lose data, missing topics, no server."""
         connect_now(self._settings.redis)
+        self.clock.ask()
         require_answer(self._settings.kafka)
         require_durable(self._redis, stated=self._settings.table.durability_stated or self._settings.embedded)
         return self.input(0).state()
@@ -83,9 +121,10 @@ class WorkerServers:
     @property
     def busy(self) -> bool:
         """True if a thread is still running, which would keep the process from ending."""
-        return any(one.busy for one in (self._topics, self.news, self._trims))
+        return any(one.busy for one in (self._topics, self.news, self._trims, self.clock))
 
     def close(self) -> None:
         """Takes no more."""
         self.news.close()
         self._trims.close()
+        self.clock.close()

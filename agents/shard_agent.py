@@ -89,6 +89,7 @@ class WorkerParts(NamedTuple):
     news: ControlReader
     schemas: Schemas = NoSchemas()  # of a registry
     other_stores: Callable[[int, int], Sequence[Store]] = lambda _shard, _shards: ()  # than one shard's, of so many
+    clock: Callable[[], float] = time  # Redis' time, in seconds since 1970
 
 
 class _AtWork(NamedTuple):
@@ -394,7 +395,9 @@ class HeldShard:
         due = idle or monotonic() - self._ticked_at > TICK_SECONDS
         while due or self._machine.hurries:
             due, self._ticked_at = False, monotonic()
-            await self.handle(events.Tick(time(), self._ticked_at, idle, self.tenure.since, secrets.randbits(64)))
+            await self.handle(
+                events.Tick(self._shared.clock(), self._ticked_at, idle, self.tenure.since, secrets.randbits(64))
+            )
         if self._has_job or not self._machine.wants_region:
             return
         anonymizer = self._shared.anonymizer

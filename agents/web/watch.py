@@ -144,7 +144,7 @@ class FactCollector:
             rebuilds=meta.rebuilds,
             messages_per_s=messages_per_s,
             records_per_s=records_per_s,
-            sealed=facts.sealed and SealedFacts(*facts.sealed, overdue_seconds(shard.table, meta, time())),
+            sealed=facts.sealed and SealedFacts(*facts.sealed, overdue_seconds(shard.table, meta, self._ingest.now)),
         )
 
     def _still_seconds(self, shard: HeldShard, lag: int, now: float) -> float:

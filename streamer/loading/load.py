@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from time import time
 
 from streamer.errors import Conflict
 from streamer.grouping import cohort_formation, first_groups
@@ -24,7 +23,7 @@ from streamer.incremental.sealed.alpha import check_alpha
 from streamer.incremental.shard.bootstrap import Begun, Claimed, reload, whole_table
 from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.sealing import check_goes_on
-from streamer.incremental.store.redis_lookups import forget_shard
+from streamer.incremental.store.redis_lookups import forget_shard, server_now
 from streamer.incremental.store.redis_server import connect
 from streamer.loading.first_tables import Say, WantedRows, first_tables
 from streamer.loading.key_form import check_one_form
@@ -94,7 +93,8 @@ def _begun(shards: Shards, prepared: Spill, shard: int) -> Begun:
     table, store, secret = shards.settings.table, shards.stores[shard], shards.inputs[shard].secret
     form = cohort_formation(table) if table.sealed is not None else None
     outlet, (made,) = shards.outlet(shard), prepared.of(shard)
-    return reload(table, shard, store, outlet, state, made, read_secret=secret, form=form, now=time())
+    now = server_now(connect(shards.settings.redis)).time
+    return reload(table, shard, store, outlet, state, made, read_secret=secret, form=form, now=now)
 
 
 def _check_sealed(shards: Shards, counted: RowCounts, warn: Say) -> None:

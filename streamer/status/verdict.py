@@ -191,6 +191,7 @@ def judge_shard(
         verdict.add(_refused(shard, now, known=verdict.problems))
     verdict.problems += _stands_still(shard, workers, now)
     verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now))
+    verdict.problems += _ahead(table, shard, now)
     verdict.problems += _counts(shard, dead_letters_max)
     verdict.problems += _truncations(shard)
     verdict.warnings += _unknown_keys(shard)
@@ -240,6 +241,18 @@ def _overdue(shard: ShardFacts, seconds: float) -> Iterator[str]:
         yield (
             f"shard {shard.number}: an epoch of its sealed changelog should have been over {ago(seconds)} ago, and its"
             " newcomers are not published: is its worker running?"
+        )
+
+
+def _ahead(table: Table, shard: ShardFacts, now: float) -> Iterator[str]:
+    sealed = None if shard.redis.meta is None else shard.redis.meta.sealed
+    if table.sealed is None or table.sealed.epoch.seconds is None or sealed is None:
+        return
+    if sealed.seconds - now > OVERDUE_SECONDS_MAX:
+        yield (
+            f"shard {shard.number}: the last epoch of its sealed changelog ended {ago(sealed.seconds - now)} ahead of"
+            " Redis' clock, and nobody is published in it until then: was the clock of Redis or of a worker ahead? Set"
+            f" the clocks right, and wait; if that is too long, {remedies.under_another_name(table.name)}"
         )
 
 

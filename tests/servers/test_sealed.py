@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from time import time
 
 import duckdb
 import pandas as pd
@@ -15,7 +16,7 @@ import pytest
 from servers.broker.servers import Servers
 from streamer.audit.sealed_log import SealedLaws, SealedLine
 from streamer.incremental.sealed.records import Add, EpochEnd, Retire, SealedRecord, decode
-from streamer.incremental.topics import LIVE, SEALED
+from streamer.incremental.topics import CONTROL, LIVE, SEALED
 from streamer.reader import SealedSubscription
 from streamer.status.facts import InRedis, ShardFacts, Workers
 from streamer.status.verdict import judge_shard
@@ -284,6 +285,36 @@ def test_a_worker_that_is_gone_leaves_an_overdue_epoch_and_a_red_light(world: Se
     facts = ShardFacts(0, InRedis(meta=world.meta(0)))
     verdict = judge_shard(load_table(world.table), facts, Workers({}, told=False), mark.seconds + 70.0)
     assert any("an epoch of its sealed changelog should have been over 1 min ago" in said for said in verdict.problems)
+    verdict = judge_shard(load_table(world.table), facts, Workers({}, told=False), mark.seconds - 600.0)
+    assert any("ended 10 min ahead of Redis' clock" in said for said in verdict.problems)
+
+
+@pytest.mark.gate("a clock that is ahead")
+def test_a_worker_whose_clock_is_ahead_ends_epochs_by_the_clock_of_redis(world: SealedTable, tmp_path: Path) -> None:
+    """Before: its epochs ended in the future, and newcomers waited until then."""
+    world.must("load", as_csv(tmp_path / "rows.csv", rows(100)))
+    (tmp_path / "sitecustomize.py").write_text("import time\nreal = time.time\ntime.time = lambda: real() + 7_200\n")
+    world.environment["PYTHONPATH"] = f"{tmp_path}:{world.environment.get('PYTHONPATH', '')}"
+    world.start()
+    send(world, *inserted(rows(60, 1_000)))
+    wait_until_read(world)
+    world.wait_for_epochs(2)
+    marks = [world.meta(shard).sealed for shard in range(2)]
+    assert all(mark is not None and mark.seconds <= time() for mark in marks)
+    assert world.status()["problems"] == []
+
+
+@pytest.mark.gate("control recreated")
+def test_a_recreated_control_topic_and_an_emptied_redis_are_a_refusal_that_names_the_remedy(world: SealedTable) -> None:
+    worker = world.start()
+    send(world, *inserted(rows(80)))
+    wait_until_read(world)
+    world.wait_for_epochs(2)
+    assert worker.terminate()[0] == 0
+    world.delete_topics(CONTROL)
+    world.must("topics create")
+    world.lose_redis()
+    assert "Redis has lost epoch 1 of the sealed changelog, and the control topic" in world.refusal()
 
 
 def test_alpha_below_the_share_of_a_value_is_refused_before_anything_is_written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
@@ -19,7 +20,7 @@ from simulation.truncating_source import SHARDS, Source, read_apart_and_lose, wo
 from streamer.audit.sealed_log import CohortSeen, SealedLaws, SealedLine
 from streamer.audit.sealed_source import check_twice
 from streamer.audit.source import row_changes
-from streamer.errors import Conflict, LawViolated
+from streamer.errors import Conflict, LawViolated, ShardRefused
 from streamer.grouping import cohort_formation
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.events.changes import RowChange
@@ -29,7 +30,7 @@ from streamer.incremental.shard.first_commits import prepare
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.ready import Tick
 from streamer.incremental.store.memory import MemoryStore
-from streamer.incremental.topics import LIVE, SEALED
+from streamer.incremental.topics import CONTROL, LIVE, SEALED
 from streamer.table.row import Row
 from streamer.table.schema import EpochLength, SealedRules, Table
 
@@ -125,6 +126,26 @@ def test_rows_of_a_snapshot_that_is_held_back_are_published_in_cohorts_after_its
     facts = worker.machine.facts
     assert facts.sealed is not None and facts.sealed.cohorts > 0
     assert facts.sealed.waiting < table.k or "events" in epoch
+    assert_lawful([world])
+
+
+@pytest.mark.parametrize("copy", ["older", "none"])
+def test_a_replay_whose_epochs_nobody_can_say_any_more_is_refused_and_goes_on_with_a_right_copy(copy: str) -> None:
+    """Before: it waited for them for good, `live` too."""
+    world = World(BY_TIME, events(80, 3), {})
+    world.clock, world.topic_ids = Random(3), world.topic_ids | {SEALED: "first sealed"}
+    world.happens = {30: world.snapshot}
+    world.run(batch=4)
+    right = deepcopy(world.server)
+    world.make_anew(CONTROL)
+    world.control.clear()
+    world.lose_commits(world.snapshots[0] if copy == "older" else None)
+    with pytest.raises(ShardRefused, match=r"which said when the clock ended it, was recreated.*restore Redis from a"):
+        world.worker().take_over(world.input)
+    before = len(sealed_log(world))
+    world.lose_commits(right)
+    world.run(batch=4)
+    assert len(sealed_log(world)) >= before > 0
     assert_lawful([world])
 
 

@@ -39,8 +39,8 @@ def command(how: Loading, source: RowSource, although_trimmed: bool) -> None:
 
     Stop the workers first: a running one is shut out, and if one has read on since this command began, nothing is
     written. The whole-table algorithm makes the QI groups. In the output, the releases that bring the new rows remove
-    the old ones; they have the header `outside`. After any error, call the command again: it starts from the beginning. While it
-    runs, another `load` or `reload` of its shards is refused.
+    the old ones; they have the header `outside`. After any error, call the command again: it starts from the beginning.
+    While it runs, another `load` or `reload` of its shards is refused.
     """
     if although_trimmed and str(source) != TOPIC:
         raise UsageError(f"--although-trimmed: goes with --from-source {TOPIC} only")

@@ -228,7 +228,8 @@ class Machine:
         standing = preflight.compare(self.table, self.shard, self.meta, event.position, event.input)
         assigned, replay = self._taken.assigned, None
         if standing is Consistency.BEHIND and event.position is not None:
-            replay = Repetition(event.position, sealing.to_repeat(self.meta, event.position, event.epochs))
+            epochs = sealing.to_repeat(self.table, self.name, self.meta, event.position, event.epochs)
+            replay = Repetition(event.position, epochs)
         skipped = Skipped(self.name, self.meta, assigned.skips, replay.to if replay is not None else None)
         self._taken = TakeOver(assigned, event, standing, replay, skipped)
         if standing is Consistency.AHEAD:

@@ -121,10 +121,22 @@ def said_of_end(meta: Meta, shard: int, seconds: int) -> OutboxEntry:
     return OutboxEntry(CONTROL, b"%d" % shard, said.to_json())
 
 
-def to_repeat(meta: Meta, position: Position, said: Iterable[EpochOver]) -> tuple[EpochOver, ...]:
-    """The ends of epochs that a store has lost, up to the published position, in order; said: by the shard."""
+def to_repeat(
+    table: Table, name: str, meta: Meta, position: Position, said: Iterable[EpochOver]
+) -> tuple[EpochOver, ...]:
+    """The ends of epochs that a store has lost, up to the published position, in order; said: by the shard.
+
+    Raises ShardRefused if the clock ended one of them, and the control topic does not say when: a replay would wait.
+    """
     by_epoch = {one.epoch: one for one in said}
     lost = range(epoch_of(meta) + 1, epoch_of(position) + 1)
+    unsaid = [epoch for epoch in lost if epoch not in by_epoch]
+    if unsaid and table.sealed is not None and table.sealed.epoch.seconds is not None:
+        raise ShardRefused(
+            f"{name}: Redis has lost epoch {unsaid[0]} of the sealed changelog, and the control topic, which said when "
+            f"the clock ended it, was recreated or has lost that, so reading the input again cannot repeat it; restore "
+            f"Redis from a copy that holds epoch {unsaid[-1]}, or, {remedies.reload(table.name)}"
+        )
     return tuple(by_epoch[epoch] for epoch in lost if epoch in by_epoch)
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -353,6 +353,7 @@ class InMemory:
         self.lookups = redis.lookups
         self.memory = MemoryServer()
         self.news: Any = NoNews()
+        self.clock: Any = SimpleNamespace(now=time)
         self.stores: list[HeldStore] = []
 
     def store(self, number: int) -> MemoryStore:

@@ -378,8 +378,11 @@ def test_cohorts_that_redis_does_not_know_are_retired_and_who_is_there_is_not_pu
 
 def test_what_a_replay_repeats_are_the_ends_of_epochs_that_a_store_has_lost_in_their_order() -> None:
     said = [EpochOver(0, epoch, 60 * epoch, 5, 0, 0) for epoch in (4, 2, 3, 5)]
-    lost = sealing.to_repeat(Meta(sealed=SealedMark(2)), Position(9, 5, 1, 1, 0, 0, sealed=SealedMark(4)), said)
+    meta, position = Meta(sealed=SealedMark(2)), Position(9, 5, 1, 1, 0, 0, sealed=SealedMark(4))
+    lost = sealing.to_repeat(World().table, "shard 0", meta, position, said)
     assert [one.epoch for one in lost] == [3, 4]
+    with pytest.raises(ShardRefused, match=r"has lost epoch 3 of the sealed changelog.*a copy that holds epoch 4, or"):
+        sealing.to_repeat(World().table, "shard 0", meta, position, said[1:2])
 
 
 @pytest.mark.parametrize(
