@@ -213,8 +213,8 @@ class Probes:
             return
         places = [TopicPartition(self._topic, number) for number in numbers]
         ends = await asyncio.wait_for(consumer.end_offsets(places), KAFKA_ANSWER_SECONDS_MAX)
-        seen = {place: consumer.highwater(place) or 0 for place in consumer.assignment()}  # with open transactions
-        self._collector.ends = {place.partition: max(end, seen.get(place, 0)) for place, end in ends.items()}
+        # Ends of what can be read: what an open transaction holds back does not wait for this worker.
+        self._collector.ends = {place.partition: end for place, end in ends.items()}
         self._kafka_at = monotonic()
 
     async def _ask_redis(self) -> None:

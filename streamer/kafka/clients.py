@@ -125,11 +125,11 @@ def open_admin(bootstrap: str) -> Iterator[AdminClient]:
 
 
 @contextmanager
-def open_consumer(bootstrap: str, fetch_wait_ms: int = 10) -> Iterator[Consumer]:
-    """A consumer of committed records for a `with` block; the caller assigns its partitions."""
+def open_consumer(bootstrap: str, fetch_wait_ms: int = 10, committed: bool = True) -> Iterator[Consumer]:
+    """A consumer for a `with` block, of committed records or of all; the caller assigns its partitions."""
     began, settings = monotonic(), _command_settings(bootstrap)
     with reaching(bootstrap):
-        consumer = Consumer({**settings, **reader_settings("streamer", fetch_wait_ms)})
+        consumer = Consumer({**settings, **reader_settings("streamer", fetch_wait_ms, committed)})
         try:
             _await_answer(bootstrap, consumer, began)
             yield consumer

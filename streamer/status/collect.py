@@ -180,7 +180,7 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
             ids, workers = topic_ids(admin, table_name), _workers(admin, table_name)
             positions = _positions(consumer, table_name)
             published = [place for kind in outputs for place in places_of(consumer, topic_name(table_name, kind))]
-            reach = {place: (found.begin, found.end) for place, found in reach_of(admin, published).items()}
+            reach = {place: (found.begin, found.end) for place, found in reach_of(admin, [*published, *places]).items()}
         ids = {kind: id_ for kind, id_ in ids.items() if kind not in (*OUTPUTS, SEALED) or kind in outputs}
         in_kafka = [
             _in_kafka(consumer, table, place, meta, positions.get(place.partition), ids, reach, len(places), kafka)
@@ -216,14 +216,14 @@ def _in_kafka(
     meta: Meta | None,
     position: Position | None,
     ids: Mapping[str, str],
-    reach_of_outputs: Mapping[Place, tuple[int, int]],
+    reach_of_topics: Mapping[Place, tuple[int, int]],
     shards: int,
     kafka: str,
 ) -> InKafka:
     """Kafka's data of one shard. place: of its input."""
     (earliest, end), shard = watermarks(consumer, place), place.partition
     published = {kind: Place(topic_name(table.name, kind), shard) for kind in published_kinds(table)}
-    reach = {kind: reach_of_outputs[of] for kind, of in published.items() if of in reach_of_outputs}
+    reach = {kind: reach_of_topics[of] for kind, of in published.items() if of in reach_of_topics}
     last = message_read_last(meta, position)
     again = () if last is None else message_at(kafka, consumer, place, last.offset)
     begun = any(end > 0 for _, end in reach.values())
@@ -234,7 +234,16 @@ def _in_kafka(
         position,
         _waiting(consumer, place, max(earliest, meta.next if meta else 0), end),
         *_lately(consumer, table.name, shard, meta),
+        _held_back(kafka, place, end, reach_of_topics.get(place, (0, 0))[1]),
     )
+
+
+def _held_back(kafka: str, place: Place, stable: int, end: int) -> Waiting | None:
+    """The first message of an open transaction, if there is one. stable: the end of what can be read."""
+    if stable >= end:
+        return None
+    with open_consumer(kafka, committed=False) as consumer:
+        return _waiting(consumer, place, stable, end)
 
 
 def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting | None:

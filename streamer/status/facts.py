@@ -26,7 +26,7 @@ from streamer.table.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The first message that a shard has not applied."""
+    """The first message that a shard has not applied, or that an open transaction holds back."""
 
     offset: int
     since: float  # when it was written
@@ -53,6 +53,7 @@ class InKafka:
     refused_lately: int = 0  # dead letters among the last `lately` messages
     lately: int = 0  # 0: the shard has read too few messages
     truncations: tuple[int, ...] = ()  # offsets of captured truncations that are dead letters
+    held_back: Waiting | None = None  # by an open transaction of a producer: nobody can read it yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ SHARD_CALL_SECONDS_MAX = 120.0
 
 STANDSTILL_SECONDS_MAX = 600.0  # of a region of a rebuild, or of the algorithm of a first snapshot
 UNJOINED_SECONDS_MAX = 60.0  # of a rebalance: Kafka waits for dead workers until their sessions end
+TRANSACTION_SECONDS_MAX = 10.0  # for which a producer of the input may leave a transaction open without a word
 OVERDUE_SECONDS_MAX = 60.0  # after the time at which an epoch of a sealed changelog should have ended
 FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
@@ -195,6 +196,7 @@ def judge_shard(
     verdict.problems += _counts(shard, dead_letters_max)
     verdict.problems += _truncations(shard)
     verdict.warnings += _unknown_keys(shard)
+    verdict.warnings += _held_back_by_transaction(shard, now)
     verdict.add(_rebuilds(shard, now))
     if held_back := _held_back(shard):
         verdict.warnings.append(held_back)
@@ -253,6 +255,17 @@ def _ahead(table: Table, shard: ShardFacts, now: float) -> Iterator[str]:
             f"shard {shard.number}: the last epoch of its sealed changelog ended {ago(sealed.seconds - now)} ahead of"
             " Redis' clock, and nobody is published in it until then: was the clock of Redis or of a worker ahead? Set"
             f" the clocks right, and wait; if that is too long, {remedies.under_another_name(table.name)}"
+        )
+
+
+def _held_back_by_transaction(shard: ShardFacts, now: float) -> Iterator[str]:
+    first = shard.kafka.held_back
+    if first is not None and now - first.since > TRANSACTION_SECONDS_MAX:
+        yield (
+            f"shard {shard.number}: an open transaction of a producer holds back the input from offset {first.offset:,} "
+            f"on, since {ago(now - first.since)}: Kafka shows these messages to nobody until it ends, by its"
+            " transaction.timeout.ms at the latest. Look at the producer (`kafka-transactions.sh find-hanging`), not at"
+            " the worker"
         )
 
 
