@@ -178,7 +178,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         parts = servers.store(number), servers.input(number), servers.outlet(number)
         shard = HeldShard(self._table, number, *parts, self._shared, self.metrics[number])
         self._held[topic_partition] = shard
-        self._tasks[shard] = self.add_future(self._serve(topic_partition, shard))
+        self._tasks[shard] = self.add_future(self._run_tenure(topic_partition, shard))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Has shards rest until the next assignment. A step gets a moment to end: else the next owner resolves it."""
@@ -219,7 +219,7 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
 
     # -- one shard ------------------------------------------------------------------------------------------------
 
-    async def _serve(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
+    async def _run_tenure(self, topic_partition: TopicPartition, shard: HeldShard) -> None:
         await shard.start(self._app)
         while not shard.is_in(TenureState.LOST):
             began, failure = monotonic(), None

@@ -183,11 +183,11 @@ class HeldShard:
     async def start(self, app: faust.App) -> None:
         """Starts the agent that takes events out of the mailbox."""
         channel: ChannelT[Mail] = app.channel()
-        agent = app.agent(channel, name=f"{self.name} ({id(self):x})")(self._serve)
+        agent = app.agent(channel, name=f"{self.name} ({id(self):x})")(self._take_mail)
         self._mailbox = channel, agent
         await agent.maybe_start()
 
-    async def _serve(self, mailbox: StreamT[Mail]) -> None:
+    async def _take_mail(self, mailbox: StreamT[Mail]) -> None:
         async for mail in mailbox:
             if mail.result is None and self._machine.phase in (Phase.IDLE, Phase.REFUSED):
                 continue  # it belongs to a table that was dropped

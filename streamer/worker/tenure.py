@@ -1,8 +1,12 @@
 """The states of a shard at a worker, from its assignment to its loss, in one table of states and events.
 
-The worker carries out what a state asks for, and tells what came of it as the next event, unless another event has
-come meanwhile; nothing else changes a tenure. After an error there is one way back: a new take-over. Only a shard that
-rests goes on without one.
+The worker (`agents/ingest.py`) carries out what a state asks for, and tells what came of it as the next event, unless
+another event has come meanwhile; nothing else changes a tenure. After an error there is one way back: a new take-over,
+after a wait. Only a shard that rests goes on without one. It may rest for any time: the next assignment ends the rest.
+
+Lost is the end of a tenure. If Kafka assigns the shard again, a new tenure begins at Assigned. If a shard comes back
+from its rest and another worker has had it meanwhile (Fenced in Taking over, `kept`), the new one begins at once. The
+worker ends if all its shards are refused, or if a lost shard stays assigned to it.
 """
 
 from __future__ import annotations

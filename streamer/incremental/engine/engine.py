@@ -153,6 +153,9 @@ cut as soon as possible: then one group is cut in two.
 class Engine:
     """The k-anonymous table of one shard, in memory.
 
+    `apply` changes `rows` at once, and only queues what this does to QI groups. The core runs the queue in `run` and
+    `compute`: for a commit (`Machine._commit`), if a batch may be full, before a statement, or if a question needs it.
+
     secret: the key of its tie hashes, empty in tests only. gathers: keeps all rows pending, and makes no QI groups.
     """
 
