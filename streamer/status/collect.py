@@ -158,8 +158,8 @@ def latest_standing(since: int, first: int, end: int, letters_from: Callable[[in
 
 # The facts of a table: every shard, the topics, the workers and Redis itself.
 #
-# * Cheap: counts, last records, and at most one message per shard; no shard is loaded. Nothing is written, and a full
-#   Redis answers every question.
+# * Cheap: counts, last records, and at most one message per shard; no shard is loaded. Nothing is left behind, and a
+#   full Redis answers every question.
 # * Redis and Kafka cannot be read at one moment. A shard's data in Redis are read before and after Kafka's: if both
 #   readings agree, the shard was at rest in between.
 # * The positions are read before the end of `live`: all records published with a position are then below that end.
@@ -194,7 +194,8 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
         ShardFacts(place.partition, of_redis, of_kafka, workers.by_shard.get(place.partition, ""))
         for place, of_redis, of_kafka in zip(places, in_redis, in_kafka, strict=True)
     ]
-    return TableFacts(shards, workers, topics, shards_of(client, table_name), server_now(client), durability_of(client))
+    redis_now = server_now(client, table_name, len(places))
+    return TableFacts(shards, workers, topics, shards_of(client, table_name), redis_now, durability_of(client))
 
 
 def _partitions(consumer: Consumer, topic: str) -> int:

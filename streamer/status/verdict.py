@@ -62,6 +62,7 @@ TRANSACTION_SECONDS_MAX = 10.0  # for which a producer of the input may leave a 
 OVERDUE_SECONDS_MAX = 60.0  # after the time at which an epoch of a sealed changelog should have ended
 FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
+REDIS_REFUSES = "workers go on by themselves once it takes writes: is --redis the master? Its log says why it refuses"
 REDIS_IS_FULL = "Redis is full, so that no worker can commit: raise its maxmemory"
 
 
@@ -262,10 +263,10 @@ def _held_back_by_transaction(shard: ShardFacts, now: float) -> Iterator[str]:
     first = shard.kafka.held_back
     if first is not None and now - first.since > TRANSACTION_SECONDS_MAX:
         yield (
-            f"shard {shard.number}: an open transaction of a producer holds back the input from offset {first.offset:,} "
-            f"on, since {ago(now - first.since)}: Kafka shows these messages to nobody until it ends, by its"
-            " transaction.timeout.ms at the latest. Look at the producer (`kafka-transactions.sh find-hanging`), not at"
-            " the worker"
+            f"shard {shard.number}: an open transaction of a producer holds back the input from offset"
+            f" {first.offset:,} on, since {ago(now - first.since)}: Kafka shows these messages to nobody until it ends,"
+            " by its transaction.timeout.ms at the latest. Look at the producer (`kafka-transactions.sh find-hanging`),"
+            " not at the worker"
         )
 
 
@@ -552,6 +553,8 @@ def judge_table(table: Table, facts: TableFacts) -> Verdict:
         )
     if facts.redis_now.full:
         verdict.problems.append(REDIS_IS_FULL)
+    elif facts.redis_now.refuses:
+        verdict.problems.append(f"{facts.redis_now.refuses}, so that no worker can commit; {REDIS_REFUSES}")
     if not table.durability_stated:
         verdict.warnings += (
             f"{setting}: Redis could lose what it confirms; a worker does not start on it"

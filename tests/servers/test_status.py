@@ -9,11 +9,14 @@ import json
 import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from servers.broker.servers import Servers
 from streamer.errors import ServerUnreachable
@@ -168,6 +171,63 @@ def test_other_topics_are_looked_at_too(fresh: WorkedTable) -> None:
     problems = seen(fresh)["problems"]
     assert f"topic {fresh.name}.control does not exist: `streamer topics create --shards 2` makes it" in problems
     assert any(f"topic {fresh.name}.dead-letters has 3 partitions and the input 2" in problem for problem in problems)
+
+
+@contextmanager
+def refusing(client: Any, how: str) -> Iterator[None]:
+    """A Redis that answers every question and takes no writes."""
+    if how == "replica":
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+    else:
+        client.config_set("min-replicas-to-write", 1)
+    try:
+        yield
+    finally:
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        client.config_set("min-replicas-to-write", 0)
+
+
+@pytest.mark.gate("a Redis that takes no writes")
+@pytest.mark.parametrize(
+    ("how", "said"), [("replica", "is a replica and takes no writes (READONLY)"), ("lonely", "(NOREPLICAS)")]
+)
+def test_a_redis_that_takes_no_writes_is_red_and_a_fault_for_doctor(worked: WorkedTable, how: str, said: str) -> None:
+    """Before: `everything fits together`, and `All is there`."""
+    with refusing(worked.redis, how):
+        (problem,) = seen(worked)["problems"]
+        doctor = worked.call("doctor")
+    assert said in problem and "so that no worker can commit" in problem
+    assert doctor.exit_code == 1 and "FAULT writes to Redis: Redis 127.0.0.1" in doctor.output
+    assert said in doctor.output and "no worker could commit" in doctor.output
+    assert not list(worked.redis.scan_iter("*probe*"))
+    assert seen(worked)["ok"]
+
+
+def test_a_redis_with_room_for_no_commit_is_full(worked: WorkedTable) -> None:
+    """A commit's own bytes count while it is sent: it was refused with 118 to 261 KB left."""
+    client = worked.redis
+    client.config_set("maxmemory", client.info("memory")["used_memory"] + 500_000)
+    try:
+        assert seen(worked)["problems"] == ["Redis is full, so that no worker can commit: raise its maxmemory"]
+    finally:
+        client.config_set("maxmemory", 0)
+
+
+@pytest.mark.gate("an open transaction of a producer")
+def test_an_open_transaction_of_a_producer_is_named_and_nothing_waits_for_the_worker(worked: WorkedTable) -> None:
+    producer = Producer({"bootstrap.servers": worked.bootstrap, "transactional.id": f"{worked.name} source"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    long_ago = int((time() - 60) * 1000)
+    producer.produce(f"{worked.name}.changes", b"{}", key=b"9", partition=0, timestamp=long_ago)
+    producer.flush()
+    try:
+        report = seen(worked)
+    finally:
+        producer.abort_transaction()
+    assert report["ok"]
+    assert any("shard 0: an open transaction of a producer holds back the input" in said for said in report["warnings"])
+    assert not any("an open transaction" in said for said in seen(worked)["warnings"])
 
 
 def test_a_full_redis_is_read_and_said_to_be_full(worked: WorkedTable) -> None:

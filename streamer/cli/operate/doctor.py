@@ -1,6 +1,6 @@
 """`streamer doctor`: tries all that a worker of a table needs, part by part, before one is started.
 
-Nothing is written and no row is shown. A part that needs one that failed is not tried, and that is said.
+Nothing is left behind and no row is shown. A part that needs one that failed is not tried, and that is said.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from streamer.cli.stream.topics import checked
 from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import command_named, json_option, kafka_option, redis_option, table_option
 from streamer.cli.support.tables import as_json, plural, say, show
-from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, StreamerError, UsageError
+from streamer.errors import EXIT_LAW, EXIT_OK, ConfigError, ServerUnreachable, StreamerError, UsageError
+from streamer.incremental.store.redis_lookups import server_now
 from streamer.incremental.store.redis_server import address_of, answers, connect_now, kind_of, masters, require_durable
 from streamer.incremental.topics import (
     CHANGES,
@@ -102,6 +103,7 @@ def _all(table: Table, kafka: str, redis: str) -> Iterator[Tried]:
     yield from _in_turn(
         [
             ("Redis", partial(_redis, redis)),
+            ("writes to Redis", partial(_writes, table, redis)),
             ("Redis on disk", partial(_on_disk, table, redis)),
             ("Redis' memory", partial(_memory, redis)),
             ("clocks", partial(_clocks, redis)),
@@ -190,6 +192,15 @@ def _settings(table: Table, kafka: str) -> str:
 def _redis(redis: str) -> str:
     client = connect_now(redis)
     return f"{address_of(client)} answers ({kind_of(client).value})"
+
+
+def _writes(table: Table, redis: str) -> str:
+    """Writes as a commit does, and leaves nothing. Raises ServerUnreachable if Redis refuses."""
+    now = server_now(client := connect_now(redis), table.name, shards=1)
+    if now.full or now.refuses:
+        refused = now.refuses or f"{address_of(client)} is full, or nearly so: raise maxmemory"
+        raise ServerUnreachable(f"{refused}; no worker could commit")
+    return "taken, as a commit's would be"
 
 
 def _on_disk(table: Table, redis: str) -> str:

@@ -16,14 +16,23 @@ from typing import Annotated, Any
 import msgspec
 import redis
 
-from streamer.errors import ShardRefused
+from streamer.errors import ConfigError, ServerUnreachable, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.sealed.stored_state import SealedPlace
 from streamer.incremental.store import codec
 from streamer.incremental.store.base import Meta, State
 from streamer.incremental.store.redis import MEASURED, REFUSED_FIELDS, RedisStore
-from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of, masters, name_of_master
+from streamer.incremental.store.redis_server import (
+    REFUSALS,
+    REPLICA,
+    RedisClient,
+    address_of,
+    answers,
+    master_of,
+    masters,
+    name_of_master,
+)
 
 YEAR_9999 = 253_402_300_799
 """The last second that can be written as a time."""
@@ -100,10 +109,11 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class RedisNow:
-    """The server itself: its clock, and whether it is so full that it takes no writes."""
+    """The servers themselves: their latest clock, and whether they take writes."""
 
     time: float
-    full: bool = False
+    full: bool = False  # or so nearly that a commit may be refused
+    refuses: str = ""  # why one of them takes no writes; "" if all do, as far as that may be asked
 
 
 class RedisLookups(RedisStore):
@@ -252,23 +262,53 @@ def _seconds(text: str | bytes | None) -> int | None:
     return None if text is None else int(text)
 
 
-def server_now(client: RedisClient) -> RedisNow:
-    """The latest clock of the servers, and whether one of them is full."""
+def server_now(client: RedisClient, table_name: str = "", shards: int = 0) -> RedisNow:
+    """The latest clock of the servers, and whether one of them is full or takes no writes.
+
+    shards: a write that leaves nothing is tried for each of so many, as a server may refuse writes for many reasons.
+    """
     told = [_now(master) for master in masters(client)]
-    return RedisNow(max(now.time for now in told), any(now.full for now in told))
+    refuses = next((now.refuses for now in told if now.refuses), "") or refusal_of_writes(client, table_name, shards)
+    return RedisNow(max(now.time for now in told), any(now.full for now in told), refuses)
+
+
+def refusal_of_writes(client: RedisClient, table_name: str, shards: int) -> str:
+    """Why Redis refuses a write under a shard's keys; "" if it takes one, or this user may not write."""
+    probe, tried = client.register_script(PROBE), dict[str, str]()
+    for shard in range(shards):
+        key = f"{{{table_name}:{shard}}}:probe"
+        tried.setdefault(name_of_master(client, key), key)
+    try:
+        for key in tried.values():
+            with answers(address_of(client)):
+                probe(keys=[key])
+    except ServerUnreachable as refused:
+        return str(refused)
+    except ConfigError:  # an operator's user need not write
+        return ""
+    return ""
+
+
+PROBE = "redis.call('HSET', KEYS[1], 'probe', '') return redis.call('DEL', KEYS[1])"
+"""A write that leaves nothing, and that a server refuses as it refuses a commit."""
+
+ROOM_BYTES, ROOM_SHARE = 1 << 20, 0.01
+"""A Redis with less room below its maxmemory counts as full: a commit's own bytes count while it is sent."""
 
 
 def _now(master: redis.Redis) -> RedisNow:
-    """The clock of one server, and whether it is full; not full if it does not show its memory."""
+    """The clock of one server, and whether it is full or a replica; neither if it does not show that."""
     asked: Any = master  # redis-py types every answer as "or an awaitable"
     with answers(address_of(master)):
         seconds, microseconds = asked.time()
         try:
-            memory = asked.info("memory")
+            memory, role = asked.info("memory"), asked.info("replication").get("role")
         except redis.ResponseError:
-            memory = {}
-    used = memory.get("used_memory", 0) - memory.get("mem_not_counted_for_evict", 0)
-    return RedisNow(seconds + microseconds / 1e6, 0 < memory.get("maxmemory", 0) <= used)
+            memory, role = {}, "master"
+    used, limit = memory.get("used_memory", 0) - memory.get("mem_not_counted_for_evict", 0), memory.get("maxmemory", 0)
+    is_full = 0 < limit <= used + ROOM_BYTES + ROOM_SHARE * limit
+    refuses = f"{address_of(master)} {REFUSALS[REPLICA][1]} ({REPLICA})" if role == "slave" else ""
+    return RedisNow(seconds + microseconds / 1e6, is_full, refuses)
 
 
 def shards_of(client: RedisClient, table_name: str) -> list[int]:

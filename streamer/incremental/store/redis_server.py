@@ -166,9 +166,10 @@ CERTIFICATE = "?ssl_certfile=FILE&ssl_keyfile=FILE in the URL name one"
 
 FORBIDDEN = "NOPERM"
 
+REPLICA = "READONLY"
 REFUSALS: dict[str, tuple[type[StreamerError], str]] = {
     "LOADING": (ServerUnreachable, "is still loading its data"),
-    "READONLY": (ServerUnreachable, "is a replica and takes no writes"),
+    REPLICA: (ServerUnreachable, "is a replica and takes no writes"),
     "MASTERDOWN": (ServerUnreachable, "is a replica without its master"),
     "NOREPLICAS": (ServerUnreachable, "has too few replicas to take a write"),
     "CLUSTERDOWN": (ServerUnreachable, "is a cluster that is down"),
