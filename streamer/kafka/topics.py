@@ -96,15 +96,18 @@ def _places_with_reach(table_name: str, topics: Topics) -> list[Place]:
 
 
 def of_shard(topics: Topics, shard: int) -> Topics:
-    """The same topics with the reach of one shard's partitions alone: messages to others change nothing in it.
+    """The same topics with the reach of one shard's partitions alone, and without the end of the input.
+
+    So messages, to this shard or to others, change nothing in it.
 
     >>> of_shard({"changes": Described("id", 2, {0: Reach(0, 5, 1), 1: Reach(0, 7, 1)})}, 1)
-    {'changes': Described(id='id', partitions=2, reach={1: Reach(begin=0, end=7, epoch=1)})}
+    {'changes': Described(id='id', partitions=2, reach={1: Reach(begin=0, end=0, epoch=1)})}
     """
-    return {
-        kind: one._replace(reach={number: reach for number, reach in one.reach.items() if number == shard})
-        for kind, one in topics.items()
-    }
+    return {kind: one._replace(reach=_reach_of(kind, one.reach, shard)) for kind, one in topics.items()}
+
+
+def _reach_of(kind: str, reach: Mapping[int, Reach], shard: int) -> dict[int, Reach]:
+    return {n: one._replace(end=0) if kind == CHANGES else one for n, one in reach.items() if n == shard}
 
 
 def topic_ids(admin: Admin, table_name: str) -> dict[str, str]:
