@@ -11,10 +11,24 @@ FROM generate_series(1, 200) i;
 -- Run once by the table's owner, on a server with wal_level = logical.
 -- With this, a change has the whole row before it, and values that Postgres stores apart (TOAST):
 ALTER TABLE "public"."clinic" REPLICA IDENTITY FULL;
+-- Each partition needs that, too: run this block again whenever one is attached or made.
+DO $$ DECLARE part regclass; BEGIN
+  IF EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent
+             WHERE i.inhparent = '"public"."clinic"'::regclass AND c.relkind = 'r') THEN
+    RAISE EXCEPTION 'tables inherit from "public"."clinic": their changes would come under their own names, and be lost. '
+      'Partition the table instead, or capture each of them as a table of its own';
+  END IF;
+  FOR part IN SELECT relid FROM pg_partition_tree('"public"."clinic"'::regclass) LOOP
+    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', part);
+  END LOOP;
+END $$;
 -- A row in this table starts an incremental snapshot:
 CREATE TABLE IF NOT EXISTS "public"."debezium_signal" (id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
-CREATE PUBLICATION "streamer_clinic" FOR TABLE "public"."clinic", "public"."debezium_signal";
+-- Changes of partitions come under the table's own name:
+CREATE PUBLICATION "streamer_clinic" FOR TABLE "public"."clinic", "public"."debezium_signal" WITH (publish_via_partition_root = true);
+-- No message tells that a partition was truncated, dropped or detached: delete its rows before, or reload.
 -- The connector's user needs REPLICATION, and:
+-- GRANT USAGE ON SCHEMA "public" TO ...;
 -- GRANT SELECT ON "public"."clinic" TO ...; GRANT SELECT, INSERT ON "public"."debezium_signal" TO ...;
 
 -- Where the sink writes, and what readers are given: QI groups of which they see at least k rows.

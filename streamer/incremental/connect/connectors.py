@@ -269,11 +269,30 @@ def _postgres_sql(table: Table, source: str, signals: str) -> Iterator[str]:
     yield "-- Run once by the table's owner, on a server with wal_level = logical."
     yield "-- With this, a change has the whole row before it, and values that Postgres stores apart (TOAST):"
     yield f"ALTER TABLE {source} REPLICA IDENTITY FULL;"
+    yield "-- Each partition needs that, too: run this block again whenever one is attached or made."
+    yield from _PARTITIONS.format(source.replace("'", "''")).splitlines()
     yield "-- A row in this table starts an incremental snapshot:"
     yield _signal_table(signals)
-    yield f'CREATE PUBLICATION "{_slot(table)}" FOR TABLE {source}, {signals};'
+    yield "-- Changes of partitions come under the table's own name:"
+    yield f'CREATE PUBLICATION "{_slot(table)}" FOR TABLE {source}, {signals} WITH (publish_via_partition_root = true);'
+    yield "-- No message tells that a partition was truncated, dropped or detached: delete its rows before, or reload."
     yield "-- The connector's user needs REPLICATION, and:"
+    yield f"-- GRANT USAGE ON SCHEMA {source.rpartition('.')[0]} TO ...;"
     yield f"-- GRANT SELECT ON {source} TO ...; GRANT SELECT, INSERT ON {signals} TO ...;"
+
+
+_PARTITIONS = """\
+DO $$ DECLARE part regclass; BEGIN
+  IF EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhparent
+             WHERE i.inhparent = '{0}'::regclass AND c.relkind = 'r') THEN
+    RAISE EXCEPTION 'tables inherit from {0}: their changes would come under their own names, and be lost. '
+      'Partition the table instead, or capture each of them as a table of its own';
+  END IF;
+  FOR part IN SELECT relid FROM pg_partition_tree('{0}'::regclass) LOOP
+    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', part);
+  END LOOP;
+END $$;"""
+"""Refuses a table that others inherit from; `pg_partition_tree` is empty for a table without partitions."""
 
 
 def _signal_table(signals: str) -> str:

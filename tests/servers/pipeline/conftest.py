@@ -10,6 +10,7 @@ import pytest
 from servers.broker.servers import Servers
 from servers.pipeline.configurations import Shape
 from servers.pipeline.pipeline import Laying, Parts, Pipeline
+from servers.pipeline.sources import Source
 from servers.pipeline.started import started
 
 
@@ -26,8 +27,8 @@ def lay(parts: Parts, tmp_path: Path) -> Iterator[Laying]:
     parts.start()
     made: list[Pipeline] = []
 
-    def laid(shape: Shape, shards: int = 4) -> Pipeline:
-        made.append(Pipeline(parts, tmp_path / f"pipeline-{len(made)}", shape, shards))
+    def laid(shape: Shape, shards: int = 4, origin: Source | None = None) -> Pipeline:
+        made.append(Pipeline(parts, tmp_path / f"pipeline-{len(made)}", shape, shards, origin))
         return made[-1]
 
     yield laid

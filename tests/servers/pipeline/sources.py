@@ -12,7 +12,7 @@ import psycopg
 from servers.pipeline.binlog_people import COLUMNS, BinlogPeople
 from servers.pipeline.binlog_servers import CLINIC, CONNECTOR, BinlogServer
 from servers.pipeline.configurations import Shape, shaped, source_config, source_sql
-from servers.pipeline.people import People
+from servers.pipeline.people import PartitionedPeople, People
 from streamer.incremental.connect import connectors
 from streamer.incremental.connect.connectors import Database
 from streamer.table.schema import Table
@@ -57,6 +57,13 @@ class PostgresSource:
 
     def show(self, judged: psycopg.Connection, people: People) -> None:
         pass
+
+
+class PartitionedSource(PostgresSource):
+    """Its table has partitions."""
+
+    def people(self, judged: psycopg.Connection, name: str) -> People:
+        return PartitionedPeople(judged, name)
 
 
 class BinlogSource:

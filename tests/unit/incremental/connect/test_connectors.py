@@ -178,12 +178,15 @@ def test_a_key_column_that_debezium_cannot_name_is_refused(column: str) -> None:
 
 def test_the_sql_for_postgres_logs_whole_rows_and_publishes_table_and_signals() -> None:
     sql = source_sql(TABLE, POSTGRES, default_relation(TABLE, POSTGRES, Database()))
-    statements = [line for line in sql.splitlines() if not line.startswith("--")]
+    statements = [line for line in sql.splitlines() if not line.startswith(("--", " "))]
     assert statements == [
         'ALTER TABLE "public"."people" REPLICA IDENTITY FULL;',
+        "DO $$ DECLARE part regclass; BEGIN",
+        "END $$;",
         'CREATE TABLE IF NOT EXISTS "public"."debezium_signal" '
         "(id varchar(42) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));",
-        'CREATE PUBLICATION "streamer_people" FOR TABLE "public"."people", "public"."debezium_signal";',
+        'CREATE PUBLICATION "streamer_people" FOR TABLE "public"."people", "public"."debezium_signal" '
+        "WITH (publish_via_partition_root = true);",
     ]
 
 
