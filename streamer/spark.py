@@ -8,23 +8,26 @@ no plan, log or page of Spark holds a value of a row. `streamer` must be install
 
 from __future__ import annotations
 
-import shutil
 from contextlib import nullcontext
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from streamer.engines.local import FragmentJob, anonymize_files
-from streamer.errors import ConfigError, needs_extra
+from streamer.engines.pool import private_folder
+from streamer.errors import UsageError, needs_extra
 from streamer.privacy.models import model_of
 from streamer.progress import unheard
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
-from streamer.recoding.fragments.steps import Recipe
+from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import Measures
 from streamer.table.schema import Table
 from streamer.table.yaml.loading import table_of
+from streamer.uninterrupted import cleaned_up
 
 FRAGMENT_ROWS = 250_000
+SOURCE = "source"  # the folder of the rows
 
 
 class AnonymizedFrames(NamedTuple):
@@ -62,24 +65,20 @@ def anonymize(
     the spill folder first, which is its owner's alone and is removed at the end. Raises ConfigError, UsageError and
     LawViolated as `streamer anonymize --fragment-rows` does.
     """
+    if fragment_rows < FRAGMENT_ROWS_MIN:
+        raise UsageError(f"fragment_rows={fragment_rows}: at least {FRAGMENT_ROWS_MIN:,}")
     schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame.columns)
     place = Path(out)
     private = Path(spill) if spill is not None else place.with_name(f".{place.name}.spill")
     source = private.with_name(f"{private.name}.rows")
-    try:
-        source.mkdir(mode=0o700)
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot be made: {error.strerror}; if a killed job left it, remove it") from None
-    try:
+    with cleaned_up(), private_folder(source, token_bytes(16)):  # one that a killed job has left is emptied
         columns = [column.name for column in (*schema.attributes, *schema.kept)]
         named = [*schema.source_key, *filter(None, (schema.individual,)), *columns]
-        frame.select(*(f"`{name}`" for name in named)).write.parquet(f"file://{(source / 'rows').resolve()}")
+        frame.select(*(f"`{name}`" for name in named)).write.parquet(f"file://{(source / SOURCE).resolve()}")
         options = checked_options(suppression, 0, merge_equal_boxes, seed)
         recipe = Recipe(schema, model_of(schema), algorithm, options, fragment_rows)
         spark, where = frame.sparkSession, None if index is None else Path(index)
-        job = FragmentJob(source / "rows", place, recipe, seed, b"spark", private, 1, where, spark=spark)
+        job = FragmentJob(source / SOURCE, place, recipe, seed, b"spark", private, 1, where, spark=spark)
         done = anonymize_files(job, lambda _: nullcontext(unheard))
-    finally:
-        shutil.rmtree(source, ignore_errors=True)
     pairs = None if where is None else spark.read.csv(f"file://{where.resolve()}", header=True)
     return AnonymizedFrames(spark.read.parquet(f"file://{place.resolve()}"), pairs, done.measures)

@@ -36,7 +36,7 @@ from streamer.errors import UsageError
 from streamer.privacy.models import model_of, words
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, objections, run
 from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
-from streamer.recoding.fragments.steps import Recipe
+from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
@@ -52,8 +52,6 @@ from streamer.table.sources import RowSource, column_names
 from streamer.table.yaml.loading import files_of, load_table
 
 ROWS, LOSSY_JOIN = "rows", "lossy-join"
-
-FRAGMENT_ROWS_MIN = 1_000
 
 
 @shared.command_named(

@@ -1,31 +1,28 @@
-"""SIGTERM and Ctrl-C end a command in order: no half-written file, temporary folder or hidden cursor is left."""
+"""Signals and Ctrl-C end a command in order: no half-written file, temporary folder or hidden cursor is left."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import copy_context
 from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import TypeVar
+
+from streamer.uninterrupted import Terminated, cleaned_up, flush
 
 T = TypeVar("T")
 
 INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 
 
-class Terminated(BaseException):
-    """SIGTERM has arrived; no Exception, so that handlers of errors let it pass."""
-
-
 _abandoned = Event()  # a signal has come while a call of `interruptible` was running, which may go on for long
 
 
 def interruptible(work: Callable[[], T]) -> T:
-    """Calls `work` in another thread, so that SIGTERM and Ctrl-C wait for no call of compiled code or of a server.
+    """Calls `work` in another thread, so that a signal and Ctrl-C wait for no call of compiled code or of a server.
 
     The signal's exception is raised here at once, and cleans up. `work` is not told: it goes on until the process ends,
     which does not wait for it. So it must leave nothing half done wherever it is cut off, as if by SIGKILL.
@@ -45,7 +42,7 @@ def interruptible(work: Callable[[], T]) -> T:
 
 
 def stop_in(error: BaseException) -> BaseException | None:
-    """The Ctrl-C or SIGTERM of which code in C has made another error, such as a SystemError; None if there is none."""
+    """The Ctrl-C or signal of which code in C has made another error, such as a SystemError; None if there is none."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, Terminated | KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
@@ -54,47 +51,15 @@ def stop_in(error: BaseException) -> BaseException | None:
 
 @contextmanager
 def terminated_in_order() -> Iterator[None]:
-    """SIGTERM raises Terminated in the block, so that it cleans up; then the process ends by SIGTERM (143 to a shell).
-
-    A call of compiled code ends first, if it is not `interruptible`. A second SIGTERM ends the process at once. A
-    handler that is installed already, or an ignored signal, stays as it is.
-    """
+    """As `cleaned_up`; a call of compiled code ends first, if it is not `interruptible`."""
     try:
-        with _sigterm_raised():
+        with cleaned_up():
             yield
     except SystemExit as ended:
         if _abandoned.is_set():  # the interpreter would wait for that thread
-            _flush()
+            flush()
             os._exit(ended.code if isinstance(ended.code, int) else 1)
         raise
-
-
-@contextmanager
-def _sigterm_raised() -> Iterator[None]:
-    if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    came = Event()
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        came.set()
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if came.is_set():  # even if the block caught Terminated
-            _flush()
-            signal.raise_signal(signal.SIGTERM)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # a pipe without a reader, or a closed stream
-            stream.flush()
 
 
 class StopSign:

@@ -39,6 +39,7 @@ from streamer.table.schema import Table
 from streamer.table.space import Space
 
 GROUP_COLUMN = "g"
+FRAGMENT_ROWS_MIN = 1_000  # below, there would be more fragments than rows pay for
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ SECONDS_MAX = 120.0
 INTERRUPTED = 130
 
 STORY = """
-import os, signal
+import os, signal, sys
 from streamer.cli.support.signals import terminated_in_order
 {before}
 with terminated_in_order():
     try:
         print("in hand")
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), {number:d})
         print("goes on")
     finally:
         print("put in order")
@@ -35,14 +35,16 @@ with terminated_in_order():
 """
 
 
-def story(before: str = "", at_end: str = "") -> subprocess.CompletedProcess[str]:
-    code = STORY.format(before=before, at_end=at_end)
+def story(before: str = "", at_end: str = "", number: int = signal.SIGTERM) -> subprocess.CompletedProcess[str]:
+    code = STORY.format(before=before, at_end=at_end, number=number)
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS_MAX)
 
 
-def test_what_is_in_hand_is_put_in_order_and_the_process_ends_by_the_signal() -> None:
-    ended = story()
-    assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "in hand\nput in order\n")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_in_hand_is_put_in_order_and_the_process_ends_by_the_signal(number: int) -> None:
+    """SIGHUP is a terminal that is closed, and left raw rows in the spill folder."""
+    ended = story(number=number)
+    assert (ended.returncode, ended.stdout) == (-number, "in hand\nput in order\n")
 
 
 def test_an_error_on_the_way_does_not_change_how_it_ends() -> None:
@@ -54,7 +56,7 @@ def test_the_second_one_ends_the_process_on_the_spot() -> None:
     assert (ended.returncode, ended.stdout) == (-signal.SIGTERM, "in hand\nput in order\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_in_a_call_that_must_not_be_interrupted_takes_effect_after_it(number: int) -> None:
     steps = []
 
