@@ -20,6 +20,7 @@ from streamer.table.codes.attributes import (
     NumericAttribute,
     TemporalAttribute,
 )
+from streamer.table.codes.same_text import leaf_finder
 from streamer.table.codes.scalars import (
     CLOCKS,
     Clock,
@@ -68,10 +69,10 @@ def _unnoted(name: str) -> None:
     pass
 
 
-def to_code(attribute: Attribute, unlisted: Note = _unnoted) -> ToCode:
+def to_code(attribute: Attribute, unlisted: Note = _unnoted, *, capitals_count: bool = False) -> ToCode:
     """The encoder of one quasi-identifier: raw value -> code."""
     if isinstance(attribute, CategoricalAttribute):
-        return _category_to_code(attribute, unlisted)
+        return _category_to_code(attribute, unlisted, capitals_count)
     if isinstance(attribute, TemporalAttribute):
         return _moment_to_code(attribute)
     if attribute.integer:
@@ -177,8 +178,9 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
     return code
 
 
-def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode:
+def _category_to_code(attribute: CategoricalAttribute, unlisted: Note, capitals_count: bool) -> ToCode:
     name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
+    leaf_of = leaf_finder(code_of, capitals_count)
 
     def code(value: object) -> int:
         if type(value) is not str:
@@ -186,12 +188,14 @@ def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode
                 return _null_to_code(attribute)
             value = category_of(value, name)
         found = code_of.get(value)
-        if found is None:
-            if other is None:
-                raise _unknown_category(name)
-            unlisted(name)
-            return other
-        return found
+        if found is not None:
+            return found
+        if (leaf := leaf_of(value)) is not None:
+            return code_of[leaf]
+        if other is None:
+            raise _unknown_category(name)
+        unlisted(name)
+        return other
 
     return code
 
@@ -211,10 +215,11 @@ def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decim
     return Decimal(exact)
 
 
-def to_json_text(column: KeptColumn, unlisted: Note = _unnoted) -> ToText:
+def to_json_text(column: KeptColumn, unlisted: Note = _unnoted, *, capitals_count: bool = False) -> ToText:
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
-        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted)
+        leaf_of = leaf_finder(column.hierarchy.leaves, capitals_count)
+        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted, leaf_of)
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -241,20 +246,24 @@ def _coarse_to_json(column: KeptColumn) -> ToText:
     return json_text
 
 
-def _category_to_json(name: str, code_of: dict[str, int], other: str | None, unlisted: Note) -> ToText:
+def _category_to_json(
+    name: str, code_of: dict[str, int], other: str | None, unlisted: Note, leaf_of: Callable[[str], str | None]
+) -> ToText:
     texts = {label: _to_json(label) for label in code_of}
     other_text = None if other is None else texts[other]
 
     def json_text(value: object) -> bytes:
         if value is None:
             return b"null"
-        text = texts.get(category_of(value, name))
-        if text is None:
-            if other_text is None:
-                raise _unknown_category(name)
-            unlisted(name)
-            return other_text
-        return text
+        category = category_of(value, name)
+        if (text := texts.get(category)) is not None:
+            return text
+        if (leaf := leaf_of(category)) is not None:
+            return texts[leaf]
+        if other_text is None:
+            raise _unknown_category(name)
+        unlisted(name)
+        return other_text
 
     return json_text
 
