@@ -176,7 +176,8 @@ class Encoder:
         if (who := table.individual) is not None:
             self._who = who, self._of_source(who, partial(_individual_of, who, table.counted_text))
         self._columns = tuple(column.name for column in (*table.attributes, *table.kept))
-        self._cells = CellReader(types, self._meanings)
+        untyped = (column.name for column in table.kept if column.type is None)
+        self._cells = CellReader(types, self._meanings, untyped)
 
     def _note_unlisted(self, name: str) -> None:
         self.unlisted[name] += 1

@@ -20,13 +20,14 @@ from streamer.table.codes.attributes import (
     NumericAttribute,
     TemporalAttribute,
 )
-from streamer.table.codes.same_text import leaf_finder
+from streamer.table.codes.same_text import leaf_finder, without_capitals
 from streamer.table.codes.scalars import (
     CLOCKS,
     Clock,
     category_of,
     decimal_text,
     integer_of,
+    key_text,
     moment_of,
     moment_text,
     number_of,
@@ -286,6 +287,23 @@ def _moment_to_json(name: str, clock: Clock) -> ToText:
     return json_text
 
 
+_TRUE = ("true", "t", "yes", "y", "on", "1", "wahr", "vrai", "verdadero", "verdadeiro", "vero", "waar")
+_FALSE = ("false", "f", "no", "n", "off", "0", "falsch", "faux", "falso", "onwaar")
+_BOOLEANS = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+"""What databases, pandas, and Excel in several languages write for a boolean, as counted texts."""
+
+
+def _boolean_of(value: object, name: str) -> bool:
+    """A boolean in one of its spellings, also 1 and 0 as numbers. EventRefused: wrong-type."""
+    if type(value) is bool:
+        return value
+    found = _BOOLEANS.get(without_capitals(key_text(value, name))) if isinstance(value, str | int | Decimal) else None
+    if found is None:
+        detail = "not of type boolean; expected true or false, or t and f, yes and no, 1 and 0"
+        raise EventRefused("wrong-type", f"column {name!r}: {detail}", name)
+    return found
+
+
 def _typed_to_json(name: str, type_: str) -> ToText:
     def json_text(value: object) -> bytes:
         if value is None:
@@ -294,7 +312,9 @@ def _typed_to_json(name: str, type_: str) -> ToText:
             return b"%d" % integer_of(value, name)
         if type_ == "decimal":
             return decimal_text(number_of(value, name)).encode()
-        if type(value) is not (bool if type_ == "boolean" else str):
+        if type_ == "boolean":
+            return _to_json(_boolean_of(value, name))
+        if type(value) is not str:
             raise EventRefused("wrong-type", f"column {name!r}: not of type {type_}", name)
         return _to_json(value)
 
