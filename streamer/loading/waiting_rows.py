@@ -25,7 +25,12 @@ from streamer.incremental.events.key_form import AnyKeyForm, shard_of
 from streamer.incremental.sealed.alpha import frequencies
 from streamer.table.arrays import Ints
 from streamer.table.codes import Spellings
-from streamer.table.data_warnings import most_spellings, several_spellings, unknown_category_rows
+from streamer.table.data_warnings import (
+    most_spellings,
+    several_spellings,
+    unknown_category_rows,
+    writing_of_keys,
+)
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.schema import Table
@@ -99,12 +104,15 @@ class RowCounts:
 
     spelt: dict[str, Spellings] = field(default_factory=dict)  # by column, of the part of the rows that has most
 
+    keys: dict[str, str] = field(default_factory=dict)  # as `writing_of_keys` has them, of the first part with any
+
     def add(self, other: RowCounts) -> None:
         """Counts other rows, too."""
         self.n_read += other.n_read
         self.n_chosen += other.n_chosen
         self.unlisted.update(other.unlisted)
         self.spelt = most_spellings(self.spelt, other.spelt)
+        self.keys = other.keys | self.keys
         for i, counts in other.frequencies.items():
             self.frequencies.setdefault(i, Counter()).update(counts)
 
@@ -133,7 +141,8 @@ class WaitingRows:
         rows = Encoder(self.table).columns(frame, first_row).by_row()
         numbers = np.arange(first_row, first_row + len(frame))
         unlisted = Counter(unknown_category_rows(self.table, frame))
-        self.counted.add(RowCounts(unlisted=unlisted, spelt=several_spellings(self.table, frame)))
+        spelt, keys = several_spellings(self.table, frame), writing_of_keys(self.table, frame)
+        self.counted.add(RowCounts(unlisted=unlisted, spelt=spelt, keys=keys))
         for shard, indexes in enumerate(by_shard(rows.source_keys, key_form, shards, first_row)):
             self.add(shard, rows if shards == 1 else rows.some(indexes), numbers[indexes])
 

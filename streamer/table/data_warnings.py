@@ -12,6 +12,7 @@ import numpy as np
 
 from streamer.errors import EventRefused
 from streamer.table.codes import Attribute, CategoricalAttribute, cell_text, decimal_text, source_cells
+from streamer.table.codes.key_spellings import BLANKS, EXPONENT, POINT, ZEROS, way_of_writing
 from streamer.table.codes.same_text import Spellings, spellings
 from streamer.table.encode import UNREADABLE, Encoder
 from streamer.table.published.rows import box_columns
@@ -166,6 +167,36 @@ def warning_of_keys(source_keys: Iterable[str], table: Table) -> list[str]:
     return [
         f"key column {table.source_key[0]}: {ways:,} keys look like another one ({_DIFFER}) and are rows of their own;"
         " if they mean one person, write them alike in the source"
+    ]
+
+
+_WAYS = {
+    POINT: "end with a point, as 1.0 for 1",
+    EXPONENT: "are rounded, as 1.23E+11 for 123456789012",
+    ZEROS: "have zeros in front, as 007 for 7",
+    BLANKS: "have blanks at an end, as CHAR columns do",
+}
+KEYS_SEEN = 10_000
+"""The first rows of a table, or of a part of one, whose keys tell how all are written."""
+
+
+def writing_of_keys(table: Table, frame: pd.DataFrame) -> dict[str, str]:
+    """By key column, the way in which nearly all are written if messages may write them otherwise."""
+    found = {}
+    for name in table.source_key:
+        cells = frame[name].head(KEYS_SEEN).tolist() if name in frame.columns else []
+        way = way_of_writing([text for text in map(cell_text, cells) if text])
+        if way is not None:
+            found[name] = way
+    return found
+
+
+def warnings_of_writing(found: Mapping[str, str]) -> list[str]:
+    """A warning for each such key column."""
+    return [
+        f"key column {name}: keys {_WAYS[way]}: if the stream's messages write them otherwise, changes and deletions"
+        " find no row, and people who were deleted stay published; write them in the file as the messages do"
+        for name, way in found.items()
     ]
 
 

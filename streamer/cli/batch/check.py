@@ -90,6 +90,7 @@ def try_data(
             *_warnings(table, individuals, shortfall),
             *_alpha_warnings(table, accepted),
             *data_warnings.warning_of_keys(accepted.source_keys.different, table),
+            *data_warnings.warnings_of_writing(data_warnings.writing_of_keys(table, left)),
             *data_warnings.spelling_warnings(table, data_warnings.several_spellings(table, left)),
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
             *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),

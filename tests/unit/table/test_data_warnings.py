@@ -21,7 +21,9 @@ from streamer.table.data_warnings import (
     unknown_category_rows,
     unknown_category_warnings,
     warning_of_keys,
+    warnings_of_writing,
     without_refused,
+    writing_of_keys,
 )
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
@@ -214,3 +216,31 @@ def test_a_warning_of_spellings_names_column_counts_and_remedy_and_no_value() ->
     assert "sensitive column problem: 5 texts are 2 in several spellings" in of_values
     assert "`capitals_count: true`" in of_people
     assert not any(value in of_people + of_values for value in ("ller", "hiv", "HIV"))
+
+
+# Key columns that the messages of a stream may write otherwise.
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["1.0", "2.0"], "keys end with a point, as 1.0 for 1"),
+        (["00017", "00023"], "keys have zeros in front"),
+        (["A-1  ", "A-12 "], "keys have blanks at an end"),
+        (["1.23E+11", "4.5E+12"], "keys are rounded"),
+    ],
+)
+def test_of_keys_that_messages_may_write_otherwise_the_column_and_the_way_are_said(keys: list[str], said: str) -> None:
+    rows = frame(*((key, "a", "7", "b1", "flu") for key in keys))
+    (warning,) = warnings_of_writing(writing_of_keys(PEOPLE, rows))
+    assert warning.startswith(f"key column id: {said}")
+    assert keys[1] not in warning
+
+
+@pytest.mark.parametrize("keys", [[1.0, 2.0], ["1", "2"], ["7", "007"], [None, "x"]])
+def test_other_keys_are_not_warned_of_and_numbers_have_no_point(keys: list[object]) -> None:
+    rows = pd.DataFrame({"id": keys})
+    assert writing_of_keys(PEOPLE, rows) == {}
+    assert writing_of_keys(replace(PEOPLE, source_key=("clinic", "id")), rows.assign(clinic="01")) == {
+        "clinic": "zeros"
+    }
