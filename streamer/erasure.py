@@ -152,7 +152,7 @@ def _found(table: Table, stores: Iterable[RedisLookups], asked: Erasure) -> Iter
     """The rows that are asked for, as far as shards hold them."""
     who = None if asked.individual is None else _individual(table, asked.individual)
     for store in stores:
-        keys = asked.keys if who is None else sorted(store.keys_of(who))
+        keys = asked.keys if who is None else sorted(store.keys_of(who, table.counted_text))
         for source_key, record in store.read_records(keys).items():
             yield FoundRow(store, source_key, record.qi_group, _sealed(store, source_key))
 

@@ -93,7 +93,9 @@ class Episodes:
 
     def __init__(self, table: Table) -> None:
         self._sensitive = table.sensitive
-        self._numbers: dict[Values, int] = {}
+        self._counted = table.counted_value
+        self._numbers: dict[tuple[str | None, ...], int] = {}
+        self._texts: list[Values] = []  # by number, as they were written first
         self.values = array("q")
         self.source_keys: list[str] = []
         self.happened = bytearray()
@@ -101,7 +103,10 @@ class Episodes:
 
     def value_number(self, values: Values) -> int:
         """The number of a row's sensitive values; values: of all kept columns."""
-        return self._numbers.setdefault(tuple([values[i] for i in self._sensitive]), len(self._numbers))
+        number = self._numbers.setdefault(tuple([self._counted(values[i]) for i in self._sensitive]), len(self._texts))
+        if number == len(self._texts):
+            self._texts.append(tuple([values[i] for i in self._sensitive]))
+        return number
 
     def begin(self, source_key: str, value: int, how: Happened) -> int:
         """A new episode; returns its number."""
@@ -167,12 +172,11 @@ class Episodes:
         for order, episode in enumerate(candidates.pinned, start=1):
             by_attack.setdefault(_attack(candidates, episode), []).append((order, episode))
         each = max(1, EXAMPLES_MAX // max(1, len(by_attack)))
-        texts = list(self._numbers)
         pinned_by_then = [pinned for _, _, pinned in self.timeline]
         for attack, pins in by_attack.items():
             for order, episode in pins[:each]:
                 row = self.source_keys[episode]
-                value = b", ".join(texts[candidates.pinned[episode]]).decode() if raw else None
+                value = b", ".join(self._texts[candidates.pinned[episode]]).decode() if raw else None
                 release = self.timeline[bisect_left(pinned_by_then, order)][0] if order <= pinned_by_then[-1] else None
                 yield Example(row if raw else token(row), attack, release, value)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -335,9 +335,8 @@ class SealedLaws:
         width = len(rows[0])
         if set(map(len, rows)) != {width} or (self._table is not None and width != len(self._table.kept)):
             raise _Broken("sealed", "a row has not one value for each published column")
-        columns = [rows] if self._table is None else [[row[i] for row in rows] for i in self._table.sensitive]
-        for column in columns:
-            counts: Counter[object] = Counter(column)
+        for column in self._columns_of(rows):
+            counts = Counter(column)
             if max(counts.values()) > alpha * seen.n:
                 raise _Broken(
                     "sealed", f"a value has {max(counts.values())} of {seen.n} rows, and alpha is {end.alpha}"
@@ -346,6 +345,13 @@ class SealedLaws:
                 raise _Broken("sealed", f"it has {len(counts)} different values, and l is {end.l}")
         self._check_values(rows)
         return CohortSeen(seen.epoch, seen.n, box, rows)
+
+    def _columns_of(self, rows: list[Values]) -> list[list[Hashable]]:
+        """The sensitive columns as they count; without a table the rows as they are, which never asks for too much."""
+        if self._table is None:
+            return [[*rows]]
+        counted = self._table.counted_value
+        return [[counted(row[i]) for row in rows] for i in self._table.sensitive]
 
     def _check_values(self, rows: list[Values]) -> None:
         try:

@@ -50,8 +50,16 @@ from streamer.recoding.report.findings import PublishedPart, published_part
 from streamer.recoding.report.tradeoffs import sample_numbers
 from streamer.table.arrays import Counted, Ints
 from streamer.table.arrow_table import require
+from streamer.table.codes import Spellings
 from streamer.table.csv_files import csv_chunks
-from streamer.table.data_warnings import RefusedRow, look_alikes, refused_rows, unknown_category_rows, without_refused
+from streamer.table.data_warnings import (
+    RefusedRow,
+    most_spellings,
+    refused_rows,
+    several_spellings,
+    unknown_category_rows,
+    without_refused,
+)
 from streamer.table.encode import Encoder
 from streamer.table.files import STDIN, atomic_writer, for_owner_alone
 from streamer.table.microdata import Microdata
@@ -90,7 +98,7 @@ class TableWritten(NamedTuple):
     rows: int  # of the source
     refused: list[RefusedRow]
     unlisted: dict[str, int]  # by column, rows with unknown categories
-    look_alikes: int  # individuals that look like another one of the same part of the source
+    spelt: dict[str, Spellings]  # by column, of the part of the source that has most
     details: dict[str, int | float]  # fragments; counts of a search
     levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
@@ -271,7 +279,7 @@ class Encoded(NamedTuple):
     rows: int
     refused: list[RefusedRow]
     unlisted: dict[str, int]
-    look_alikes: int
+    spelt: dict[str, Spellings]
     texts: dict[int, set[bytes]]  # of kept columns that the model counts
 
 
@@ -287,8 +295,8 @@ def _encode(
     """Encodes a part of the source, and keeps the hashes of its keys; before: where to keep those of exact values."""
     table, encoder = recipe.table, Encoder(recipe.table)
     arrow = require("pyarrow", "parquet")
-    found, unlisted, texts = Encoded(0, [], {}, 0, {}), Counter[str](), dict[int, set[bytes]]()
-    tables, hashes, exact, n_alike = [], [], [], 0
+    found, unlisted, texts = Encoded(0, [], {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
+    tables, hashes, exact, spelt = [], [], [], dict[str, Spellings]()
     parts: Iterable[tuple[int, pd.DataFrame]]
     if isinstance(part, RowPart):
         parts = read_part(part, CHUNK_ROWS)
@@ -303,8 +311,7 @@ def _encode(
             numbers = np.delete(numbers, [one.data_row - 1 for one in refused])
         encoded = encoder.columns(frame, first)
         unlisted.update(unknown_category_rows(table, frame))
-        if encoded.individuals is not None:
-            n_alike += look_alikes(encoded.individuals.different)
+        spelt = most_spellings(spelt, several_spellings(table, frame))
         rows = arrow_rows(table, encoded, with_keys).append_column(ROW, arrow.array(numbers))
         for i, some in counted_texts(recipe.model, rows).items():
             texts.setdefault(i, set()).update(some)
@@ -319,7 +326,7 @@ def _encode(
         alike.leave(path.with_suffix(".keys.npy"), np.concatenate(hashes))
     if before is not None:
         alike.leave(before, np.concatenate(exact))
-    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), n_alike, texts)
+    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), spelt, texts)
 
 
 def _who(recipe: Recipe, rows: Any) -> list[Ints]:
@@ -501,12 +508,11 @@ class _Steps:
             unlisted.update(one.unlisted)
         refused += [RefusedRow(int(row), "key-exists", ", ".join(self._recipe.table.source_key)) for row in dropped]
         schema = require("pyarrow.parquet", "parquet").read_schema(self._job.out / files[0])
-        look_alikes = sum(one.look_alikes for one in encoded)
         return TableWritten(
             rows + len(refused),
             sorted(refused),
             dict(unlisted),
-            look_alikes,
+            most_spellings(*(one.spelt for one in encoded)),
             made.details,
             made.levels,
             [self._job.out / name for name in files],

@@ -43,6 +43,14 @@ def reset_redis_and_reload(table_name: str = SOME_TABLE) -> str:
     return f"delete the keys {_keys(table_name)} in Redis, then {reload(table_name)}"
 
 
+RESPELT_KEYS = (
+    "name keys of its rows in another spelling, such as 1.0 for 1, 007 for 7, or with blanks: the file of the first "
+    "table writes keys otherwise than the messages, so people who were deleted stay published. Write the file's keys "
+    "as the messages do, stop all workers, run `streamer reload --from-source` with it, start the workers"
+)
+"""If changes name rows that are there under a key in another spelling."""
+
+
 def publish_again(table_name: str, form: str = ROWS) -> str:
     """If the output is lost or does not fit, and the state in Redis is sound."""
     return (

@@ -35,6 +35,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.errors import ConfigError
+from streamer.incremental import remedies
 from streamer.incremental.engine.stored_state import PENDING
 from streamer.incremental.engine.tie_break import SECRET_BYTES, seed
 from streamer.incremental.events.changes import RowChange
@@ -301,7 +302,7 @@ class Replay:
         engine, total = self.machine.engine, self._total
         return ReplayReport(
             events=total.counts.messages,
-            **asdict(total.counts),
+            **{name: n for name, n in asdict(total.counts).items() if name != "respelt_keys"},
             rows=engine.n_rows,
             pending=engine.n_pending,
             qi_groups=engine.n_qi_groups,
@@ -311,8 +312,12 @@ class Replay:
             published=total.published,
             seconds=round(seconds, 3),
             **(self._sealed.counts() if self._sealed else {}),
-            warnings=self._sealed.warnings if self._sealed else (),
+            warnings=[*(self._sealed.warnings if self._sealed else ()), *self._of_keys()],
         )
+
+    def _of_keys(self) -> Iterator[str]:
+        if n := self._total.counts.respelt_keys:
+            yield f"{n:,} captured changes and deletions {remedies.RESPELT_KEYS}"
 
     def index_table(self) -> Iterator[tuple[str, str]]:
         """Source key and name of the QI group of every row, "" while it is pending."""

@@ -24,7 +24,13 @@ from streamer.errors import ConfigError, UsageError
 from streamer.incremental.events.key_form import AnyKeyForm, shard_of
 from streamer.incremental.sealed.alpha import frequencies
 from streamer.table.arrays import Ints
-from streamer.table.data_warnings import unknown_category_rows
+from streamer.table.codes import Spellings
+from streamer.table.data_warnings import (
+    most_spellings,
+    several_spellings,
+    unknown_category_rows,
+    writing_of_keys,
+)
 from streamer.table.encode import EncodedRows, Encoder
 from streamer.table.parquet_files import RowPart, is_parquet_source, parquet_parts, read_part
 from streamer.table.schema import Table
@@ -93,14 +99,20 @@ class RowCounts:
 
     n_read: int = 0
     n_chosen: int = 0  # of the shards that are loaded
-    frequencies: dict[int, Counter[bytes]] = field(default_factory=dict, repr=False)  # as `frequencies` has them
+    frequencies: dict[int, Counter[str | None]] = field(default_factory=dict, repr=False)  # as `frequencies` has them
     unlisted: Counter[str] = field(default_factory=Counter)  # by column, rows with a category that only `other` takes
+
+    spelt: dict[str, Spellings] = field(default_factory=dict)  # by column, of the part of the rows that has most
+
+    keys: dict[str, str] = field(default_factory=dict)  # as `writing_of_keys` has them, of the first part with any
 
     def add(self, other: RowCounts) -> None:
         """Counts other rows, too."""
         self.n_read += other.n_read
         self.n_chosen += other.n_chosen
         self.unlisted.update(other.unlisted)
+        self.spelt = most_spellings(self.spelt, other.spelt)
+        self.keys = other.keys | self.keys
         for i, counts in other.frequencies.items():
             self.frequencies.setdefault(i, Counter()).update(counts)
 
@@ -128,7 +140,9 @@ class WaitingRows:
         """
         rows = Encoder(self.table).columns(frame, first_row).by_row()
         numbers = np.arange(first_row, first_row + len(frame))
-        self.counted.unlisted.update(unknown_category_rows(self.table, frame))
+        unlisted = Counter(unknown_category_rows(self.table, frame))
+        spelt, keys = several_spellings(self.table, frame), writing_of_keys(self.table, frame)
+        self.counted.add(RowCounts(unlisted=unlisted, spelt=spelt, keys=keys))
         for shard, indexes in enumerate(by_shard(rows.source_keys, key_form, shards, first_row)):
             self.add(shard, rows if shards == 1 else rows.some(indexes), numbers[indexes])
 

@@ -4,7 +4,8 @@ The rules of this file
 ----------------------
 * Every model is a conjunction of three kinds of *constraints* on the rows of a QI group: at least n rows; at least n
   distinct subjects; no subject with more than a share of the rows. A *subject* is what a constraint counts:
-  individuals, the values of one sensitive column, or their ancestors at a level of that column's hierarchy.
+  individuals, the values of one sensitive column, or their ancestors at a level of that column's hierarchy; what is one
+  text, however it is written, is one subject (`streamer.table.codes.same_text`).
 * Models compose with `&`. Of two constraints of one kind and subject, the stronger stays.
 * Shares are exact fractions: 2 of 4 rows are a share of 1/2, and no rounding decides about a person.
 * *Closed under union*: if two groups hold a model, their union does. This is true of every model (a share of a union
@@ -33,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamer.table.arrays import Bools, Ints
-from streamer.table.microdata import INDIVIDUAL, NULL, Subject, node_above
+from streamer.table.microdata import INDIVIDUAL, NULL, Subject, nodes_above
 from streamer.table.row import Values
 from streamer.table.schema import Table
 
@@ -270,25 +271,21 @@ def words(table: Table, model: Model) -> str:
     return " and ".join(said) or "nothing"
 
 
-NODES_MAX = 1 << 16
-"""Texts with remembered ancestors."""
+TEXTS_MAX = 1 << 16
+"""Texts of which is remembered what they count as."""
 
 
 def subject_of(table: Table, subject: Subject) -> Callable[[Values], Hashable | None]:
-    """The reader of a subject, other than individuals, in a published row: a text or the node above; None: a null."""
-    i, level, column = subject.column, subject.level, table.kept[subject.column]
+    """The reader of a subject, other than individuals, in a published row: a counted text or the node above; None: a
+    null."""
+    i, counted = subject.column, table.counted_value
+    node_of = nodes_above(table.kept[i], subject.level, table.counted_text) if subject.level else None
 
-    @lru_cache(NODES_MAX)
-    def node_of(text: bytes) -> int:
-        return node_above(column, text, level)
+    @lru_cache(TEXTS_MAX)
+    def of_text(text: bytes) -> Hashable | None:
+        return None if text == b"null" else counted(text) if node_of is None else node_of(text)
 
-    def counted(values: Values) -> Hashable | None:
-        text = values[i]
-        if text == b"null":
-            return None
-        return node_of(text) if level else text
-
-    return counted
+    return lambda values: of_text(values[i])
 
 
 class SubjectCodes:

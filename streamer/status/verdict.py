@@ -25,6 +25,7 @@ from typing import NamedTuple
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.connect.sql_tables import sql_warnings
+from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency, compare, former_version, lost_records, new_topics
@@ -409,12 +410,16 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
 
 
 def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
-    unknown = shard.redis.meta.counts.unknown_keys if shard.redis.meta else 0
-    if unknown:
-        yield (
-            f"shard {shard.number}: {unknown:,} captured changes and deletions were about rows that it did not have: "
-            "did the connector skip its snapshot, or write a row's changes to several partitions?"
-        )
+    counts = shard.redis.meta.counts if shard.redis.meta else NO_MESSAGES
+    if not counts.unknown_keys:
+        return
+    why = "did the connector skip its snapshot, or write a row's changes to several partitions?"
+    if counts.respelt_keys:
+        why = f"{counts.respelt_keys:,} of them {remedies.RESPELT_KEYS}"
+    yield (
+        f"shard {shard.number}: {counts.unknown_keys:,} captured changes and deletions were about rows that it did not"
+        f" have: {why}"
+    )
 
 
 def _rebuilds(shard: ShardFacts, now: float) -> Verdict:

@@ -1,4 +1,4 @@
-"""Warnings about the data of a table: refused rows, nulls, unknown categories, keys that look alike."""
+"""Warnings about the data of a table: refused rows, nulls, unknown categories, texts in several spellings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.codes import Attribute, CategoricalAttribute, decimal_text, source_cells
-from streamer.table.codes.scalars import shortest_text
-from streamer.table.encode import Encoder
+from streamer.table.codes import Attribute, CategoricalAttribute, cell_text, decimal_text, source_cells
+from streamer.table.codes.key_spellings import BLANKS, EXPONENT, POINT, ZEROS, way_of_writing
+from streamer.table.codes.same_text import Spellings, spellings
+from streamer.table.encode import UNREADABLE, Encoder
 from streamer.table.published.rows import box_columns
 from streamer.table.schema import Table
 from streamer.table.yaml.columns import OTHER_LABEL
@@ -152,39 +153,88 @@ def _encoders_of_others(table: Table, encoder: Encoder) -> Iterator[tuple[str, C
             yield column.name, partial(encoder.kept, i)
 
 
-# Source keys and individuals that look alike. They are texts: `7`, `7.0`, ` 7` and `007` are four. If these are one
-# person, that person is counted four times, and a QI group of this person alone would hold k = 4.
+# Texts that are written in several ways. Source keys are exact, so `7` and `007` are two rows; of individuals and of
+# sensitive values they count as one. The source should know either way: only it can say which of them are mistakes.
 
-_DIFFER = "they differ only in blanks, zeros or a point, as 7, 7.0 and 007 do"
-
-
-def look_alikes(source_keys: Iterable[str]) -> int:
-    """The number of keys that look like another one: they differ only in blanks at the ends, zeros or a point.
-
-    >>> look_alikes(["7", "7.0", " 7", "8"]), look_alikes(["7", "7", "8"])
-    (3, 0)
-    """
-    different = set(source_keys)
-    looks = Counter(shortest_text(source_key.strip()) for source_key in different)
-    return sum(looks[look] for look in looks if looks[look] > 1)
+_DIFFER = "they differ only in capitals, blanks, characters that nobody sees, zeros or a point, as 7, 7.0 and 007 do"
 
 
-def warning_of(source_keys: Iterable[str], column: str) -> list[str]:
-    """A warning of such keys, if there are any."""
-    count = look_alikes(source_keys)
-    if not count:
+def warning_of_keys(source_keys: Iterable[str], table: Table) -> list[str]:
+    """A warning if keys of one column look like another one."""
+    ways = spellings(source_keys, table.counted_text).ways if len(table.source_key) == 1 else 0
+    if not ways:
         return []
     return [
-        f"key column {column}: {count:,} keys look like another one ({_DIFFER}) and are rows of their own; if they"
-        " mean one person, write them alike in the source"
+        f"key column {table.source_key[0]}: {ways:,} keys look like another one ({_DIFFER}) and are rows of their own;"
+        " if they mean one person, write them alike in the source"
     ]
 
 
-def warning_of_individuals(count: int, column: str | None) -> list[str]:
-    """A warning if `count` individuals look alike; column None: k counts rows."""
-    if column is None or not count:
-        return []
+_WAYS = {
+    POINT: "end with a point, as 1.0 for 1",
+    EXPONENT: "are rounded, as 1.23E+11 for 123456789012",
+    ZEROS: "have zeros in front, as 007 for 7",
+    BLANKS: "have blanks at an end, as CHAR columns do",
+}
+KEYS_SEEN = 10_000
+"""The first rows of a table, or of a part of one, whose keys tell how all are written."""
+
+
+def writing_of_keys(table: Table, frame: pd.DataFrame) -> dict[str, str]:
+    """By key column, the way in which nearly all are written if messages may write them otherwise."""
+    found = {}
+    for name in table.source_key:
+        cells = frame[name].head(KEYS_SEEN).tolist() if name in frame.columns else []
+        way = way_of_writing([text for text in map(cell_text, cells) if text])
+        if way is not None:
+            found[name] = way
+    return found
+
+
+def warnings_of_writing(found: Mapping[str, str]) -> list[str]:
+    """A warning for each such key column."""
     return [
-        f"individual column {column}: {count:,} individuals look like another one ({_DIFFER}) and each counts;"
-        " if they mean one person, a QI group has fewer people than k: write them alike in the source"
+        f"key column {name}: keys {_WAYS[way]}: if the stream's messages write them otherwise, changes and deletions"
+        " find no row, and people who were deleted stay published; write them in the file as the messages do"
+        for name, way in found.items()
+    ]
+
+
+def several_spellings(table: Table, frame: pd.DataFrame) -> dict[str, Spellings]:
+    """By column, individuals and sensitive values that are written in several ways; without columns that have none.
+
+    frame: as `Encoder.frame` takes it.
+    """
+    encoder, found = Encoder(table), {}
+    words = [column.name for column in table.kept if column.sensitive and column.type in (None, "text")]
+    for name in filter(None, (table.individual, *words)):
+        with suppress(*UNREADABLE):
+            texts = map(cell_text, source_cells(frame[name]).unique().tolist() if name in frame.columns else ())
+            ways = spellings([text for text in texts if _is_said(encoder, name, text)], table.counted_text)
+            found[name] = ways
+    return {name: ways for name, ways in found.items() if ways.ways}
+
+
+def _is_said(encoder: Encoder, name: str, text: str) -> bool:
+    """True for the text of a value; false for a null and for what the encoder refuses."""
+    with suppress(EventRefused):
+        return text != "" and encoder.meant(name, text) is not None
+    return False
+
+
+def most_spellings(*parts: Mapping[str, Spellings]) -> dict[str, Spellings]:
+    """The figures of a table in parts, by column: those of the part that has most."""
+    names = {name for part in parts for name in part}
+    return {name: max(part[name] for part in parts if name in part) for name in sorted(names)}
+
+
+def spelling_warnings(table: Table, found: Mapping[str, Spellings]) -> list[str]:
+    """A warning for each column of individuals or sensitive values that are written in several ways."""
+    remedy = "write each in one way in the source"
+    if not table.capitals_count:
+        remedy += "; if capitals tell them apart, say `capitals_count: true` under privacy"
+    return [
+        f"{'individual' if name == table.individual else 'sensitive'} column {name}: {ways:,} texts are {same:,} in"
+        f" several spellings ({_DIFFER}), and count as {same:,}: {remedy}"
+        for name, (ways, same) in found.items()
     ]

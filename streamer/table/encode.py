@@ -3,8 +3,9 @@
 The rules of this file
 ----------------------
 * A row becomes one code per quasi-identifier, one canonical JSON text per kept column, the exact texts of decimals
-  without a step, the text of the individual, and which quasi-identifiers are null. The code of a null is that of the
-  value it counts as. Columns that table.yaml does not name are ignored.
+  without a step, the counted text of the individual (`streamer.table.codes.same_text`), which is never published, and
+  which quasi-identifiers are null. The code of a null is that of the value it counts as. Columns that table.yaml does
+  not name are ignored.
 * A source key is text: 7 and "7" are one. A composite one is the JSON array of its texts, in table.yaml order. In a
   file of a table without a key, the row's number is its key.
 * `frame` encodes each distinct value once, with the same encoders as `row`. The meaning of a text (`na`, `written`), of
@@ -32,6 +33,7 @@ from streamer.errors import ConfigError, EventRefused
 from streamer.table.arrays import Ints
 from streamer.table.codes import from_code, is_stepless, source_cells, type_of_column
 from streamer.table.codes.column_codes import decimal_exact, to_code, to_json_text
+from streamer.table.codes.same_text import CountedText
 from streamer.table.codes.scalars import key_text
 from streamer.table.codes.source_texts import CellReader, in_its_own_form, meanings_of
 from streamer.table.published.schemas import within_type
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, object]
 T = TypeVar("T")
+
+UNREADABLE = (TypeError, NotImplementedError, ArithmeticError, KeyError)
+"""Pandas' errors of a column with a list, also of Arrow, a signalling NaN or a complex number."""
 
 TUPLES_REMEMBERED = 10_000
 """Different rows of kept values that are shared in memory: a million people often have few."""
@@ -149,12 +154,14 @@ class Encoder:
         """The number of values that only `other` took, by column; callers clear it."""
         types = {column.name: type_of_column(column) for column in (*table.attributes, *table.kept)}
         self._meanings = meanings_of(table.source_texts, types)
+        note, capitals = self._note_unlisted, table.capitals_count
         self._codes_plan = tuple(
-            (a.name, self._of_source(a.name, to_code(a, self._note_unlisted))) for a in table.attributes
+            (a.name, self._of_source(a.name, to_code(a, note, capitals_count=capitals))) for a in table.attributes
         )
+        to_json = [to_json_text(column, note, capitals_count=capitals) for column in table.kept]
         self._kept_plan = tuple(
-            (column.name, self._of_source(column.name, within_type(column, table.format, to_json)))
-            for column, to_json in ((column, to_json_text(column, self._note_unlisted)) for column in table.kept)
+            (column.name, self._of_source(column.name, within_type(column, table.format, encode)))
+            for column, encode in zip(table.kept, to_json, strict=True)
         )
         self._exact: dict[int, Callable[[object], str]] = {
             j: self._of_source(a.name, partial(decimal_exact, attribute=a))
@@ -167,9 +174,10 @@ class Encoder:
         self._key_plan = tuple((n, self._of_source(n, partial(_key_part, n))) for n in table.source_key)
         self._who: tuple[str, Callable[[object], str]] | None = None
         if (who := table.individual) is not None:
-            self._who = who, self._of_source(who, partial(_individual_of, who))
+            self._who = who, self._of_source(who, partial(_individual_of, who, table.counted_text))
         self._columns = tuple(column.name for column in (*table.attributes, *table.kept))
-        self._cells = CellReader(types, self._meanings)
+        untyped = (column.name for column in table.kept if column.type is None)
+        self._cells = CellReader(types, self._meanings, untyped)
 
     def _note_unlisted(self, name: str) -> None:
         self.unlisted[name] += 1
@@ -207,7 +215,7 @@ class Encoder:
         return self.source_key({names[0]: value})
 
     def individual(self, fields: Fields) -> str | None:
-        """The individual as text; None if the table declares none. EventRefused: missing-individual."""
+        """The individual's counted text; None if the table declares none. EventRefused: missing-individual."""
         if self._who is None:
             return None
         name, individual = self._who
@@ -317,7 +325,7 @@ class Encoder:
 
         try:
             numbers, texts = pd.factorize(source_cells(frame[name]), use_na_sentinel=False)
-        except (TypeError, NotImplementedError, ArithmeticError, KeyError):  # a list, also of Arrow; sNaN; complex256
+        except UNREADABLE:
             raise ConfigError(
                 f"column {name!r} holds a value that is neither text, number, boolean nor null; convert it, or leave"
                 " the column out of table.yaml"
@@ -367,10 +375,10 @@ def _joined(texts: Sequence[str]) -> str:
     return msgspec.json.encode(texts).decode()
 
 
-def _individual_of(name: str, value: object) -> str:
+def _individual_of(name: str, counted: CountedText, value: object) -> str:
     if value is None:
         raise EventRefused("missing-individual", f"column {name!r}, whom k counts, is missing or null", name)
-    return key_text(value, name)
+    return counted(key_text(value, name))
 
 
 def _is_null(value: object) -> bool:

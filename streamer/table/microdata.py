@@ -10,7 +10,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from streamer.table.arrays import Ints, inverse_of, numbers_of, ranks
 from streamer.table.codes import KeptColumn
+from streamer.table.codes.same_text import CountedText, counted_value
 from streamer.table.encode import EncodedColumns, EncodedRows
 from streamer.table.schema import Table
 from streamer.table.space import Space
@@ -73,10 +74,15 @@ class Microdata:
         return np.stack(columns, axis=1) if columns else np.empty((len(self), 0), dtype=np.int64)
 
     def _ancestors(self, subject: Subject) -> Ints:
-        """By text of the subject's column, the number of its ancestor; NULL for a null."""
+        """By text of the subject's column, the number of what counts: the text or its ancestor; NULL for a null."""
         texts, column = self.texts[subject.column], self.table.kept[subject.column]
         some = np.array([text != b"null" for text in texts], dtype=bool)
-        nodes = [node_above(column, text, subject.level) if subject.level else i for i, text in enumerate(texts)]
+        counted = self.table.counted_text
+        if subject.level:
+            nodes = list(map(nodes_above(column, subject.level, counted), texts))
+        else:
+            first: dict[str | None, int] = {}
+            nodes = [first.setdefault(counted_value(text, counted), i) for i, text in enumerate(texts)]
         numbers = np.full(len(texts), NULL, dtype=np.int64)
         numbers[some] = np.unique(np.array(nodes, dtype=np.int64)[some], return_inverse=True)[1] + 1
         return numbers
@@ -88,12 +94,23 @@ class Microdata:
         return Microdata(self.table, codes, who, values, self.texts)
 
 
-def node_above(column: KeptColumn, text: bytes, level: int) -> int:
-    """The hierarchy's node above a value, given as its JSON text; -1 for a null."""
-    label = msgspec.json.decode(text)
-    if label is None or column.hierarchy is None:
-        return -1
-    return int(column.hierarchy.levels[level, column.hierarchy.code_of[label]])
+def nodes_above(column: KeptColumn, level: int, counted: CountedText) -> Callable[[bytes], int]:
+    """A function of a value, given as its JSON text: its node at a level of the hierarchy; -1 for a null.
+
+    Of nodes whose labels are the same text it is the first.
+    """
+    tree, first = column.hierarchy, dict[str, int]()
+    if tree is None:
+        return lambda _: -1
+    for node in np.unique(tree.levels[level]).tolist():
+        first.setdefault(counted(tree.labels[node]), node)
+    nodes = [first[counted(tree.labels[node])] for node in tree.levels[level].tolist()]  # by leaf
+
+    def node_above(text: bytes) -> int:
+        label = msgspec.json.decode(text)
+        return -1 if label is None else nodes[tree.code_of[label]]
+
+    return node_above
 
 
 def microdata_of(table: Table, rows: EncodedRows) -> Microdata:

@@ -7,13 +7,14 @@ not exist here, and is never published.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from streamer.table.codes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
+from streamer.table.codes.same_text import CountedText, counted_text, counted_value
 from streamer.table.space import Space
 
 # The fingerprint of a shard's state: the engine's version, and a hash of each part of table.yaml that decides the
@@ -80,7 +81,7 @@ def _parts_of(fingerprint: str) -> dict[str, str]:
     return dict(part.split(":", 1) for part in fingerprint.split(" ") if ":" in part)
 
 
-ENGINE_VERSION = 7
+ENGINE_VERSION = 8
 """To be raised whenever the same events would give another table or other dead letters.
 
 A higher version adopts the QI groups that a lower one kept, if table.yaml is the same: so the hash of a part of
@@ -209,6 +210,7 @@ class Table:
     kept: tuple[KeptColumn, ...]
     k: int
     individual: str | None = None
+    capitals_count: bool = False  # whether individuals and values that differ in capitals count as different ones
     recut: bool = True
     shrink: bool = True
     repair: Repair = NO_REPAIR
@@ -229,6 +231,16 @@ class Table:
     def space(self) -> Space:
         """The geometry of the quasi-identifiers, in table.yaml order."""
         return Space([attribute.axis for attribute in self.attributes])
+
+    @property
+    def counted_text(self) -> CountedText:
+        """A text -> what counts as the same individual or value."""
+        return counted_text(self.capitals_count)
+
+    @property
+    def counted_value(self) -> Callable[[bytes], str | None]:
+        """The same of a value's JSON text; None for a null."""
+        return partial(counted_value, counted=self.counted_text)
 
     @cached_property
     def stepless(self) -> tuple[int, ...]:
@@ -271,7 +283,7 @@ class Table:
         engine = f"{ENGINE_VERSION}.{REPAIR_VERSION}" if self.repair else f"{ENGINE_VERSION}"
         parts = {
             "columns": [f"key {self.source_key}", f"individual {self.individual}", *self._column_texts()],
-            "privacy": [f"k {self.k}", str(self.diversity)],
+            "privacy": [f"k {self.k}", str(self.diversity), *(("capitals count",) if self.capitals_count else ())],
             "engine": [f"recut {self.recut} shrink {self.shrink} repair {repair}"],
             "limits": [str(getattr(self.limits, name)) for name in LIMITS_THAT_REFUSE],
             "input": [f"stated {self.partitioner_stated} rows {self.input_rows} decimals {self.decimals_are_text}"],

@@ -43,6 +43,7 @@ from streamer.recoding.publication import group_names, lossy_join_frames, publis
 from streamer.recoding.report.findings import drawn_of
 from streamer.spark import session
 from streamer.table import data_warnings
+from streamer.table.codes import Spellings
 from streamer.table.csv_files import ESCAPE, write_index
 from streamer.table.encode import Encoder
 from streamer.table.files import PARQUET, STDIN, STDOUT, atomic_writers, is_stream, sha256_by_name, table_files
@@ -197,10 +198,9 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             encoded = Encoder(schema).columns(frame)
             unlisted = data_warnings.unknown_category_rows(schema, frame)
             microdata = microdata_of_columns(schema, encoded)
-            individuals = () if encoded.individuals is None else encoded.individuals.different
-            alike = data_warnings.look_alikes(individuals)
+            spelt = data_warnings.several_spellings(schema, frame)
             source_keys = [] if index is None else encoded.source_keys.by_row()
-            del frame, encoded, individuals  # half of the memory
+            del frame, encoded  # half of the memory
         with progress.stage("anonymize") as on_progress:
             recoding = interruptible(lambda: run(chosen, microdata, model, replace(options, on_progress=on_progress)))
         with progress.stage("measure"):
@@ -209,7 +209,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             )
             facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
             n = len(microdata)
-            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), alike, refused)
+            facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused)
         curves = () if report is None or form == LOSSY_JOIN else reports.curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
@@ -257,7 +257,7 @@ def _by_fragments(
         how = asked.workers, asked.index, left_out is not None, asked.force, spark, encoding, report is not None
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
-        facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.look_alikes, done.refused)
+        facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.spelt, done.refused)
         facts |= {"published": {out.name: done.columns}, "report": None}
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
@@ -276,11 +276,14 @@ def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[s
 
 
 def _about_rows(
-    asked: GivenOptions, schema: Table, unlisted: Mapping[str, int], rows: int, of: int, alike: int,
-    refused: Sequence[data_warnings.RefusedRow],
+    asked: GivenOptions, schema: Table, unlisted: Mapping[str, int], rows: int, of: int,
+    spelt: Mapping[str, Spellings], refused: Sequence[data_warnings.RefusedRow],
 ) -> dict[str, Any]:  # fmt: skip
-    """The facts about the rows of a run. rows: that may be unlisted; of: all of the file; alike: of `look_alikes`."""
-    warnings = data_warnings.warning_of_individuals(alike, schema.individual)
+    """The facts about the rows of a run. rows: that may be unlisted; of: all of the file.
+
+    spelt: of `several_spellings`.
+    """
+    warnings = data_warnings.spelling_warnings(schema, spelt)
     warnings += data_warnings.unknown_category_warnings(schema, unlisted, rows, "rows")
     left_out = asked.left_out and skip_refused.facts_of(refused, of, asked.left_out)
     return {"unlisted": unlisted, "warnings": warnings, "left_out": left_out}

@@ -89,7 +89,9 @@ def try_data(
             *about_key,
             *_warnings(table, individuals, shortfall),
             *_alpha_warnings(table, accepted),
-            *_key_warnings(table, accepted),
+            *data_warnings.warning_of_keys(accepted.source_keys.different, table),
+            *data_warnings.warnings_of_writing(data_warnings.writing_of_keys(table, left)),
+            *data_warnings.spelling_warnings(table, data_warnings.several_spellings(table, left)),
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
             *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),
         ],
@@ -141,13 +143,6 @@ def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
                 f"columns.{attribute.name}.null_as: nulls are published as {published}, as are"
                 f" {rows[attribute.name]:,} rows with such a value; give nulls a cell or category of their own"
             )
-
-
-def _key_warnings(table: Table, rows: EncodedColumns) -> list[str]:
-    keys = rows.source_keys.different
-    of_keys = data_warnings.warning_of(keys, table.source_key[0]) if len(table.source_key) == 1 else []
-    who = () if rows.individuals is None else rows.individuals.different
-    return of_keys + data_warnings.warning_of_individuals(data_warnings.look_alikes(who), table.individual)
 
 
 VALUES_OF_ONE_HELP = (

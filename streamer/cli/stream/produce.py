@@ -409,10 +409,8 @@ def _share_of(total: int | None, limit: int | None, on_progress: OnProgress) -> 
 def _warnings(table: Table, rows: pd.DataFrame) -> list[str]:
     found = []
     if len(table.source_key) == 1 and table.source_key[0] in rows.columns:
-        found += data_warnings.warning_of(map(cell_text, rows[table.source_key[0]]), table.source_key[0])
-    if table.individual in rows.columns:
-        names = filter(None, map(cell_text, rows[table.individual]))
-        found += data_warnings.warning_of_individuals(data_warnings.look_alikes(names), table.individual)
+        found += data_warnings.warning_of_keys(map(cell_text, rows[table.source_key[0]]), table)
+    found += data_warnings.spelling_warnings(table, data_warnings.several_spellings(table, rows))
     unlisted = data_warnings.unknown_category_rows(table, rows)
     return [*found, *data_warnings.unknown_category_warnings(table, unlisted, len(rows), "rows")]
 

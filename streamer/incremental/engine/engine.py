@@ -52,6 +52,7 @@ from streamer.incremental.events import changes
 from streamer.incremental.events.changes import Change
 from streamer.privacy.models import model_of
 from streamer.table.arrays import Ints, Records
+from streamer.table.codes import other_spellings_of_key
 from streamer.table.published.schemas import values_bytes_max
 from streamer.table.row import Row, Values
 from streamer.table.schema import LOSSY_JOIN, Table
@@ -139,7 +140,12 @@ class Outcome:
     applied: bool  # else ignored
     left_unchanged: int = 0  # rows of a statement whose result would have been invalid
     unknown_key: bool = False  # the row that it should have found was not there
+    respelt_key: bool = False  # but one whose key is the same in another spelling
 
+
+_RESPELT = (
+    "the same key in another spelling, such as 1.0 for 1: the source and the first table must write keys in one way"
+)
 
 APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
 
@@ -283,7 +289,7 @@ class Engine:
             case changes.Remove():
                 index = self.rows.index_of.get(change.source_key)
                 if index is None:
-                    return Outcome(applied=False, unknown_key=change.was_there)
+                    return self._missed(change.source_key, applied=False) if change.was_there else IGNORED
                 self._take_out([index])
             case changes.DeleteWhere() | changes.ModifyWhere() | changes.Truncate():
                 return self._statement(change)
@@ -294,7 +300,8 @@ class Engine:
     def _index(self, source_key: str) -> int:
         index = self.rows.index_of.get(source_key)
         if index is None:
-            raise EventRefused("key-unknown", "there is no row with this key")
+            other = f", but one with {_RESPELT}" if self._is_respelt(source_key) else ""
+            raise EventRefused("key-unknown", f"there is no row with this key{other}")
         return index
 
     def _insert(self, source_key: str, row: Row) -> None:
@@ -348,7 +355,15 @@ class Engine:
             self._insert(change.source_key, change.row)
         else:
             self._rewrite([(index, change.row)])
-        return APPLIED if found else Outcome(applied=True, unknown_key=True)
+        return APPLIED if found else self._missed(change.source_key, applied=True)
+
+    def _missed(self, source_key: str, *, applied: bool) -> Outcome:
+        return Outcome(applied, unknown_key=True, respelt_key=self._is_respelt(source_key))
+
+    def _is_respelt(self, source_key: str) -> bool:
+        """True if there is a row whose key is the same in another spelling; some look-ups, no scan."""
+        others = other_spellings_of_key(source_key, len(self.table.source_key))
+        return any(other in self.rows.index_of for other in others)
 
     # -- statements -----------------------------------------------------------------------------------------------
 

@@ -105,7 +105,8 @@ def _block_bits(sizes: Ints) -> Ints:
 def _numbers(rows: Rows, given: Sequence[Row]) -> tuple[Ints, Ints]:
     """Numbers of the rows' values and individuals, int64; the core knows them afterwards."""
     values = rows.values.give_many([row.values for row in given])
-    names = [row.individual for row in given]
+    counted = rows.counted_text  # an older engine stored individuals as they were written
+    names = [None if row.individual is None else counted(row.individual) for row in given]
     who = np.full(len(given), NONE)
     there = [i for i, name in enumerate(names) if name is not None]
     who[there] = rows.individuals.give_many([name for name in names if name is not None])

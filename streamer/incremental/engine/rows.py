@@ -193,6 +193,7 @@ class Rows:
         self._n_texts = len(table.kept), len(table.stepless)
         self.values = ValueTexts()
         self._subjects = SubjectNumbers(table)
+        self.counted_text = table.counted_text
         self.individuals: Numbers[str] = Numbers()
         self._given: dict[int, Row] = {}
         self._free: list[int] = []

@@ -133,6 +133,7 @@ class Counts:
     dead_letters: int = 0
     unknown_keys: int = 0  # of these: captured changes of rows that the table does not have
     unlisted: Mapping[str, int] = field(default_factory=dict)  # of the applied: by column, an unknown category
+    respelt_keys: int = 0  # of the unknown keys: those of rows, in another spelling
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -141,6 +142,7 @@ class Counts:
             self.dead_letters + other.dead_letters,
             self.unknown_keys + other.unknown_keys,
             dict(Counter(self.unlisted) + Counter(other.unlisted)) if other.unlisted else self.unlisted,
+            self.respelt_keys + other.respelt_keys,
         )
 
     @property
@@ -155,5 +157,5 @@ APPLIED, IGNORED, DEAD = Counts(applied=1), Counts(ignored=1), Counts(dead_lette
 APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=1, dead_letters=-1)
 """A dead letter that was retried: it is not a dead letter any more."""
 
-UNKNOWN_KEY = Counts(unknown_keys=1)
+UNKNOWN_KEY, RESPELT_KEY = Counts(unknown_keys=1), Counts(unknown_keys=1, respelt_keys=1)
 """Added to the outcome of the message."""

@@ -27,10 +27,11 @@ from functools import partial
 
 from streamer.errors import EventRefused
 from streamer.incremental.events import changes
-from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders
+from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders, may_be_bytes
 from streamer.incremental.events.key_form import MessageKeys
 from streamer.incremental.events.registered_schemas import Known
 from streamer.incremental.events.statements import Condition, parse_assignments, parse_condition
+from streamer.table.codes import read_decimal
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -143,6 +144,9 @@ class Capture:
             remedy = _NUMBERS.get(refused.detail.rpartition(": ")[2]) if refused.reason == "wrong-type" else None
             if remedy is None:
                 raise
+            value = fields.get(refused.column or "")
+            if type(value) is str and not may_be_bytes(value) and read_decimal(value) is None:
+                remedy = _WORD
             raise EventRefused(refused.reason, f"{refused.detail}; {remedy}", refused.column) from None
 
     def _removed(self, row: object, readers: RowReaders, message_key: bytes | None) -> changes.Remove:
@@ -175,6 +179,8 @@ _NUMBERS = {
     "decimal.format=NUMERIC, or let the column's type be decimal",
 }
 """The encoder's words about a column of numbers -> a remedy on the connector's side."""
+
+_WORD = "if it is a word for a null, such as NaN, list it in `na`; if it is a number, say how it is `written`"
 
 STATEMENT_ID_CHARS_MAX = 200
 

@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, DecimalException
 from typing import TypeGuard
@@ -65,6 +65,12 @@ NUMBERS = ("integer", "decimal")
 MOMENTS = ("date", "timestamp", "local-timestamp")
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})+|(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf(inity)?)", re.ASCII | re.IGNORECASE)
+
+
+def may_be_bytes(text: str) -> bool:
+    """True for a text that may be the base64 of a decimal's bytes: `Infinity` is not meant so."""
+    return len(text) % 4 == 0 and bool(_BASE64.fullmatch(text)) and not _NOT_FINITE.fullmatch(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,8 @@ class TableReaders:
         names = (*table.source_key, table.individual, *columns)
         self._key_columns, self._of_rows = table.source_key, table.input_rows
         self._declared = {name: columns.get(name) for name in names if name is not None}
-        words = {text.column: frozenset(text.na) for text in table.source_texts}
+        words = {text.column: text.na for text in table.source_texts if text.na}
+        self._words = words
         implied = {
             name: _unless_null(
                 _implied(name, declared, table.decimals_are_text, in_texts=name in words), words.get(name)
@@ -142,7 +149,7 @@ class TableReaders:
             return otherwise
         if type_.type != "struct" or type_.name == VARIABLE_SCALE_DECIMAL:
             column = self._key_columns[0]
-            return replace(otherwise, types={column: type_}, value=reader_of(type_, column, of_numbers=False))
+            return replace(otherwise, types={column: type_}, value=self._of_type(column, type_, None))
         readers, known = self._by_types(type_.fields, otherwise), type_.fields
         of_key = {name: readers[name] for name in self._key_columns}
         types = {name: known[name] for name in self._key_columns if name in known}
@@ -153,9 +160,14 @@ class TableReaders:
     def _by_types(self, types: Mapping[str, ConnectType], otherwise: RowReaders) -> Mapping[str, Reader | None]:
         implied = dict(otherwise.of_columns)
         return {
-            name: reader_of(types[name], name, of_numbers=declared in NUMBERS) if name in types else implied.get(name)
+            name: self._of_type(name, types[name], declared) if name in types else implied.get(name)
             for name, declared in self._declared.items()
         }
+
+    def _of_type(self, name: str, type_: ConnectType, declared: str | None) -> Reader | None:
+        """The reader of a column with this type; of bytes, any text is their base64, and no word for a null."""
+        reader = reader_of(type_, name, of_numbers=declared in NUMBERS)
+        return reader if type_.type in ("bytes", "struct") else _unless_null(reader, self._words.get(name))
 
 
 def _as_captured(type_: ConnectType) -> ConnectType:
@@ -174,18 +186,24 @@ def _implied(column: str, declared: str | None, decimals_are_text: bool, *, in_t
     return _moment(column, declared) if declared in MOMENTS else None
 
 
-def _unless_null(reader: Reader | None, words: frozenset[str] | None) -> Reader | None:
-    """The reader, except that the words for null (`na`) are taken as they are."""
+def _unless_null(reader: Reader | None, words: Sequence[str] | None) -> Reader | None:
+    """The reader, except that the words for null (`na`) are taken as they are; also as a binary float, such as NaN."""
     if reader is None or not words:
         return reader
-    return lambda value: value if type(value) is str and value in words else reader(value)
+    floats = {str(float(word)): word for word in words if _NOT_FINITE.fullmatch(word)}
+    texts = frozenset(words)
+
+    def read(value: object) -> object:
+        if type(value) is str and value in texts:
+            return value
+        return floats[str(value)] if type(value) is float and str(value) in floats else reader(value)
+
+    return read
 
 
 def _decimal(column: str) -> Reader:
-    is_base64 = _BASE64.fullmatch
-
     def read(value: object) -> object:
-        if type(value) is str and len(value) % 4 == 0 and is_base64(value):
+        if type(value) is str and may_be_bytes(value):
             if read_decimal(value) is None:
                 raise EventRefused("wrong-type", f"column {column!r}: not a number; {_BYTES}", column)
             raise EventRefused("ambiguous-decimal", f"column {column!r}: {_AMBIGUOUS}", column)
@@ -208,7 +226,7 @@ def _moment(column: str, declared: str | None) -> Reader:
 
 _BYTES = (
     "decimals as bytes cannot be read without a schema: set the connector's decimal.handling.mode=string (or double), "
-    "or its converter's schemas.enable=true or decimal.format=NUMERIC"
+    "or its converter's schemas.enable=true or decimal.format=NUMERIC; if it is a word for a null, list it in `na`"
 )
 _AMBIGUOUS = (
     "without a schema, digits may be a number or the base64 of other numbers' bytes: let the converter say which "

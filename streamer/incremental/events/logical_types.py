@@ -242,7 +242,8 @@ def _exact(value: object, column: str, single: bool) -> object:
         return Decimal(str(np.float32(value)) if single else repr(value))
     if type(value) is int or isinstance(value, Decimal):
         return value
-    raise EventRefused("wrong-type", f"column {column!r}: not a finite number", column)
+    detail = "not a finite number; if NaN or Infinity is a null, list it in `na`"
+    raise EventRefused("wrong-type", f"column {column!r}: {detail}", column)
 
 
 def _no_number(column: str) -> Reader:

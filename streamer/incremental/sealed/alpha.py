@@ -19,13 +19,14 @@ FREQUENT_MAX = 100
 """The most frequent values that decide how many cohorts withhold theirs: others are never in the way."""
 
 
-Frequencies = Mapping[int, Counter[bytes]]
-"""How many rows of a table have each value, by the number of the sensitive column."""
+Frequencies = Mapping[int, Counter[str | None]]
+"""How many rows of a table have each value, as a counted text, by the number of the sensitive column."""
 
 
 def frequencies(table: Table, rows: Sequence[Values]) -> Frequencies:
     """The frequencies in some rows; none if the table has no sealed changelog."""
-    return {i: Counter(values[i] for values in rows) for i in table.sensitive if table.sealed is not None}
+    counted = table.counted_value
+    return {i: Counter(counted(values[i]) for values in rows) for i in table.sensitive if table.sealed is not None}
 
 
 def check_alpha(table: Table, found: Frequencies) -> list[str]:

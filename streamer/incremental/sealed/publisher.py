@@ -227,6 +227,7 @@ class Sealed:
         self.epoch, self.seconds = 0, NO_TIME  # the last one that is over, and its time
         self.changes = 0  # of rows, since then
         self._table, self._shard, self._form, self._draw = table, shard, form, draw
+        self._counted = table.counted_value
         self._per_cell = table.space.codes_per_cell.tolist()
         self._persons = SourceKeys()
         self._where = array("i")  # of each person: index of the cohort, or -2 less the place in the pool
@@ -336,9 +337,9 @@ class Sealed:
             self._arrive(person, row)
             self._changed[change.source_key] = None
 
-    def _decisive(self, values: Values) -> Values:
-        """The values by whose change a row becomes another person's."""
-        return tuple([values[i] for i in self._table.sensitive]) if self._table.sensitive else values
+    def _decisive(self, values: Values) -> Sequence[bytes | str | None]:
+        """The values by whose change a row becomes another person's: not by another spelling of one."""
+        return [self._counted(values[i]) for i in self._table.sensitive] if self._table.sensitive else values
 
     def _named(self, source_key: str) -> int:
         if self._free:
@@ -454,7 +455,7 @@ class Sealed:
     def _shown(self, rows: Sequence[Values]) -> SensitiveTexts | None:
         """The values of a cohort, if it may show them: a function of these values, in no order."""
         for i in self._table.sensitive:
-            counts = Counter(values[i] for values in rows)
+            counts = Counter(self._counted(values[i]) for values in rows)
             if max(counts.values()) > self.rules.alpha * len(rows) or len(counts) < self.rules.l:
                 return None
         return sensitive_texts(rows)

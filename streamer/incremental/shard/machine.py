@@ -441,7 +441,7 @@ class Machine:
         else:
             tally.counts += changes.APPLIED if outcome.applied else changes.IGNORED
             if outcome.unknown_key:
-                tally.counts += changes.UNKNOWN_KEY
+                tally.counts += changes.RESPELT_KEY if outcome.respelt_key else changes.UNKNOWN_KEY
             if outcome.left_unchanged:
                 tally.letters.append(steps.partial(self._coordinates(message.offset), outcome.left_unchanged))
             if outcome.applied:

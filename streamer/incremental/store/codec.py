@@ -102,6 +102,7 @@ class _StoredCounts(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
     dead_letters: int
     unknown_keys: int
     unlisted: dict[str, int] = {}
+    respelt_keys: int = 0
 
 
 class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -154,6 +155,9 @@ _LATER[FORMER_AT - 13 : FORMER_AT - 13] = FORMER.values()
 
 _fields_of = attrgetter(*(field.name for field in fields(Meta)))
 _counts_of = attrgetter(*(field.name for field in fields(Counts)))  # the encoder would name them
+
+COUNTS_FORMER = 4
+"""Fields of `Counts` in the format; later ones are left out if they say nothing."""
 
 COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
 FINGERPRINT_AT = _StoredMeta.__struct_fields__.index("fingerprint")
@@ -241,8 +245,10 @@ def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -
 def encode_meta(meta: Meta) -> bytes:
     """The fields of `Meta` in the order of their declaration, and `FORMER` among them."""
     said = list(_fields_of(meta))
-    counts = _counts_of(meta.counts)
-    said[COUNTS_AT] = counts if meta.counts.unlisted else counts[:-1]  # it came after the format
+    counts = list(_counts_of(meta.counts))
+    while not counts[-1] and len(counts) > COUNTS_FORMER:
+        counts.pop()
+    said[COUNTS_AT] = counts
     said[FORMER_AT:FORMER_AT] = FORMER.values()
     for default in reversed(_LATER):
         if said[-1] != default:

@@ -33,6 +33,7 @@ from streamer.incremental.store.redis_server import (
     masters,
     name_of_master,
 )
+from streamer.table.codes import CountedText
 
 YEAR_9999 = 253_402_300_799
 """The last second that can be written as a time."""
@@ -221,10 +222,13 @@ class RedisLookups(RedisStore):
         pairs = zip(source_keys, found, strict=True)
         return {key: codec.decode_record(data) for key, data in pairs if data is not None}
 
-    def keys_of(self, individual: str) -> set[str]:
-        """The source keys of an individual's rows; reads every row of the shard, whatever is committed meanwhile."""
-        rows = self._scan(self._records)
-        return {key.decode() for key, data in rows if codec.decode_record(data).row.individual == individual}
+    def keys_of(self, individual: str, counted: CountedText) -> set[str]:
+        """The source keys of an individual's rows; reads every row of the shard, whatever is committed meanwhile.
+
+        individual: the counted text; counted: makes that of a stored one, which an older engine wrote as the source.
+        """
+        rows = ((key, codec.decode_record(data).row.individual) for key, data in self._scan(self._records))
+        return {key.decode() for key, who in rows if who is not None and counted(who) == individual}
 
     def sealed_place(self, source_key: str) -> SealedPlace | None:
         """The place of a row's person in the sealed changelog; None if there is none."""

@@ -237,8 +237,7 @@ def _regrouped(recoding: Recoding, left: Ints) -> Recoding:
 def _inferred(published: Microdata, qi_group: Ints, column: int) -> Figures:
     """The values of a sensitive column that QI groups give away; qi_group: of the published rows."""
     mute = silent(published.texts[column])
-    values = published.values[:, column]
-    answers = np.where(mute[values], 0, values + 1)
+    answers = np.where(mute[published.values[:, column]], 0, published.subject(Subject(column)))
     groups = grouped(qi_group, int(qi_group.max()) + 1)
     found = tally(groups, answers)
     share, says = found.rows / groups.sizes[found.group], found.value > 0

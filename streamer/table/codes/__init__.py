@@ -13,6 +13,8 @@ from streamer.table.codes.attributes import (
 )
 from streamer.table.codes.calendar import Span
 from streamer.table.codes.column_codes import from_code, is_stepless, null_exact
+from streamer.table.codes.key_spellings import other_spellings_of_key
+from streamer.table.codes.same_text import CountedText, Spellings
 from streamer.table.codes.scalars import (
     CLOCKS,
     DATE,
@@ -30,7 +32,7 @@ from streamer.table.codes.source_texts import cell_text, is_scalar, source_cells
 
 __all__ = [
     "CLOCKS", "DATE", "DIGITS_MAX", "LOCAL_TIMESTAMP", "TIMESTAMP", "Attribute", "CategoricalAttribute", "Clock",
-    "KeptColumn", "NumericAttribute", "SourceText", "Span", "TemporalAttribute", "cell_text", "decimal_text",
-    "from_code", "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text", "null_exact", "read_decimal",
-    "source_cells", "type_of_column",
+    "CountedText", "KeptColumn", "NumericAttribute", "SourceText", "Span", "Spellings", "TemporalAttribute",
+    "cell_text", "decimal_text", "from_code", "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text",
+    "null_exact", "other_spellings_of_key", "read_decimal", "source_cells", "type_of_column",
 ]  # fmt: skip

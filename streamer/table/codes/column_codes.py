@@ -20,12 +20,14 @@ from streamer.table.codes.attributes import (
     NumericAttribute,
     TemporalAttribute,
 )
+from streamer.table.codes.same_text import leaf_finder, without_capitals
 from streamer.table.codes.scalars import (
     CLOCKS,
     Clock,
     category_of,
     decimal_text,
     integer_of,
+    key_text,
     moment_of,
     moment_text,
     number_of,
@@ -68,10 +70,10 @@ def _unnoted(name: str) -> None:
     pass
 
 
-def to_code(attribute: Attribute, unlisted: Note = _unnoted) -> ToCode:
+def to_code(attribute: Attribute, unlisted: Note = _unnoted, *, capitals_count: bool = False) -> ToCode:
     """The encoder of one quasi-identifier: raw value -> code."""
     if isinstance(attribute, CategoricalAttribute):
-        return _category_to_code(attribute, unlisted)
+        return _category_to_code(attribute, unlisted, capitals_count)
     if isinstance(attribute, TemporalAttribute):
         return _moment_to_code(attribute)
     if attribute.integer:
@@ -177,8 +179,9 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
     return code
 
 
-def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode:
+def _category_to_code(attribute: CategoricalAttribute, unlisted: Note, capitals_count: bool) -> ToCode:
     name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
+    leaf_of = leaf_finder(code_of, capitals_count)
 
     def code(value: object) -> int:
         if type(value) is not str:
@@ -186,12 +189,14 @@ def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode
                 return _null_to_code(attribute)
             value = category_of(value, name)
         found = code_of.get(value)
-        if found is None:
-            if other is None:
-                raise _unknown_category(name)
-            unlisted(name)
-            return other
-        return found
+        if found is not None:
+            return found
+        if (leaf := leaf_of(value)) is not None:
+            return code_of[leaf]
+        if other is None:
+            raise _unknown_category(name)
+        unlisted(name)
+        return other
 
     return code
 
@@ -211,10 +216,11 @@ def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decim
     return Decimal(exact)
 
 
-def to_json_text(column: KeptColumn, unlisted: Note = _unnoted) -> ToText:
+def to_json_text(column: KeptColumn, unlisted: Note = _unnoted, *, capitals_count: bool = False) -> ToText:
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
-        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted)
+        leaf_of = leaf_finder(column.hierarchy.leaves, capitals_count)
+        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted, leaf_of)
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -241,20 +247,24 @@ def _coarse_to_json(column: KeptColumn) -> ToText:
     return json_text
 
 
-def _category_to_json(name: str, code_of: dict[str, int], other: str | None, unlisted: Note) -> ToText:
+def _category_to_json(
+    name: str, code_of: dict[str, int], other: str | None, unlisted: Note, leaf_of: Callable[[str], str | None]
+) -> ToText:
     texts = {label: _to_json(label) for label in code_of}
     other_text = None if other is None else texts[other]
 
     def json_text(value: object) -> bytes:
         if value is None:
             return b"null"
-        text = texts.get(category_of(value, name))
-        if text is None:
-            if other_text is None:
-                raise _unknown_category(name)
-            unlisted(name)
-            return other_text
-        return text
+        category = category_of(value, name)
+        if (text := texts.get(category)) is not None:
+            return text
+        if (leaf := leaf_of(category)) is not None:
+            return texts[leaf]
+        if other_text is None:
+            raise _unknown_category(name)
+        unlisted(name)
+        return other_text
 
     return json_text
 
@@ -277,6 +287,23 @@ def _moment_to_json(name: str, clock: Clock) -> ToText:
     return json_text
 
 
+_TRUE = ("true", "t", "yes", "y", "on", "1", "wahr", "vrai", "verdadero", "verdadeiro", "vero", "waar")
+_FALSE = ("false", "f", "no", "n", "off", "0", "falsch", "faux", "falso", "onwaar")
+_BOOLEANS = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+"""What databases, pandas, and Excel in several languages write for a boolean, as counted texts."""
+
+
+def _boolean_of(value: object, name: str) -> bool:
+    """A boolean in one of its spellings, also 1 and 0 as numbers. EventRefused: wrong-type."""
+    if type(value) is bool:
+        return value
+    found = _BOOLEANS.get(without_capitals(key_text(value, name))) if isinstance(value, str | int | Decimal) else None
+    if found is None:
+        detail = "not of type boolean; expected true or false, or t and f, yes and no, 1 and 0"
+        raise EventRefused("wrong-type", f"column {name!r}: {detail}", name)
+    return found
+
+
 def _typed_to_json(name: str, type_: str) -> ToText:
     def json_text(value: object) -> bytes:
         if value is None:
@@ -285,7 +312,9 @@ def _typed_to_json(name: str, type_: str) -> ToText:
             return b"%d" % integer_of(value, name)
         if type_ == "decimal":
             return decimal_text(number_of(value, name)).encode()
-        if type(value) is not (bool if type_ == "boolean" else str):
+        if type_ == "boolean":
+            return _to_json(_boolean_of(value, name))
+        if type(value) is not str:
             raise EventRefused("wrong-type", f"column {name!r}: not of type {type_}", name)
         return _to_json(value)
 

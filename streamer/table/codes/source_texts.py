@@ -327,8 +327,12 @@ _SCALARS = (str, *_BOOLEAN_TYPES, int, float, np.integer, np.floating, Decimal, 
 class CellReader:
     """Reads cells of a table's columns by their types, and the meanings of those with words for nulls or a pattern."""
 
-    def __init__(self, types: Mapping[str, str | None], meanings: Mapping[str, Meaning]) -> None:
-        self._types = types
+    def __init__(
+        self, types: Mapping[str, str | None], meanings: Mapping[str, Meaning], untyped: Iterable[str]
+    ) -> None:
+        """untyped: columns that may hold any value."""
+        readers = {name: _TEXTS_OF[type_] for name, type_ in types.items() if type_ in _TEXTS_OF}
+        self._readers = readers | dict.fromkeys(untyped, _as_a_boolean_is)
         self._meanings = meanings
 
     def value(self, name: str, cell: Any) -> object:
@@ -351,8 +355,13 @@ class CellReader:
                 return meant
         if text == "":
             return None
-        read = _TEXTS_OF.get(self._types.get(name))
+        read = self._readers.get(name)
         return text if read is None else read(text)
+
+
+def _as_a_boolean_is(text: str) -> str:
+    """The text that a boolean of a DataFrame has, for those of pandas and Excel; any other as it is."""
+    return text.lower() if text in ("True", "False", "TRUE", "FALSE") else text
 
 
 def is_scalar(value: Any) -> bool:

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ValidationError
 
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import Attribute, KeptColumn
+from streamer.table.codes.same_text import counted_text
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
@@ -286,6 +287,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         kept=tuple(column for column in kept if column),
         k=settings.privacy.k,
         individual=settings.individual,
+        capitals_count=settings.privacy.capitals_count,
         recut=settings.engine.recut,
         shrink=settings.engine.shrink,
         repair=_repair(settings),
@@ -295,7 +297,7 @@ def _table(settings: TableSettings, folder: Path, faults: list[str]) -> Table | 
         decimals_are_text=settings.input.decimals is not None,
         source_texts=columns.source_texts(settings),
         limits=Limits(**settings.limits.model_dump()),
-        diversity=Diversity(**settings.privacy.model_dump(exclude={"k"})),
+        diversity=Diversity(**settings.privacy.model_dump(exclude={"k", "capitals_count"})),
         rebuilding=RebuildRules(**settings.rebuild.model_dump()),
         form=settings.publish.form,
         format=settings.publish.live.format if settings.publish.live else JSON,
@@ -385,7 +387,8 @@ def _unreachable(privacy: PrivacySettings, column: KeptColumn) -> Iterator[str]:
     """Demands that no QI group can meet, because the column has too few values: no row would ever be published."""
     if column.hierarchy is None:
         return
-    n_values = column.hierarchy.n_leaves
+    counted = counted_text(privacy.capitals_count)
+    n_values = len(set(map(counted, column.hierarchy.leaves)))
     if privacy.l is not None and privacy.l > n_values + privacy.null_counts:
         yield f"privacy.l: {column.name} has {n_values} values, so no QI group has {privacy.l} distinct ones"
     if privacy.beta is not None and privacy.beta * (n_values + 1) < 1:

@@ -262,6 +262,7 @@ class PrivacySettings(_Settings):
     sensitive column. alpha: the largest share of its rows that one individual may have. beta: the largest share of one
     sensitive value. r: the largest share of values that are close, because they have one ancestor in their hierarchy.
     level: how far above the leaf that ancestor stands. null_counts: whether a null counts as one of the `l` values.
+    capitals_count: whether individuals and values that differ only in capitals count as different ones.
     """
 
     k: int = Field(ge=K_MIN, le=K_MAX)
@@ -271,6 +272,7 @@ class PrivacySettings(_Settings):
     r: Number | None = Field(default=None, gt=0, le=1)
     level: int = Field(default=1, ge=0, le=100)
     null_counts: bool = False
+    capitals_count: bool = False
 
 
 class EngineSettings(_Settings):

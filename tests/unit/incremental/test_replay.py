@@ -83,6 +83,17 @@ def replayed(
     raise AssertionError("a replay ends with its report")
 
 
+def test_changes_of_keys_that_the_initial_table_writes_otherwise_are_warned_of() -> None:
+    before = [{"op": "d", "before": {"id": key}} for key in (1, 2, 77)]
+    deletions = [Message(i, None, json.dumps(one).encode()) for i, one in enumerate(before)]
+    frame = people(id=["1.0", "002", "3", "4"])
+    *_, report = replay_files(PEOPLE, deletions, lambda: frame, no_groups, 3, None)
+    assert isinstance(report, ReplayReport)
+    assert report.unknown_keys == 3
+    (warning,) = report.warnings
+    assert warning.startswith("2 captured changes and deletions name keys of its rows in another spelling")
+
+
 # -- an initial table -------------------------------------------------------------------------------------------------
 
 

@@ -124,6 +124,17 @@ def test_a_file_without_rows_is_taken_for_a_mistake(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+def test_how_keys_and_values_are_spelt_is_counted_over_all_parts(tmp_path: Path, shards: int) -> None:
+    file = written(tmp_path / "rows.csv", [f"{i}.0" for i in range(20)])
+    file.write_text(file.read_text().replace("flu\n", "Flu \n", 3))
+    with routed(file, shards) as rows:
+        assert rows.counted.keys == {"id": "point"}
+        assert rows.counted.spelt == {"problem": (2, 1)}
+    with routed(written(tmp_path / "rows.csv", [*range(20)])) as rows:
+        assert (rows.counted.keys, rows.counted.spelt) == ({}, {})
+
+
 def test_what_waits_is_in_a_file_that_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(waiting_rows, "SPILL_IN_MEMORY_BYTES", 10)

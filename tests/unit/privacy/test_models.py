@@ -59,7 +59,7 @@ def test_rows_hold_a_model_exactly_where_they_do_as_columns(name: str, data: st.
 def test_a_subject_names_a_text_or_the_node_above_it_and_nothing_for_a_null() -> None:
     small = asking(YEARS, r="0.5", level=1)
     of_values, of_nodes = subject_of(small, Subject(0)), subject_of(small, Subject(0, 1))
-    assert of_values((b'"flu"',)) == b'"flu"'
+    assert of_values((b'"flu"',)) == of_values((b'"FLU "',)) != of_values((b'"cough"',))
     assert of_nodes((b'"flu"',)) == of_nodes((b'"cough"',)) != of_nodes((b'"ulcer"',))
     assert of_values((b"null",)) is None is of_nodes((b"null",))
 

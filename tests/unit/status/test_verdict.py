@@ -216,6 +216,14 @@ def test_changes_and_deletions_of_rows_that_are_not_there_are_a_warning() -> Non
     assert "17 captured changes and deletions were about rows that it did not have" in verdict.warnings[0]
 
 
+def test_if_their_keys_are_those_of_rows_in_another_spelling_that_is_the_cause_and_the_remedy() -> None:
+    missed = replace(META, counts=Counts(applied=90, ignored=1, unknown_keys=17, respelt_keys=12))
+    (warning,) = judged(shard(missed, before=missed)).warnings
+    assert "12 of them name keys of its rows in another spelling, such as 1.0 for 1" in warning
+    assert "streamer reload --from-source" in warning
+    assert "skip its snapshot" not in warning
+
+
 # -- at rest and under load -------------------------------------------------------------------------------------------
 
 EARLIER = replace(META, commit=3, next=90)

@@ -1,4 +1,4 @@
-"""Warnings about data: refused rows, nulls beside values, unknown categories, keys that look alike."""
+"""Warnings about data: refused rows, nulls beside values, unknown categories, several spellings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from streamer.table.codes import KeptColumn, SourceText
+from streamer.table.codes import KeptColumn, SourceText, Spellings
 from streamer.table.data_warnings import (
     RefusedRow,
     beside_nulls,
     counted,
     leaves_of_others,
-    look_alikes,
+    most_spellings,
     null_text,
     refused_rows,
+    several_spellings,
+    spelling_warnings,
     unknown_category_rows,
     unknown_category_warnings,
-    warning_of,
+    warning_of_keys,
+    warnings_of_writing,
     without_refused,
+    writing_of_keys,
 )
 from streamer.table.encode import Encoder
 from streamer.table.schema import Table
@@ -150,7 +154,7 @@ def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
     )
 
 
-# Keys that look alike: counted, and never shown.
+# Texts in several spellings: counted, and never shown.
 
 
 @pytest.mark.parametrize(
@@ -160,18 +164,83 @@ def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
         (["7", " 7", "7 ", "007", "7.00"], 5),
         (["7", "8", "a", "a b"], 0),
         (["a", " a"], 2),
-        (["A", "a"], 0),
+        (["A", "a"], 2),
+        (["a-1", "a\u20131", "a\u200b-1"], 3),
         (["7", "7"], 0),
         (["1e999999", "1"], 0),
         ([], 0),
     ],
 )
-def test_keys_that_differ_in_blanks_zeros_or_a_point_look_alike(keys: list[str], count: int) -> None:
-    assert look_alikes(keys) == count
+def test_keys_that_look_alike_stay_several_rows_and_are_warned_of(keys: list[str], count: int) -> None:
+    said = warning_of_keys(keys, PEOPLE)
+    assert [f"key column id: {count} keys look like another one" in line for line in said] == [True] * bool(count)
 
 
-def test_a_warning_counts_them_and_names_the_column_and_none_of_them() -> None:
-    (warning,) = warning_of(["4711", "4711.0"], "id")
-    assert "key column id: 2 keys look like another one" in warning
-    assert "4711" not in warning
-    assert warning_of(["4711", "4712"], "id") == []
+def test_a_warning_of_keys_shows_none_of_them_and_parts_of_a_key_may_be_alike() -> None:
+    assert "4711" not in str(warning_of_keys(["4711", "4711.0"], PEOPLE))
+    assert warning_of_keys(["4711", "4711.0"], replace(PEOPLE, source_key=("id", "visit"))) == []
+
+
+SPELT = frame(
+    ("1", "Anna M\u00fcller", "7", "b1", "HIV"),
+    ("2", "anna  mu\u0308ller", "7", "b1", "HIV "),
+    ("3", "Bea", "7", "b1", "hiv"),
+    ("4", "Carl", "7", "b1", "0"),
+    ("5", "?", "7", "b1", "-0"),
+    ("6", " ?", "7", "b1", ""),
+)
+
+
+def test_individuals_and_sensitive_values_in_several_spellings_are_counted_by_column() -> None:
+    assert several_spellings(PEOPLE, SPELT) == {"who": (4, 2), "problem": (5, 2)}
+
+
+def test_a_word_for_nulls_is_no_spelling_and_capitals_are_none_if_they_count() -> None:
+    words = replace(PEOPLE, source_texts=(SourceText("who", ("?",)),), capitals_count=True)
+    assert several_spellings(words, SPELT) == {"problem": (4, 2)}
+
+
+def test_of_a_typed_column_every_value_has_one_text() -> None:
+    typed = replace(PEOPLE, kept=(KeptColumn("problem", sensitive=True, type="decimal"),))
+    assert several_spellings(typed, frame(("1", "a", "7", "b1", "0"), ("2", "b", "7", "b1", "-0.0"))) == {}
+
+
+def test_of_a_table_in_parts_the_figures_of_the_part_with_most_are_said() -> None:
+    found = most_spellings({"who": Spellings(4, 2)}, {"who": Spellings(2, 1), "problem": Spellings(2, 1)}, {})
+    assert found == {"problem": (2, 1), "who": (4, 2)}
+
+
+def test_a_warning_of_spellings_names_column_counts_and_remedy_and_no_value() -> None:
+    of_people, of_values = spelling_warnings(PEOPLE, several_spellings(PEOPLE, SPELT))
+    assert "individual column who: 4 texts are 2 in several spellings" in of_people
+    assert "sensitive column problem: 5 texts are 2 in several spellings" in of_values
+    assert "`capitals_count: true`" in of_people
+    assert not any(value in of_people + of_values for value in ("ller", "hiv", "HIV"))
+
+
+# Key columns that the messages of a stream may write otherwise.
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["1.0", "2.0"], "keys end with a point, as 1.0 for 1"),
+        (["00017", "00023"], "keys have zeros in front"),
+        (["A-1  ", "A-12 "], "keys have blanks at an end"),
+        (["1.23E+11", "4.5E+12"], "keys are rounded"),
+    ],
+)
+def test_of_keys_that_messages_may_write_otherwise_the_column_and_the_way_are_said(keys: list[str], said: str) -> None:
+    rows = frame(*((key, "a", "7", "b1", "flu") for key in keys))
+    (warning,) = warnings_of_writing(writing_of_keys(PEOPLE, rows))
+    assert warning.startswith(f"key column id: {said}")
+    assert keys[1] not in warning
+
+
+@pytest.mark.parametrize("keys", [[1.0, 2.0], ["1", "2"], ["7", "007"], [None, "x"]])
+def test_other_keys_are_not_warned_of_and_numbers_have_no_point(keys: list[object]) -> None:
+    rows = pd.DataFrame({"id": keys})
+    assert writing_of_keys(PEOPLE, rows) == {}
+    assert writing_of_keys(replace(PEOPLE, source_key=("clinic", "id")), rows.assign(clinic="01")) == {
+        "clinic": "zeros"
+    }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from streamer.errors import EventRefused
 from streamer.incremental.engine.engine import Engine, Outcome
 from streamer.incremental.events.decoder import Decoder
 from streamer.table.yaml.loading import load_table
@@ -49,3 +51,34 @@ def test_a_deletion_of_a_row_that_is_not_there_is_reported_and_the_tombstone_aft
     assert applied(engine, deletion) == IGNORED_DELETION
     applied(engine, captured("c", after=ANN))
     assert [applied(engine, deletion), applied(engine, None)] == [APPLIED, IGNORED]
+
+
+# A key that is not there may be that of a row in another spelling: the first table came from another export.
+
+RESPELT_UPDATE = Outcome(True, unknown_key=True, respelt_key=True)
+RESPELT_DELETION = Outcome(False, unknown_key=True, respelt_key=True)
+
+
+@pytest.mark.parametrize("kept", ["7.0", "007", "7   ", " 7"])
+def test_a_key_that_a_row_has_in_another_spelling_is_reported_and_stays_another_key(kept: str, engine: Engine) -> None:
+    engine.apply(Decoder(TABLE).decode(None, json.dumps({"op": "insert", "row": {**ANN, "id": kept}}).encode()))
+    assert applied(engine, captured("d", before={"id": 7})) == RESPELT_DELETION
+    assert applied(engine, captured("d", before={"id": 8})) == IGNORED_DELETION
+    assert applied(engine, captured("u", after=ANN)) == RESPELT_UPDATE
+    assert engine.n_rows == 2
+
+
+def test_a_plain_deletion_of_such_a_key_is_refused_with_the_cause(engine: Engine) -> None:
+    applied(engine, captured("c", after=ANN))
+    for key, said in (("7.0", "with the same key in another spelling"), ("8", "no row with this key$")):
+        with pytest.raises(EventRefused, match=said) as refused:
+            engine.apply(Decoder(TABLE).decode(None, json.dumps({"op": "delete", "key": key}).encode()))
+        assert refused.value.reason == "key-unknown"
+
+
+def test_of_a_key_of_several_columns_one_may_be_in_another_spelling() -> None:
+    visits = replace(TABLE, source_key=("clinic", "id"))
+    engine, decoder = Engine(visits), Decoder(visits)
+    engine.apply(decoder.decode(None, json.dumps({"op": "insert", "row": {**ANN, "clinic": "north  "}}).encode()))
+    key = {"clinic": "north", "id": 7}
+    assert engine.apply(decoder.decode(json.dumps(key).encode(), captured("d", before=key))) == RESPELT_DELETION

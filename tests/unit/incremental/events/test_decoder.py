@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,10 +27,13 @@ from streamer.incremental.events.changes import (
     Upsert,
 )
 from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX, UNAVAILABLE, Decoder
+from streamer.incremental.events.logical_types import DECIMAL
+from streamer.incremental.events.registered_schemas import schema_from
 from streamer.incremental.events.statements import parse_assignments, parse_condition
-from streamer.table.codes import KeptColumn
+from streamer.table.codes import KeptColumn, SourceText
 from streamer.table.row import Row
 from streamer.table.schema import Limits, Table
+from worlds import avro_messages as avro
 from worlds.connect_json import recorded_of, struct, with_schema
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, table
 
@@ -217,6 +221,63 @@ def test_a_text_in_a_column_of_integers_is_refused_and_the_settings_are_named() 
     refused = refusal(envelope("c", after={**ANN, "age": "6"}))
     assert (refused.reason, refused.column) == ("wrong-type", "age")
     assert "decimal.format=NUMERIC" in refused.detail
+
+
+@pytest.mark.parametrize("word", ["NAN", "POSITIVE_INFINITY", "Infinity", "unknown"])
+@pytest.mark.parametrize("column", ["age", "bmi"])
+def test_of_a_word_among_numbers_it_is_said_that_it_may_be_a_null(column: str, word: str) -> None:
+    refused = refusal(envelope("c", after={**ANN, column: word}))
+    assert (refused.reason, refused.column) == ("wrong-type", column)
+    assert "list it in `na`" in refused.detail
+    assert "decimal.handling.mode" not in refused.detail
+    assert word not in refused.detail.replace("such as NaN", "")
+
+
+# Words for nulls are asked before types, in every form of message.
+
+OPEN = ("NaN", "Infinity", "-inf", "infinity", "open")
+RATED = replace(
+    table(replace(BMI, null_code=0)),
+    kept=(KeptColumn("seen", True, "timestamp"),),
+    source_texts=(SourceText("bmi", OPEN), SourceText("seen", OPEN)),
+)
+TYPED = {
+    "id": {"type": "int64"},
+    "bmi": {"type": "double"},
+    "seen": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+}
+AVRO = avro.record("Value", {"id": "long", "bmi": "double", "seen": avro.optional("string")})
+REGISTERED = {1: schema_from(1, "AVRO", json.dumps(AVRO))}
+NULLS = Row((0,), (b"null",), ("10",), None, (0,))
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "open"])
+def test_a_word_is_a_null_before_the_types_of_a_schema_are_asked(word: str) -> None:
+    row = {"id": 1, "bmi": word, "seen": word}
+    plain = decode({"op": "insert", "row": row}, of=RATED)
+    captured = Decoder(RATED).decode(None, with_schema(struct({"after": struct(TYPED)}), envelope("c", after=row)))
+    assert isinstance(plain, Insert) and isinstance(captured, Upsert)
+    assert plain.row == captured.row == NULLS
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_so_is_a_float_of_avro_that_such_a_word_means(number: float) -> None:
+    decoder = Decoder(replace(RATED, input_rows=True), REGISTERED)
+    row = avro.message(1, AVRO, {"id": 1, "bmi": number, "seen": "open"})
+    assert decoder.decode(b'{"id": 1}', row) == Upsert("1", NULLS)
+    silent = replace(RATED, input_rows=True, source_texts=(SourceText("seen", OPEN),))
+    with pytest.raises(EventRefused, match="not a finite number; if NaN or Infinity is a null, list it in `na`"):
+        Decoder(silent, REGISTERED).decode(b'{"id": 1}', row)
+
+
+def test_the_base64_of_bytes_is_never_a_word() -> None:
+    money = {"type": "bytes", "name": DECIMAL, "parameters": {"scale": "5"}}
+    value = with_schema(
+        struct({"after": struct({**TYPED, "bmi": money})}), envelope("c", after={"id": 1, "bmi": "open"})
+    )
+    with pytest.raises(EventRefused) as refused:
+        Decoder(RATED).decode(None, value)
+    assert refused.value.reason == "out-of-domain"  # -2.1 millions and not a null
 
 
 def test_the_setting_for_decimals_is_not_named_for_other_columns() -> None:

@@ -64,6 +64,11 @@ SCENARIOS: dict[str, tuple[list[str], list[list[str]]]] = {
         [START, "p1 = =asthma; p5 21 cold"],
         [[C1], ["LIVE c1 1", "ADD c2 [20, 21] 2 asthma,cold"]],
     ),
+    "S11b: another spelling is no other value": ([START, "p1 = =Flu; p5 21 cold"], [[C1], []]),
+    "S3b: one value in two spellings": (
+        [START, "p3 30 flu; p4 31 FLU"],
+        [[C1], ["ADD c2 [30, 31] 2 null"]],
+    ),
     "S12: a move in the pool": ([START, "p3 30 flu; p3 =35 =; p4 36 cold"], [[C1], ["ADD c2 [35, 36] 2 cold,flu"]]),
     "S18: no cut through ties": (["p3 30 a; p4 30 b; p5 30 c"], [["ADD c1 [30, 30] 3 a,b,c"]]),
 }

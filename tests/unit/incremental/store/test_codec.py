@@ -59,7 +59,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 TEXTS = st.lists(TEXT, max_size=3).map(tuple)
 VALUES = st.lists(st.binary(max_size=5), max_size=3).map(tuple)
 COUNT = st.integers(0, 2**63 - 1)
-COUNTS = st.builds(Counts, COUNT, COUNT, COUNT, COUNT, st.dictionaries(st.text(), COUNT, max_size=2))
+COUNTS = st.builds(Counts, COUNT, COUNT, COUNT, COUNT, st.dictionaries(st.text(), COUNT, max_size=2), COUNT)
 IDS = st.dictionaries(TEXT, TEXT, max_size=2)
 OFFSETS = st.lists(COUNT, max_size=3).map(tuple)
 

@@ -245,7 +245,7 @@ def facts(recoding: Recoding = GROUPS, data: Microdata = SEVEN, form: str = "row
         "options": {"suppression": 0.25}, "levels": None, "details": {"cuts_made": 1_234_567}, "form": form,
         "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(data, recoding, k_anonymity(3)),
         "report": findings(data, recoding, form, HEADER) | {"sha256": DIGESTS},
-        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, **changed,
+        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, "warnings": [], **changed,
     }  # fmt: skip
 
 
@@ -322,6 +322,11 @@ def test_the_report_of_a_lossy_join_says_that_no_one_is_hidden_and_draws_no_loss
     assert "<th>Prosecutor</th>" not in html
     assert "What every attribute lost" not in html
     assert '<td class="n">3 (42.9 %)</td><td class="n">2 (33.3 %)</td>' in html, "as many rows alone as cells leave"
+
+
+def test_warnings_of_the_data_are_part_of_it() -> None:
+    html = page(facts(warnings=["individual column who: 4 texts are 2 in several spellings"]), SEVEN, GROUPS)
+    assert "<p>Individual column who: 4 texts are 2 in several spellings.</p>" in html
 
 
 def test_of_a_lossy_join_it_does_not_say_that_people_look_alike() -> None:

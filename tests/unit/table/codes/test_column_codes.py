@@ -218,7 +218,11 @@ def test_a_kept_value_has_one_canonical_json_text(json: bytes, canonical: bytes)
         ("text", [("flu", b'"flu"')], [1, True, D("1.5")]),
         ("integer", [(7, b"7"), (D("7.0"), b"7")], ["7", D("7.5"), True]),
         ("decimal", [(7, b"7"), (D("7.50"), b"7.5"), ("7.50", b"7.5")], ["seven", True, D("NaN")]),
-        ("boolean", [(True, b"true"), (False, b"false")], [1, "true", 0]),
+        (
+            "boolean",
+            [(True, b"true"), (1, b"true"), ("Yes ", b"true"), ("FAUX", b"false"), (D("0.0"), b"false")],
+            [2, "", "truth", [True], D("0.5")],
+        ),
         (None, [("a", b'"a"'), (1, b"1")], [[1], {"a": 1}, D("1E+5000"), 1.5]),
     ],
 )

@@ -307,7 +307,11 @@ def test_a_column_that_cannot_be_is_refused(load: Load, settings: str, sentence:
             "privacy: {k: 2, l: 3}",
             "privacy.l: needs sensitive values, but no column has `role: sensitive`",
         ),
-        ("k: 2", "k: 2, t: 3", "privacy.t: is not a setting; there are k, l, alpha, beta, r, level, null_counts"),
+        (
+            "k: 2",
+            "k: 2, t: 3",
+            "privacy.t: is not a setting; there are k, l, alpha, beta, r, level, null_counts, capitals_count",
+        ),
         (
             "publish: {live: {form: rows}}",
             "",
