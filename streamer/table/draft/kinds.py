@@ -22,7 +22,7 @@ DRAFT_CELLS = 25
 # country), so it is a null only if everything else in the column is a number or a date.
 
 SURE = frozenset(("N/A", "n/a", "#N/A", "#NV", "<NA>", "NULL", "null", "(null)", "\\N", "?", "??", "n.a."))
-DOUBTFUL = frozenset(("NA", "na", "NaN", "nan", "None", "none", "-", "--", "---", "."))
+DOUBTFUL = frozenset(("NA", "na", "NaN", "nan", "None", "none", "-", "--", "---", ".", "infinity", "-infinity"))
 
 
 def words_for_nulls(texts: Collection[str], counts: bool) -> tuple[str, ...]:

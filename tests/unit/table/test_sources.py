@@ -8,7 +8,10 @@ from datetime import date
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
@@ -129,6 +132,54 @@ def test_a_url_in_a_variable_may_hold_a_password_that_never_shows(monkeypatch: p
         source.rows()
     assert source.name == "postgresql://127.0.0.1:1/clinic table people"
     assert CANARY not in f"{refused.value}{source!r}{source}{source.words}"
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_timestamps_of_spark_and_hive_keep_their_years(tmp_path: Path, is_folder: bool) -> None:
+    texts = ["9999-12-31T23:59:59", "1600-01-01T00:00:00", "0001-01-01T00:00:00", "2020-01-01T00:00:00.123456"]
+    moments = pa.array(np.array(texts, dtype="datetime64[us]").astype(np.int64)).cast(pa.timestamp("us"))
+    place = tmp_path / ("part" if is_folder else ".") / "rows.parquet"
+    place.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"until": moments}), place, use_deprecated_int96_timestamps=True)
+    assert pq.ParquetFile(place).schema.column(0).physical_type == "INT96"
+    source = RowSource(str(place.parent if is_folder else place))
+    for frame in (source.rows(), *source.parts(10)):
+        assert [cell.isoformat() for cell in frame["until"]] == texts
+
+
+def test_a_column_that_is_not_wanted_is_there_and_was_not_read(tmp_path: Path) -> None:
+    people = {"id": [1, 2], "a.b": ["x", "y"], "photo": [b"1", b"2"], "until": pa.array([2**31 - 1, 0], pa.int32())}
+    columns = pa.table(people)
+    pq.write_table(columns, tmp_path / "people.parquet")
+    with duckdb.connect(tmp_path / "people.duckdb") as connection:
+        connection.execute("CREATE TABLE people AS FROM columns")
+    with sqlite3.connect(tmp_path / "people.db") as other:
+        other.execute('CREATE TABLE people (id, "a.b", photo, until TEXT)')
+        other.executemany("INSERT INTO people VALUES (?, ?, ?, CAST(x'ff' AS TEXT))", [(1, "x", b"1"), (2, "y", b"2")])
+    other.close()
+    for place in ("people.parquet", "duckdb:///{}/people.duckdb?table=people", "sqlite:///{}/people.db?table=people"):
+        source = RowSource(place.format(tmp_path) if ":" in place else str(tmp_path / place))
+        for frame in (source.rows(["id", "a.b"]), pd.concat(source.parts(1, ["id", "a.b", "nowhere"]))):
+            assert list(frame.columns) == [*people]
+            assert (list(frame["id"]), list(frame["a.b"])) == ([1, 2], ["x", "y"])
+            assert frame[["photo", "until"]].isna().all(axis=None)
+
+
+def test_a_column_that_table_yaml_does_not_name_cannot_close_a_database(tmp_path: Path) -> None:
+    place = tmp_path / "people.db"
+    (tmp_path / "table.yaml").write_text(
+        "table: people\nkey: id\ncolumns:\n  age: {role: quasi-identifier, type: integer, domain: [0, 119], grid: 5}\n"
+        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
+    )
+    with sqlite3.connect(place) as connection:
+        connection.execute("CREATE TABLE people (id INTEGER, age INTEGER, name TEXT)")
+        connection.executemany("INSERT INTO people VALUES (?, 40, CAST(x'ff' AS TEXT))", [(1,), (2,)])
+    connection.close()
+    url = f"sqlite:///{place}?table=people"
+    for words in (["check", "--data", url], ["anonymize", url, "-o", "-"]):
+        done = streamer(words[0], "--table", tmp_path, *words[1:])
+        assert done.exit_code == 0, done.stderr
+    assert "columns that never leave: id, name" in streamer("check", "--table", tmp_path, "--data", url).stdout
 
 
 # -- workbooks --------------------------------------------------------------------------------------------------------
