@@ -45,6 +45,7 @@ from streamer.table.parquet_files import (
     read_parquet,
     read_part,
 )
+from streamer.table.workbooks import rows_of_workbook
 
 EXCEL = ".xlsx"
 VARIABLE = "env:"
@@ -181,7 +182,7 @@ class RowSource:
         if self.is_database:
             return next(_rows_of_database(self._url(), self.query, None, wanted))
         if self._is_excel:
-            return _rows_of_workbook(self.place, self.sheet)
+            return _frame_of_workbook(self.place, self.sheet, wanted)
         return read_rows(self.place, self.encoding, wanted)
 
     def parts(self, rows_max: int, wanted: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
@@ -192,7 +193,7 @@ class RowSource:
         if self.is_database:
             yield from _rows_of_database(self._url(), self.query, rows_max, wanted)
         elif self._is_excel:
-            yield _rows_of_workbook(self.place, self.sheet)
+            yield _frame_of_workbook(self.place, self.sheet, wanted)
         elif is_parquet_source(self.place):
             for part in parquet_parts(self.place, rows_max):
                 yield from (frame for _, frame in read_part(part, rows_max, wanted))
@@ -397,25 +398,9 @@ def _rows_of_duckdb(
 # -- workbooks --------------------------------------------------------------------------------------------------------
 
 
-def _rows_of_workbook(path: str, sheet: str | None) -> pd.DataFrame:
-    with needs_extra("excel"):
-        from python_calamine import CalamineError, CalamineWorkbook
-    try:
-        book = CalamineWorkbook.from_path(path)
-        names = [one.name for one in book.sheets_metadata if "WorkSheet" in str(one.typ)]
-        if sheet not in names and (sheet is not None or len(names) != 1):
-            raise UsageError(f"{path}: say which sheet by --sheet: {', '.join(map(repr, names))}")
-        rows = book.get_sheet_by_name(sheet or names[0]).to_python()
-    except OSError:
-        raise ConfigError(f"{path}: cannot be read: {os.strerror(2)}") from None
-    except CalamineError as error:
-        raise ConfigError(f"{path}: cannot be read as a workbook of Excel ({type(error).__name__})") from None
-    filled = [[None if cell == "" else cell for cell in row] for row in rows]
-    header = ["" if cell is None else str(cell) for cell in next(iter(filled), [])]
-    while header and not header[-1] and not any(row[len(header) - 1] is not None for row in filled):
-        header.pop()
-    below = (tuple(row[: len(header)]) for row in filled[1:] if any(cell is not None for cell in row))
-    frame = next(_frames(path, header, below, None))
+def _frame_of_workbook(path: str, sheet: str | None, wanted: Collection[str] | None) -> pd.DataFrame:
+    header, rows = rows_of_workbook(path, sheet, wanted)
+    frame = next(_frames(path, header, rows, None))
     return frame.apply(_with_times) if len(frame) else frame
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import zipfile
-from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -18,10 +16,6 @@ from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.table.sources import RowSource
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
-
-_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_OF_DOCUMENTS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_OF_PACKAGES = "http://schemas.openxmlformats.org/package/2006/relationships"
 
 CANARY = "Canary-7317"
 
@@ -180,73 +174,6 @@ def test_a_column_that_table_yaml_does_not_name_cannot_close_a_database(tmp_path
         done = streamer(words[0], "--table", tmp_path, *words[1:])
         assert done.exit_code == 0, done.stderr
     assert "columns that never leave: id, name" in streamer("check", "--table", tmp_path, "--data", url).stdout
-
-
-# -- workbooks --------------------------------------------------------------------------------------------------------
-
-
-def workbook(path: Path, **sheets: str) -> str:
-    """A workbook of Excel, with sheets as Excel writes them; cells of style 1 are days."""
-    numbered = list(enumerate(sheets.items(), start=1))
-    listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for n, (name, _) in numbered)
-    related = "".join(
-        f'<Relationship Id="r{n}" Type="{_OF_DOCUMENTS}/worksheet" Target="worksheets/sheet{n}.xml"/>'
-        for n, _ in numbered
-    )
-    related += f'<Relationship Id="s" Type="{_OF_DOCUMENTS}/styles" Target="styles.xml"/>'
-    days = '<cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="14" applyNumberFormat="1"/></cellXfs>'
-    parts = {
-        "_rels/.rels": f'<Relationships xmlns="{_OF_PACKAGES}"><Relationship Id="b"'
-        f' Type="{_OF_DOCUMENTS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OF_DOCUMENTS}"><sheets>{listed}</sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_OF_PACKAGES}">{related}</Relationships>',
-        "xl/styles.xml": f'<styleSheet xmlns="{_MAIN}">{days}</styleSheet>',
-    }
-    for n, (_, rows) in numbered:
-        parts[f"xl/worksheets/sheet{n}.xml"] = f'<worksheet xmlns="{_MAIN}"><sheetData>{rows}</sheetData></worksheet>'
-    with zipfile.ZipFile(path, "w") as book:
-        for name, text in parts.items():
-            book.writestr(name, text)
-    return str(path)
-
-
-def cells(number: int, *written: str) -> str:
-    """A row of a sheet; a text in quotation marks is one, d12 a day, ! an error, empty no cell, others are numbers."""
-    row = ""
-    for letter, text in zip("ABCDEFG", written, strict=False):
-        at = f'r="{letter}{number}"'
-        if text.startswith("'"):
-            row += f'<c {at} t="inlineStr"><is><t>{text[1:]}</t></is></c>'
-        elif text.startswith("d"):
-            row += f'<c {at} s="1"><v>{text[1:]}</v></c>'
-        elif text == "!":
-            row += f'<c {at} t="e"><v>#N/A</v></c>'
-        elif text:
-            row += f"<c {at}><v>{text}</v></c>"
-    return f'<row r="{number}">{row}</row>'
-
-
-def test_a_sheet_of_a_workbook_is_read_by_types(tmp_path: Path) -> None:
-    people = (
-        cells(1, "'id", "'born", "'cost", "'town")
-        + cells(2, "7", "d43832", "1.5", "'Köln")
-        + cells(3, "8", "", "!", "'0123")
-    )
-    source = RowSource(workbook(tmp_path / "clinic.xlsx", people=people))
-    frame = source.rows()
-    assert frame.to_dict("list") == {
-        "id": [7, 8], "born": [date(2020, 1, 2), None], "cost": [1.5, None], "town": ["Köln", "0123"],
-    }  # fmt: skip
-    assert source.stem == "clinic"
-
-
-def test_of_several_sheets_one_must_be_named(tmp_path: Path) -> None:
-    place = workbook(tmp_path / "clinic.xlsx", old=cells(1, "'id") + cells(2, "1"), new=cells(1, "'id") + cells(2, "2"))
-    with pytest.raises(UsageError, match="say which sheet by --sheet: 'old', 'new'"):
-        RowSource(place).rows()
-    assert RowSource(place, sheet="new").rows().to_dict("list") == {"id": [2]}
-    with pytest.raises(ConfigError, match="cannot be read as a workbook"):
-        RowSource(saved(tmp_path / "none.xlsx", b"PK"), sheet="new").rows()
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------
