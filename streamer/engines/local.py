@@ -299,7 +299,7 @@ def _encode(
     tables, hashes, exact, spelt = [], [], [], dict[str, Spellings]()
     parts: Iterable[tuple[int, pd.DataFrame]]
     if isinstance(part, RowPart):
-        parts = read_part(part, CHUNK_ROWS)
+        parts = read_part(part, CHUNK_ROWS, table.named)
     else:
         parts = [(first_row, Batches(part).read().to_pandas(types_mapper=pd.ArrowDtype))]
     for first, frame in parts:

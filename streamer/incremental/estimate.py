@@ -35,9 +35,9 @@ from streamer.table.codes import (
     CategoricalAttribute,
     NumericAttribute,
     TemporalAttribute,
+    constant_of,
     from_code,
     is_stepless,
-    limit_of,
     moment_of,
     null_exact,
 )
@@ -173,7 +173,7 @@ def _matcher(attribute: Attribute, asked: Sequence[Comparison]) -> Callable[...,
     exact = partial(_exact, attribute)
     if isinstance(attribute, TemporalAttribute):
         name, clock, end = attribute.name, attribute.calendar.clock, Fraction(attribute.calendar.last)
-        bounds = [(one.test, Fraction(limit_of(str(one.constant), name, clock))) for one in asked]
+        bounds = [(one.test, Fraction(constant_of(str(one.constant), name, clock))) for one in asked]
         step = Fraction(1) if attribute.calendar.is_closed else None
     else:
         bounds, end = _numbers(asked), Fraction(attribute.domain[1])

@@ -193,7 +193,7 @@ def route_all(
             into.counted.add(counted)
     else:
         first_row = 1
-        for frame in source.parts(PART_ROWS):
+        for frame in source.parts(PART_ROWS, into.table.named):
             into.route(frame, first_row, key_form, shards)
             first_row += len(frame)
     if not into.counted.n_read:
@@ -202,7 +202,7 @@ def route_all(
 
 def _routed(into: WaitingRows, part: RowPart, key_form: AnyKeyForm | None, shards: int) -> RowCounts:
     """Puts the rows of a part of a file into their shards; returns the counts. into: the executor's own copy."""
-    for first_row, frame in read_part(part, PART_ROWS):
+    for first_row, frame in read_part(part, PART_ROWS, into.table.named):
         into.route(frame, first_row, key_form, shards)
     return into.counted
 

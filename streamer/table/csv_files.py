@@ -140,7 +140,10 @@ def _not_text(encoding: str, told: str | None) -> str:
 
 
 def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Iterator[list[str]], str | None]:
-    """The header, the rows, and the delimiter if nothing but it is special in this file of UTF-8."""
+    """The header, the rows, and the delimiter if nothing but it is special in this file of UTF-8.
+
+    If blanks after it belong to no cell, one is in the delimiter.
+    """
     first = text.readline()
     sep = _SEP_LINE.fullmatch(first)
     above = ["\n"] if sep else []  # a blank line instead, so that lines are counted as in the file
@@ -155,7 +158,7 @@ def _opened_csv(path: str | Path, text: TextIOWrapper) -> tuple[list[str], Itera
     rows = _checked_rows(path, reader, len(above))
     header = next(rows, [])
     require_header(path, header)
-    return header, rows, None if sep or is_spaced or text.encoding != UTF8 else delimiter
+    return header, rows, None if sep or text.encoding != UTF8 else delimiter + " " * is_spaced
 
 
 def _frame_of_cells(header: list[str], rows: Iterator[list[str]]) -> pd.DataFrame:
@@ -201,13 +204,14 @@ def _plain_parts(path: str | Path, delimiter: str, header: list[str]) -> Iterato
     except ImportError:
         raise _NotPlain from None
     reading = arrow_csv.ReadOptions(column_names=header, skip_rows=1, use_threads=False, block_size=PLAIN_BYTES)
-    parsing = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False, double_quote=False)
+    parsing = arrow_csv.ParseOptions(delimiter=delimiter[0], quote_char=False, double_quote=False)
     meaning = arrow_csv.ConvertOptions(column_types=dict.fromkeys(header, arrow.string()))
     try:
         for batch in arrow_csv.open_csv(path, reading, parsing, meaning):
             if any((compute.max(compute.utf8_length(cells)).as_py() or 0) > csv.field_size_limit() for cells in batch):
                 raise _NotPlain
-            yield arrow.Table.from_batches([batch])
+            cells = [compute.utf8_ltrim(column, " ") for column in batch] if delimiter[1:] else batch.columns
+            yield arrow.table(cells, names=header)
     except ValueError:  # ragged, or not UTF-8
         raise _NotPlain from None
 

@@ -271,8 +271,7 @@ class Encoder:
     def named_columns(self, frame: pd.DataFrame) -> list[str]:
         """The columns that table.yaml names, each once. Raises ConfigError if the data does not have each exactly
         once."""
-        named = (*self.table.source_key, self.table.individual, *self._columns)
-        columns = [name for name in dict.fromkeys(named) if name is not None]
+        columns = list(self.table.named)
         if missing := [name for name in columns if name not in frame.columns]:
             if len(missing) == len(columns):  # the first line may be somebody's row, so it is not quoted
                 raise ConfigError("the data has none of the columns that table.yaml names: is its first line a header?")

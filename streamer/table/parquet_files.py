@@ -1,13 +1,15 @@
 """Tables as Parquet: a file whose name ends with .parquet, or a folder of such files, whole or part by part.
 
-Columns are Arrow's, by their types; those that pandas kept as an index are columns like all others.
+Columns are Arrow's, by their types; those that pandas kept as an index are columns like all others. If a caller says
+which columns are wanted, no others are read: they are there, and hold nothing. Timestamps that Spark and Hive write
+(INT96) are read in microseconds: in nanoseconds, years before 1678 and after 2262 would become others.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -23,19 +25,23 @@ def is_parquet_source(path: str | Path) -> bool:
     return str(path).lower().endswith(PARQUET) or Path(path).is_dir()
 
 
-def read_parquet(path: str | Path) -> pd.DataFrame:
-    """All rows. Raises ConfigError if they cannot be read, and if pyarrow is not installed."""
+_INT96_UNIT = "us"
+
+
+def read_parquet(path: str | Path, wanted: Collection[str] | None = None) -> pd.DataFrame:
+    """All rows; wanted: the columns that are read, None: all.
+
+    Raises ConfigError if they cannot be read, and if pyarrow is not installed.
+    """
     try:
         import pyarrow.parquet as pq
     except ImportError:
         raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
-    is_folder = Path(path).is_dir()
     with _parquet_faults(path):
-        found = pq.read_table(path)
-        if is_folder and not found.column_names:
-            raise ConfigError(f"{path}: is a folder without Parquet files")
-        indexes = _stored_numbers(found.schema)
-        frame = frame_of_arrow(path, found)
+        schema = _dataset(path).schema
+        found = pq.read_table(path, columns=_some(schema, wanted), coerce_int96_timestamp_unit=_INT96_UNIT)
+        indexes = _stored_numbers(schema)
+        frame = frame_of_arrow(path, _with_unread(found, schema))
     for one in indexes:
         _add_numbers(path, frame, one["name"], _range_of(one))
     return frame
@@ -101,20 +107,27 @@ def parquet_parts(path: str | Path, rows_max: int) -> list[RowPart]:
     return found
 
 
-def read_part(part: RowPart, rows_max: int) -> Iterator[tuple[int, pd.DataFrame]]:
-    """The rows of a part, at most rows_max at a time, each time with the number of the first one."""
+def read_part(
+    part: RowPart, rows_max: int, wanted: Collection[str] | None = None
+) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The rows of a part, at most rows_max at a time, each time with the number of the first one.
+
+    wanted: as in `read_parquet`.
+    """
     import pyarrow as arrow
 
     with _parquet_faults(part.source):
         whole, first_row = _dataset(part.source), part.first_row
         fragment = next(fragment for fragment in whole.get_fragments() if fragment.path == part.file)
         rows = fragment.subset(row_group_ids=part.row_groups)
-        for batch in rows.scanner(schema=whole.schema, batch_size=rows_max, use_threads=False).to_batches():
+        some = _some(whole.schema, wanted)
+        scanner = rows.scanner(schema=whole.schema, columns=some, batch_size=rows_max, use_threads=False)
+        for batch in scanner.to_batches():
             if batch.num_rows:
-                frame = frame_of_arrow(part.source, arrow.Table.from_batches([batch]))
+                frame = frame_of_arrow(part.source, _with_unread(arrow.Table.from_batches([batch]), whole.schema))
                 for one in _stored_numbers(whole.schema):
-                    some = _range_of(one)[first_row - 1 : first_row - 1 + batch.num_rows]
-                    _add_numbers(part.source, frame, one["name"], some)
+                    numbers = _range_of(one)[first_row - 1 : first_row - 1 + batch.num_rows]
+                    _add_numbers(part.source, frame, one["name"], numbers)
                 yield first_row, frame
                 first_row += batch.num_rows
 
@@ -129,11 +142,24 @@ def parquet_names(path: str | Path) -> list[str]:
 def _dataset(path: str | Path) -> Any:
     import pyarrow.dataset as ds
 
-    found = ds.dataset(path, format="parquet", partitioning="hive")
+    found = ds.dataset(path, format=ds.ParquetFileFormat(coerce_int96_timestamp_unit=_INT96_UNIT), partitioning="hive")
     if not found.schema.names:
         raise ConfigError(f"{path}: is a folder without Parquet files")
     require_header(path, found.schema.names)
     return found
+
+
+def _some(schema: Any, wanted: Collection[str] | None) -> list[str] | None:
+    return None if wanted is None else [name for name in schema.names if name in wanted]
+
+
+def _with_unread(found: Any, schema: Any) -> Any:
+    """A pyarrow.Table with all columns of the schema, in their order; those that were not read hold nothing."""
+    import pyarrow as arrow
+
+    unread = set(schema.names).difference(found.column_names)
+    columns = (arrow.nulls(found.num_rows) if name in unread else found[name] for name in schema.names)
+    return arrow.table(list(columns), names=schema.names) if unread else found
 
 
 def _range_of(index: dict[str, Any]) -> range:

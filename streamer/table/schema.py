@@ -243,6 +243,13 @@ class Table:
         return partial(counted_value, counted=self.counted_text)
 
     @cached_property
+    def named(self) -> tuple[str, ...]:
+        """All columns that are read, each once."""
+        individual = () if self.individual is None else (self.individual,)
+        columns = (column.name for column in (*self.attributes, *self.kept))
+        return tuple(dict.fromkeys((*self.source_key, *individual, *columns)))
+
+    @cached_property
     def stepless(self) -> tuple[int, ...]:
         """Numbers of the attributes without a step, whose exact texts a row has in addition to codes."""
         return tuple(j for j, a in enumerate(self.attributes) if isinstance(a, NumericAttribute) and a.step is None)

@@ -5,7 +5,10 @@
 * A secret comes from the environment and stays there: a URL with a password is refused unless a variable holds it, no
   `RowSource` holds one, and what is printed of a URL is system, host and database.
 * Drivers' errors may quote a query, a value or a setting: they are told by their codes alone.
-* A database is read as a stream, in a transaction that only reads, and instants are read in UTC.
+* A database is read as a stream, in a transaction that only reads, and instants are read in UTC. A value that a driver
+  cannot hold, such as the date `infinity`, is the database's own text.
+* If a caller says which columns are wanted, no others of a table are read: they are there, and hold nothing. A query
+  says itself what it reads.
 * Libraries are imported when they are needed.
 """
 
@@ -13,10 +16,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,6 +45,7 @@ from streamer.table.parquet_files import (
     read_parquet,
     read_part,
 )
+from streamer.table.workbooks import rows_of_workbook
 
 EXCEL = ".xlsx"
 VARIABLE = "env:"
@@ -54,7 +59,11 @@ DRIVERS = {POSTGRESQL: "psycopg", MYSQL: "pymysql"}
 PASSWORDS = {POSTGRESQL: "PGPASSWORD", MYSQL: "MYSQL_PWD"}
 """The variable of each system's own clients."""
 
-IN_UTC = {POSTGRESQL: "SET TIME ZONE 'UTC'", MYSQL: "SET time_zone = '+00:00'", DUCKDB: "SET TimeZone = 'UTC'"}
+IN_UTC = {
+    POSTGRESQL: "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO, YMD'",
+    MYSQL: "SET time_zone = '+00:00'",
+    DUCKDB: "SET TimeZone = 'UTC'",
+}
 READS_ONLY = {POSTGRESQL: "SET TRANSACTION READ ONLY", MYSQL: "SET SESSION TRANSACTION READ ONLY"}
 """MySQL's is of the session: MariaDB's DROP and CREATE end a transaction that only reads, and are done."""
 
@@ -81,12 +90,13 @@ _STATES_OF_MYSQL = {
 _STATES_OF_DUCKDB = {"CatalogException": "42P01", "BinderException": "42703", "ParserException": "42601"}
 
 
-def read_rows(path: str | Path, encoding: str | None = None) -> pd.DataFrame:
+def read_rows(path: str | Path, encoding: str | None = None, wanted: Collection[str] | None = None) -> pd.DataFrame:
     """A file of rows: Parquet, as Arrow columns by their types, or CSV as a table of texts (`csv_files.py`).
 
-    Raises ConfigError if it cannot be read, and if Parquet is given and pyarrow is not installed.
+    wanted: the columns of Parquet that are read; None: all. Raises ConfigError if it cannot be read, and if Parquet is
+    given and pyarrow is not installed.
     """
-    return read_parquet(path) if is_parquet_source(path) else read_csv(path, encoding)
+    return read_parquet(path, wanted) if is_parquet_source(path) else read_csv(path, encoding)
 
 
 def column_names(path: str | Path, encoding: str | None = None) -> list[str]:
@@ -164,26 +174,29 @@ class RowSource:
             raise UsageError(f"{why} reads CSV and Parquet: write these rows into a {PARQUET} file first")
         return Path(self.place)
 
-    def rows(self) -> pd.DataFrame:
-        """All rows. Raises ConfigError, UsageError, LibraryMissing, ServerUnreachable."""
-        if self.is_database:
-            return next(_rows_of_database(self._url(), self.query, None))
-        if self._is_excel:
-            return _rows_of_workbook(self.place, self.sheet)
-        return read_rows(self.place, self.encoding)
+    def rows(self, wanted: Collection[str] | None = None) -> pd.DataFrame:
+        """All rows; wanted: the columns that are read, None: all.
 
-    def parts(self, rows_max: int) -> Iterator[pd.DataFrame]:
+        Raises ConfigError, UsageError, LibraryMissing, ServerUnreachable.
+        """
+        if self.is_database:
+            return next(_rows_of_database(self._url(), self.query, None, wanted))
+        if self._is_excel:
+            return _frame_of_workbook(self.place, self.sheet, wanted)
+        return read_rows(self.place, self.encoding, wanted)
+
+    def parts(self, rows_max: int, wanted: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
         """The same, at most rows_max rows at a time, one part in memory; a workbook is read whole.
 
         If there are no rows, there may be one part without any, or none.
         """
         if self.is_database:
-            yield from _rows_of_database(self._url(), self.query, rows_max)
+            yield from _rows_of_database(self._url(), self.query, rows_max, wanted)
         elif self._is_excel:
-            yield _rows_of_workbook(self.place, self.sheet)
+            yield _frame_of_workbook(self.place, self.sheet, wanted)
         elif is_parquet_source(self.place):
             for part in parquet_parts(self.place, rows_max):
-                yield from (frame for _, frame in read_part(part, rows_max))
+                yield from (frame for _, frame in read_part(part, rows_max, wanted))
         else:
             yield from csv_chunks(self.place, rows_max, self.encoding)
 
@@ -242,7 +255,9 @@ def _shown(url: Any) -> str:
 # -- databases --------------------------------------------------------------------------------------------------------
 
 
-def _rows_of_database(url: Any, query: str | None, rows_max: int | None) -> Iterator[pd.DataFrame]:
+def _rows_of_database(
+    url: Any, query: str | None, rows_max: int | None, wanted: Collection[str] | None
+) -> Iterator[pd.DataFrame]:
     """All rows in one frame, or at most rows_max at a time; at least one frame."""
     table, settings = url.query.get("table"), {name: value for name, value in url.query.items() if name != "table"}
     if (table is None) == (query is None):
@@ -252,11 +267,11 @@ def _rows_of_database(url: Any, query: str | None, rows_max: int | None) -> Iter
     system = _system(url)
     if system in (SQLITE, DUCKDB) and not os.path.isfile(url.database or ""):
         raise ConfigError(f"{_shown(url)}: cannot be read: {os.strerror(2)}")
-    sql = query if query is not None else _whole(table, system)
     if system == DUCKDB:
-        yield from _rows_of_duckdb(url, sql, rows_max)
+        yield from _rows_of_duckdb(url, rows_max, partial(_asked, table, query, system, wanted))
         return
     with _connection(url.set(query=settings), system, _shown(url)) as connection:
+        sql = _asked(table, query, system, wanted, lambda sql: connection.exec_driver_sql(sql).keys())
         found = connection.execution_options(stream_results=True, max_row_buffer=LINES_AT_ONCE).exec_driver_sql(sql)
         if not found.returns_rows:
             raise ConfigError(f"{_shown(url)}: {_NO_ROWS}")
@@ -264,10 +279,23 @@ def _rows_of_database(url: Any, query: str | None, rows_max: int | None) -> Iter
         yield from _frames(_shown(url), list(found.keys()), rows, rows_max)
 
 
-def _whole(table: str, system: str) -> str:
-    """The query of a whole table, `name` or `schema.name`."""
+def _asked(
+    table: str | None, query: str | None, system: str, wanted: Collection[str] | None,
+    header_of: Callable[[str], Iterable[str]],
+) -> str:  # fmt: skip
+    """The query, or that of the table, `name` or `schema.name`, in which the columns that are not wanted are null."""
+    if table is None:
+        return query or ""
+    place = _quoted(table, system)
+    columns = {name: _quoted(name, system, whole=True) for name in header_of(f"SELECT * FROM {place} WHERE 1 = 0")}
+    shown = (own if wanted is None or name in wanted else f"NULL AS {own}" for name, own in columns.items())
+    return f"SELECT {', '.join(shown) or '*'} FROM {place}"
+
+
+def _quoted(name: str, system: str, *, whole: bool = False) -> str:
+    """A name in SQL; if it is not whole, `schema.name` are two."""
     mark = "`" if system == MYSQL else '"'
-    return "SELECT * FROM " + ".".join(mark + part.replace(mark, 2 * mark) + mark for part in table.split("."))
+    return ".".join(mark + part.replace(mark, 2 * mark) + mark for part in ([name] if whole else name.split(".")))
 
 
 @contextmanager
@@ -289,6 +317,8 @@ def _connection(url: Any, system: str, shown: str) -> Iterator[Any]:
     try:
         with engine.connect() as connection:
             is_open = True
+            if system == POSTGRESQL:
+                _take_texts_for_unreadable(connection.connection.dbapi_connection)
             for statement in filter(None, (IN_UTC.get(system), READS_ONLY.get(system))):
                 connection.execute(text(statement))
             yield connection
@@ -298,6 +328,32 @@ def _connection(url: Any, system: str, shown: str) -> Iterator[Any]:
         if is_open:
             raise
         raise UsageError(f"{shown}: the URL has a setting that {DRIVERS.get(system, system)} has not") from None
+
+
+def _take_texts_for_unreadable(connection: Any) -> None:
+    """Lets psycopg give Postgres' text for a date or a time that Python has not: `infinity`, B.C., 24:00."""
+    from psycopg import DataError
+    from psycopg.adapt import Loader
+    from psycopg.pq import Format
+
+    def tolerant(strict: Any) -> type[Loader]:
+        class Tolerant(Loader):
+            def __init__(self, oid: int, context: Any = None) -> None:
+                super().__init__(oid, context)
+                self._strict = strict(oid, context).load
+
+            def load(self, data: Any) -> Any:
+                try:
+                    return self._strict(data)
+                except DataError:
+                    return bytes(data).decode()
+
+        return Tolerant
+
+    for name in ("date", "time", "timetz", "timestamp", "timestamptz", "interval"):
+        oid = connection.adapters.types[name].oid
+        strict = connection.adapters.get_loader(oid, Format.TEXT)
+        connection.adapters.register_loader(oid, tolerant(strict))
 
 
 def _told(shown: str, error: Any, is_open: bool) -> Exception:
@@ -314,7 +370,10 @@ def _told(shown: str, error: Any, is_open: bool) -> Exception:
     return ConfigError(f"{shown}: cannot be read: the database refuses the query ({name})")
 
 
-def _rows_of_duckdb(url: Any, sql: str, rows_max: int | None) -> Iterator[pd.DataFrame]:
+def _rows_of_duckdb(
+    url: Any, rows_max: int | None, asked: Callable[[Callable[[str], Iterable[str]]], str]
+) -> Iterator[pd.DataFrame]:
+    """asked: makes the query; is called with what tells the columns of one."""
     with needs_extra("database"):
         import duckdb
         import pyarrow as arrow
@@ -322,7 +381,7 @@ def _rows_of_duckdb(url: Any, sql: str, rows_max: int | None) -> Iterator[pd.Dat
     try:
         with duckdb.connect(url.database, read_only=True, config=CLOSED) as connection:
             connection.execute(IN_UTC[DUCKDB])
-            if (query := connection.sql(sql)) is None:
+            if (query := connection.sql(asked(lambda sql: connection.sql(sql).columns))) is None:
                 raise ConfigError(f"{shown}: {_NO_ROWS}")
             if rows_max is None:
                 yield frame_of_arrow(shown, query.to_arrow_table())
@@ -339,25 +398,9 @@ def _rows_of_duckdb(url: Any, sql: str, rows_max: int | None) -> Iterator[pd.Dat
 # -- workbooks --------------------------------------------------------------------------------------------------------
 
 
-def _rows_of_workbook(path: str, sheet: str | None) -> pd.DataFrame:
-    with needs_extra("excel"):
-        from python_calamine import CalamineError, CalamineWorkbook
-    try:
-        book = CalamineWorkbook.from_path(path)
-        names = [one.name for one in book.sheets_metadata if "WorkSheet" in str(one.typ)]
-        if sheet not in names and (sheet is not None or len(names) != 1):
-            raise UsageError(f"{path}: say which sheet by --sheet: {', '.join(map(repr, names))}")
-        rows = book.get_sheet_by_name(sheet or names[0]).to_python()
-    except OSError:
-        raise ConfigError(f"{path}: cannot be read: {os.strerror(2)}") from None
-    except CalamineError as error:
-        raise ConfigError(f"{path}: cannot be read as a workbook of Excel ({type(error).__name__})") from None
-    filled = [[None if cell == "" else cell for cell in row] for row in rows]
-    header = ["" if cell is None else str(cell) for cell in next(iter(filled), [])]
-    while header and not header[-1] and not any(row[len(header) - 1] is not None for row in filled):
-        header.pop()
-    below = (tuple(row[: len(header)]) for row in filled[1:] if any(cell is not None for cell in row))
-    frame = next(_frames(path, header, below, None))
+def _frame_of_workbook(path: str, sheet: str | None, wanted: Collection[str] | None) -> pd.DataFrame:
+    header, rows = rows_of_workbook(path, sheet, wanted)
+    frame = next(_frames(path, header, rows, None))
     return frame.apply(_with_times) if len(frame) else frame
 
 

@@ -188,7 +188,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
     with atomic_writers(paths, text=True) as opened:
         files: dict[Path, IO[str]] = dict(zip(paths, opened, strict=True))
         with progress.stage("read"):
-            frame = asked.data.rows()
+            frame = asked.data.rows(schema.named)
             schema = without_absent_key(schema, frame.columns)
             sources = {} if report is None else reports.sources_of(asked.table, asked.data, frame.columns)
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []

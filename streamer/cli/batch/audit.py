@@ -278,7 +278,7 @@ def _first(schema: Table, asked: AuditOptions, progress: Stages) -> EncodedRows 
     if asked.initial is None:
         return None
     with progress.stage("read"):
-        return Encoder(schema).frame(read_rows(asked.initial))
+        return Encoder(schema).frame(read_rows(asked.initial, wanted=schema.named))
 
 
 def _changes(schema: Table, asked: AuditOptions, secret: bytes, first: EncodedRows | None) -> Iterator[RowChange]:
@@ -323,7 +323,7 @@ def _replayed(
     stage: AbstractContextManager[object], progress: Stages,
 ) -> None:  # fmt: skip
     """Replays the events into a folder; secret: the same for all ways, so that they break ties alike."""
-    initially = None if asked.initial is None else Initially(asked.initial, progress)
+    initially = None if asked.initial is None else Initially(asked.initial, progress, schema)
     rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
     given = schema, read_messages(str(asked.source)), rows, groups, batch, out
     with stage:

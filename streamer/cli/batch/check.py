@@ -61,7 +61,7 @@ def try_data(
     left_out: where to list the refused rows. no_costs: do not try other k and grids.
     """
     with progress.stage("read"):
-        frame = source.rows()
+        frame = source.rows(table.named)
     about_key = [*_key_missing(table, frame)]
     table, model = without_absent_key(table, frame.columns), model_of(table)
     refused = refused_among(table, frame, progress)

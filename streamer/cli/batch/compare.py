@@ -70,7 +70,7 @@ def command(
     require_writable(paths, force, [*files_of(table), *data.files])
     with stages() as progress, atomic_writers(paths, text=True) as opened:
         with progress.stage("read"):
-            frame = data.rows()
+            frame = data.rows(schema.named)
             schema = without_absent_key(schema, frame.columns)
         with progress.stage("encode"):
             microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))

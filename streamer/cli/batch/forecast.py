@@ -120,7 +120,7 @@ def forecast(
 ) -> dict[str, Any]:
     """Tries the rows; returns the report as plain values."""
     with progress.stage("read"):
-        frame = _with_key(table, source.rows())
+        frame = _with_key(table, source.rows(table.named))
     refused = refused_among(table, frame, progress)
     require_some_left(refused, len(frame))
     rows = data_warnings.without_refused(frame, refused)

@@ -119,7 +119,7 @@ def command(
 
 
 def _check_last(table: Table, laws: ChangelogLaws, source: str, index: str) -> None:
-    encoded = Encoder(table).frame(read_rows(source))
+    encoded = Encoder(table).frame(read_rows(source, wanted=table.named))
     rows = dict(zip(encoded.source_keys, encoded.rows(), strict=True))
     source_laws = SourceLaws(table, laws, index_table(rows, read_index(index)))
     source_laws.check_all("the last release")
@@ -140,7 +140,7 @@ def start_engine(table: Table, initial: str | None, secret: bytes, progress: Sta
     """The engine as it was before the first event."""
     engine = Engine(table, secret=secret)
     if initial is not None:
-        first = Initially(initial, progress)
+        first = Initially(initial, progress, table)
         with progress.stage("begin"):
             encoded, qi_groups = encode_initial(table, first.rows(), first.groups, secret)
             progress.next("load")

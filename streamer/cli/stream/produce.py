@@ -368,7 +368,7 @@ def command(
         with progress.stage("read"):
             content: pd.DataFrame | Iterator[Message] | None = None
             if file is not None and is_rows:
-                content = read_rows(file)
+                content = read_rows(file, wanted=schema.named)
             elif file is not None:
                 end = None if limit is None else first - 1 + limit
                 content = islice(read_messages_of_objects(file), first - 1, end)

@@ -58,7 +58,7 @@ def command(
         written = [path for path in replayed_files(schema, out) if path.name != NAME]  # a secret is used again
         require_writable(written, force, map(Path, filter(None, (events, initial))))
     with stages() as progress:
-        initially = None if initial is None else Initially(initial, progress)
+        initially = None if initial is None else Initially(initial, progress, schema)
         total = None if is_hidden() or not Path(events).is_file() else count_lines(events)
         with progress.stage("replay"):
             rows, groups = (None, first_groups) if initially is None else (initially.rows, initially.groups)
@@ -80,12 +80,12 @@ def command(
 class Initially:
     """The table before the first event: read and put into QI groups, with progress, when the replay asks for it."""
 
-    def __init__(self, path: str, progress: Stages) -> None:
-        self._path, self._progress = path, progress
+    def __init__(self, path: str, progress: Stages, table: Table) -> None:
+        self._path, self._progress, self._table = path, progress, table
 
     def rows(self) -> pd.DataFrame:
         self._progress.next("read")
-        return read_rows(self._path)
+        return read_rows(self._path, wanted=self._table.named)
 
     def groups(self, table: Table, rows: EncodedRows, seed: int) -> list[Ints]:
         return first_groups(table, rows, seed, self._progress.next("anonymize"))

@@ -69,9 +69,7 @@ class Capture:
         self._keys = MessageKeys(encoder, schemas)
         self._key_columns = table.source_key
         self._of_rows = table.input_rows
-        individual = () if table.individual is None else (table.individual,)
-        columns = (*(column.name for column in (*table.attributes, *table.kept)), *individual, *table.source_key)
-        self._named = tuple(dict.fromkeys(columns))
+        self._named = table.named
 
     def is_row(self, message: Members) -> bool:
         """True if the message is a row without a mark, if table.yaml says that the input has such rows."""

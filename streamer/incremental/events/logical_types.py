@@ -13,8 +13,9 @@
 * Refusals name the column and the type, never a value. The type's name came with the message: it is shown only if it
   looks like one.
 * A count becomes the one text of the same moment: nothing is rounded, and a fraction has no more digits than it needs.
-  Counts of days and of timestamps begin with 1970; outside the years 1 to 9999 there is no text. Times of day may be
-  negative, or more than a day: MySQL has such. A text becomes a count only if it is the text of that count.
+  Counts of days and of timestamps begin with 1970; those that stand for no end are `infinity`. Times of day may be
+  negative, or more than a day: MySQL has such. A text becomes a count only if it is the text of that count, within the
+  years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from functools import partial
 import numpy as np
 
 from streamer.errors import EventRefused
-from streamer.table.codes import DIGITS_MAX
+from streamer.table.codes import DIGITS_MAX, EPOCH, INFINITY, SECONDS_PER_DAY, day_text, time_text, timestamp_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,43 +72,7 @@ def _fields(schemas: object) -> dict[str, ConnectType]:
     return fields
 
 
-EPOCH = date(1970, 1, 1).toordinal()
-SECONDS_PER_DAY = 86_400
-
 _TIME = re.compile(r"(-?)(\d{2,}):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?", re.ASCII)
-
-
-def day_text(days: int) -> str | None:
-    """A count of days as a date; None outside the years 1 to 9999.
-
-    >>> day_text(3682), day_text(-719162), day_text(-719163)
-    ('1980-01-31', '0001-01-01', None)
-    """
-    ordinal = EPOCH + days
-    return date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= date.max.toordinal() else None
-
-
-def time_text(count: int, per_second: int) -> str:
-    """A count of parts of a second as a time of day.
-
-    >>> time_text(25_500_250, 1000), time_text(-3_600_000_000, 1_000_000)
-    ('07:05:00.25', '-01:00:00')
-    """
-    seconds, parts = divmod(abs(count), per_second)
-    fraction = f"{parts:0{len(str(per_second)) - 1}}".rstrip("0")
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return "-" * (count < 0) + clock + ("." + fraction if fraction else "")
-
-
-def timestamp_text(count: int, per_second: int) -> str | None:
-    """A count of parts of a second as date and time of day; None outside the years 1 to 9999.
-
-    >>> timestamp_text(1529501823123456, 1_000_000), timestamp_text(-1, 1000)
-    ('2018-06-20T13:37:03.123456', '1969-12-31T23:59:59.999')
-    """
-    days, rest = divmod(count, SECONDS_PER_DAY * per_second)
-    day = day_text(days)
-    return None if day is None else f"{day}T{time_text(rest, per_second)}"
 
 
 def day_count(text: str) -> int | None:
@@ -175,6 +140,8 @@ DECIMAL_BYTES_MAX = 170  # 400 decimal digits
 _DURATIONS = frozenset((DEBEZIUM_TIME + "MicroDuration", DEBEZIUM_TIME + "NanoDuration"))
 _AS_THEY_COME = frozenset(("int8", "int16", "int32", "int64", "boolean", "string"))
 _TYPE_NAME = re.compile(r"[A-Za-z0-9_.$-]{1,120}", re.ASCII)
+_ENDLESS_YEAR = re.compile(r"\+?(-?)\d{6,}-", re.ASCII)
+_FAR_YEAR = re.compile(r"[+-]\d", re.ASCII)
 _ZONED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(\.\d+)?([+-]\d\d(?::?\d\d)?)", re.ASCII)
 
 
@@ -255,35 +222,41 @@ def _no_number(column: str) -> Reader:
     return refuse
 
 
-def _counted(column: str, text_of: Callable[[int], str | None]) -> Reader:
+def _counted(column: str, text_of: Callable[[int], str]) -> Reader:
     def read(value: object) -> object:
         if type(value) is not int:
             raise _not_as_said(column)
-        text = text_of(value)
-        if text is None:
-            raise EventRefused("out-of-domain", f"column {column!r}: outside the years 1 to 9999", column)
-        return text
+        return text_of(value)
 
     return read
 
 
+def _dated(value: object, column: str) -> str:
+    """A text of a moment; a year that no calendar has stands for no end."""
+    text = _text_of(value, column)
+    endless = _ENDLESS_YEAR.match(text)
+    return text if endless is None else endless[1] + INFINITY
+
+
 def _without_z(value: object, column: str) -> str:
     """A local timestamp: its Z means nothing."""
-    text = _text_of(value, column)
-    if not text.endswith("Z"):
+    text = _dated(value, column)
+    if not text.endswith(("Z", INFINITY)):
         raise _not_as_said(column)
-    return text[:-1]
+    return text.removesuffix("Z")
 
 
 def _in_utc(value: object, column: str) -> str:
     """An ISO text with its offset, in UTC."""
-    text = _text_of(value, column)
-    if text.endswith("Z"):
+    text = _dated(value, column)
+    if text.endswith(("Z", INFINITY)) or _FAR_YEAR.match(text):
         return text
     found = _ZONED.fullmatch(text)
     try:
         moment = datetime.fromisoformat(found[1] + found[3]).astimezone(UTC) if found else None
-    except (ValueError, OverflowError):
+    except OverflowError:  # in UTC it is outside the years 1 to 9999
+        return text
+    except ValueError:
         moment = None
     if found is None or moment is None:
         raise _not_as_said(column)
@@ -322,22 +295,17 @@ def _bytes_of(value: object, column: str) -> bytes:
         raise _not_as_said(column) from None
 
 
-def _instant_text(count: int, per_second: int) -> str | None:
-    text = timestamp_text(count, per_second)
-    return None if text is None else text + "Z"
-
-
-_TEXTS_OF_COUNTS: dict[str, Callable[[int], str | None]] = {
+_TEXTS_OF_COUNTS: dict[str, Callable[[int], str]] = {
     **dict.fromkeys(DAYS, day_text),
     **{name: partial(time_text, per_second=per_second) for name, per_second in TIMES.items()},
     **{name: partial(timestamp_text, per_second=per_second) for name, per_second in LOCAL_TIMESTAMPS.items()},
-    **{name: partial(_instant_text, per_second=per_second) for name, per_second in INSTANTS.items()},
+    **{name: partial(timestamp_text, per_second=per_second, zone="Z") for name, per_second in INSTANTS.items()},
 }
 _VALUES_BY_NAME: dict[str, Callable[[object, str], object]] = {
     VARIABLE_SCALE_DECIMAL: _variable_scale,
     DEBEZIUM_TIME + "ZonedTimestamp": _in_utc,
     ISO_TIMESTAMP: _without_z,
-    ISO_DATE: lambda value, column: _text_of(value, column).removesuffix("Z"),
+    ISO_DATE: lambda value, column: _dated(value, column).removesuffix("Z"),
     **{DEBEZIUM_DATA + n: _text_of for n in ("Uuid", "Enum", "EnumSet", "Json", "Xml", "Ltree", "TsVector")},
     **{DEBEZIUM_TIME + n: _text_of for n in ("ZonedTime", "IsoTime", "Interval")},
 }

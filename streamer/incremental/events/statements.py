@@ -46,7 +46,7 @@ from streamer.table.codes import (
     CategoricalAttribute,
     Clock,
     TemporalAttribute,
-    limit_of,
+    constant_of,
     moment_of,
     moment_text,
 )
@@ -404,7 +404,7 @@ def known(constant: syntax.Scalar, column: Column) -> syntax.Scalar:
 def moment_in_statement(text: str, column: str, clock: Clock) -> int:
     """A text in quotes as a moment, in the clock's ticks; raises EventRefused("bad-statement")."""
     try:
-        return limit_of(text, column, clock)
+        return constant_of(text, column, clock)
     except EventRefused as refused:
         raise EventRefused("bad-statement", refused.detail, column) from None
 

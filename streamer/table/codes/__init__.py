@@ -19,20 +19,28 @@ from streamer.table.codes.scalars import (
     CLOCKS,
     DATE,
     DIGITS_MAX,
+    EPOCH,
+    INFINITY,
     LOCAL_TIMESTAMP,
+    SECONDS_PER_DAY,
     TIMESTAMP,
     Clock,
+    constant_of,
+    day_text,
     decimal_text,
     limit_of,
     moment_of,
     moment_text,
     read_decimal,
+    time_text,
+    timestamp_text,
 )  # fmt: skip
 from streamer.table.codes.source_texts import cell_text, is_scalar, source_cells, type_of_column
 
 __all__ = [
-    "CLOCKS", "DATE", "DIGITS_MAX", "LOCAL_TIMESTAMP", "TIMESTAMP", "Attribute", "CategoricalAttribute", "Clock",
-    "CountedText", "KeptColumn", "NumericAttribute", "SourceText", "Span", "Spellings", "TemporalAttribute",
-    "cell_text", "decimal_text", "from_code", "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text",
-    "null_exact", "other_spellings_of_key", "read_decimal", "source_cells", "type_of_column",
+    "CLOCKS", "DATE", "DIGITS_MAX", "EPOCH", "INFINITY", "LOCAL_TIMESTAMP", "SECONDS_PER_DAY", "TIMESTAMP",
+    "Attribute", "CategoricalAttribute", "Clock", "CountedText", "KeptColumn", "NumericAttribute", "SourceText",
+    "Span", "Spellings", "TemporalAttribute", "cell_text", "constant_of", "day_text", "decimal_text", "from_code",
+    "is_scalar", "is_stepless", "limit_of", "moment_of", "moment_text", "null_exact", "other_spellings_of_key",
+    "read_decimal", "source_cells", "time_text", "timestamp_text", "type_of_column",
 ]  # fmt: skip

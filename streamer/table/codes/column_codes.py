@@ -28,6 +28,7 @@ from streamer.table.codes.scalars import (
     decimal_text,
     integer_of,
     key_text,
+    moment_anywhere,
     moment_of,
     moment_text,
     number_of,
@@ -167,11 +168,12 @@ def _stepless_to_code(attribute: NumericAttribute) -> ToCode:
 def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
     name, calendar = attribute.name, attribute.calendar
     clock, first, last = calendar.clock, calendar.first, calendar.last
+    read = moment_anywhere if attribute.ends_take_all else moment_of
 
     def code(value: object) -> int:
         if value is None:
             return _null_to_code(attribute)
-        moment = moment_of(value, name, clock)
+        moment = read(value, name, clock)
         if not first <= moment <= last:
             moment = _nearer_end(attribute, moment, first, last)
         return calendar.code_of(moment)

@@ -26,6 +26,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, normalize
 from uuid import UUID
@@ -33,8 +34,20 @@ from uuid import UUID
 import numpy as np
 
 from streamer.errors import EventRefused
+from streamer.table.arrays import Ints
 from streamer.table.codes.attributes import Attribute, KeptColumn, NumericAttribute, SourceText, TemporalAttribute
-from streamer.table.codes.scalars import CLOCKS, category_of, moment_of, read_decimal, shortest_text
+from streamer.table.codes.scalars import (
+    CLOCKS,
+    ENDLESS_COUNT,
+    EPOCH,
+    SECONDS_PER_DAY,
+    category_of,
+    day_text,
+    moment_anywhere,
+    read_decimal,
+    shortest_text,
+    timestamp_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd  # a worker has no DataFrames, and pandas takes 80 MB
@@ -167,7 +180,7 @@ def _identity(type_: str | None) -> Callable[[object], Hashable]:
 
     def identity(value: object) -> Hashable:
         try:
-            return category_of(value, "") if clock is None else moment_of(value, "", clock)
+            return category_of(value, "") if clock is None else moment_anywhere(value, "", clock)
         except EventRefused:
             return None
 
@@ -318,6 +331,7 @@ def _expressions(written: str) -> Iterator[str]:
 _BOOLEAN_TYPES = (bool, np.bool_)
 _HALVES = re.compile("[\ud800-\udfff]")
 _LONG = 8  # bytes of a float64, whose shortest decimal Python prints
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NULL_TYPES = ("NAType", "NaTType")
 """Of pandas, which is not imported to ask whether a value is one of its nulls."""
 
@@ -388,13 +402,16 @@ def is_missing(value: object) -> bool:
 def source_cells(cells: pd.Series[Any]) -> pd.Series[Any]:
     """A column whose values are apart as in a source: true is not 1, and 0.1 of a short float is 0.1.
 
-    For Python true and 1 are equal, and a float32 is a float64 with digits that nobody wrote.
+    For Python true and 1 are equal, and a float32 is a float64 with digits that nobody wrote. Dates that Python has
+    not, outside the years 1 to 9999, become texts.
     """
     import pandas as pd
 
     kind = cells.dtype.categories.dtype if isinstance(cells.dtype, pd.CategoricalDtype) else cells.dtype
     if isinstance(kind, pd.ArrowDtype) and hasattr(kind.pyarrow_dtype, "index_type"):  # a dictionary: Arrow's category
         kind = pd.ArrowDtype(kind.pyarrow_dtype.value_type)
+    if pd.api.types.is_datetime64_any_dtype(kind) or str(kind).startswith("date"):
+        return _with_texts_of_far_dates(cells.astype(kind))
     n_bytes = getattr(kind, "itemsize", _LONG)
     if pd.api.types.is_float_dtype(kind) and n_bytes < _LONG:
         short = cells.to_numpy(dtype=f"float{8 * n_bytes}", na_value=np.nan)
@@ -402,6 +419,44 @@ def source_cells(cells: pd.Series[Any]) -> pd.Series[Any]:
     if cells.dtype != object or set(map(type, cells)).isdisjoint(_BOOLEAN_TYPES):
         return cells
     return cells.map(lambda cell: cell_text(cell) if isinstance(cell, _BOOLEAN_TYPES) else cell)
+
+
+def _with_texts_of_far_dates(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column of dates or timestamps; those outside the years 1 to 9999, and those without end, become texts."""
+    import pandas as pd
+
+    counts, text_of, per_day = _counts_of(cells)
+    days = counts // per_day
+    is_far = (days < 1 - EPOCH) | (days > date.max.toordinal() - EPOCH) | (np.abs(counts) >= ENDLESS_COUNT)
+    is_far &= cells.notna().to_numpy()
+    if not is_far.any():
+        return cells
+    different, which = np.unique(counts[is_far], return_inverse=True)
+    texts = np.array([text_of(count) for count in different.tolist()], dtype=object)
+    shown = cells.mask(is_far).astype(object).to_numpy(dtype=object, copy=True)
+    shown[is_far] = texts[which]
+    return pd.Series(shown, index=cells.index, name=cells.name, dtype=object)
+
+
+def _counts_of(cells: pd.Series[Any]) -> tuple[Ints, Callable[[int], str], int]:
+    """What a column of dates or timestamps counts since 1970, the text of a count, and how many are a day."""
+    import pandas as pd
+
+    if isinstance(cells.dtype, pd.ArrowDtype):
+        import pyarrow as arrow
+
+        found = arrow.array(cells)
+        kind = found.type
+        if kind == arrow.date32():
+            return found.cast(arrow.int32()).fill_null(0).to_numpy().astype(np.int64), day_text, 1
+        counts = found.cast(arrow.int64()).fill_null(0).to_numpy()
+        unit, is_zoned = getattr(kind, "unit", "ms"), getattr(kind, "tz", None) is not None
+    else:
+        counts, unit = cells.array.asi8, cells.dt.unit
+        is_zoned = isinstance(cells.dtype, pd.DatetimeTZDtype)
+    per_second = _PER_SECOND[unit]
+    text_of = partial(timestamp_text, per_second=per_second, zone="Z" * is_zoned)
+    return counts, text_of, SECONDS_PER_DAY * per_second
 
 
 def cell_text(value: Any) -> str:

@@ -21,8 +21,9 @@ DRAFT_CELLS = 25
 # Words for nulls. A doubtful one may be a value elsewhere (`none` of a medication, `-` of a blood group, `NA` of a
 # country), so it is a null only if everything else in the column is a number or a date.
 
-SURE = frozenset(("N/A", "n/a", "#N/A", "#NV", "<NA>", "NULL", "null", "(null)", "\\N", "?", "??", "n.a."))
-DOUBTFUL = frozenset(("NA", "na", "NaN", "nan", "None", "none", "-", "--", "---", "."))
+OF_SPREADSHEETS = ("#N/A", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
+SURE = frozenset(("N/A", "n/a", "<NA>", "NULL", "null", "(null)", "\\N", "?", "??", "n.a.", *OF_SPREADSHEETS))
+DOUBTFUL = frozenset(("NA", "na", "NaN", "nan", "None", "none", "-", "--", "---", ".", "infinity", "-infinity"))
 
 
 def words_for_nulls(texts: Collection[str], counts: bool) -> tuple[str, ...]:

@@ -178,7 +178,8 @@ class TemporalSettings(_Settings):
     counts as 1 in the distance of two QI groups; a fifth of the domain by default. levels: the units that algorithms
     use which generalize level by level. null_as: the moment that nulls are published as; by default a row with a null
     here is a dead letter. na: words that are nulls, instead of the table's. written: how its texts are written, such as
-    `DD.MM.YYYY`. outside: `ends` says that a moment outside the domain counts as the nearer end.
+    `DD.MM.YYYY`. outside: `ends` says that a moment outside the domain counts as the nearer end, also `infinity` and
+    one outside the years 1 to 9999.
     """
 
     role: Literal["quasi-identifier"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 
 from servers.broker.processes import is_present
 from servers.broker.servers import NoServers
@@ -17,7 +17,7 @@ from servers.pipeline.binlog_servers import CLINIC, BinlogServer
 from servers.pipeline.pipeline import await_answer
 from servers.pipeline.postgres import OWNER, PASSWORD, Postgres
 from streamer.incremental.connect.connectors import MARIADB
-from streamer.table.sources import PASSWORDS, SYSTEMS
+from streamer.table.sources import PASSWORDS, SYSTEMS, RowSource
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
 
@@ -101,3 +101,30 @@ def test_a_wrong_password_and_a_silent_server_are_told_apart(database: Served) -
     silent = streamer(*words, f"{database.url.rpartition(':')[0]}:1/x?table=people", **database.environment)
     assert (silent.exit_code, "the database cannot be reached" in silent.stderr) == (3, True), silent.stderr
     assert "Canary" not in wrong.output + silent.output
+
+
+STAYS = "STAYS_URL"
+ENDLESS = """
+create table stays as select n as id, 30 + n as age, 'flu' as problem,
+  case n when 1 then date 'infinity' when 2 then date '0044-03-15 BC' else date '2020-05-17' end as valid_to,
+  case n when 1 then timestamptz '-infinity' else timestamptz '12000-01-01 00:00Z' end as seen, time '24:00' as at
+from generate_series(1, 4) as n
+"""
+
+
+def test_dates_that_python_has_not_are_postgres_own_texts(database: Served) -> None:
+    if not database.url.startswith("postgresql"):
+        pytest.skip("MariaDB has no infinity")
+    (password,) = database.environment.values()
+    engine = create_engine(database.url.replace("://", "+psycopg://", 1).replace("@", f":{password}@", 1))
+    with engine.begin() as connection:
+        connection.execute(text(ENDLESS))
+    engine.dispose()
+    source = RowSource(f"env:{STAYS}")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(STAYS, f"{database.url.replace('@', f':{password}@', 1)}?table=stays")
+        everything, named = source.rows(), source.rows(["id", "age"])
+    assert list(map(str, everything["valid_to"])) == ["infinity", "0044-03-15 BC", "2020-05-17", "2020-05-17"]
+    assert list(everything["seen"]) == ["-infinity", *["12000-01-01 00:00:00+00"] * 3]
+    assert list(everything["at"]) == ["24:00:00"] * 4
+    assert (list(named["age"]), named["valid_to"].notna().any()) == ([31, 32, 33, 34], False)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import string
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn
+from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn, SourceText
 from streamer.table.encode import Encoder
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -250,3 +253,52 @@ def test_a_data_frame_has_dates_in_any_of_its_types() -> None:
     assert Encoder(DATED).value(1, int(encoded.codes[1, 1]), None) == "2024-01-01T00:00:00.000001Z"
     for type_ in ("datetime64[ns]", "datetime64[s]", "datetime64[us]"):
         assert (Encoder(DATED).frame(typed.astype({"born": type_})).codes == encoded.codes).all()
+
+
+# -- dates that Python has not ----------------------------------------------------------------------------------------
+
+FAR = ["infinity", "-infinity", "10000-01-01", "0044-03-15 BC"]
+VALID = "valid_to"
+
+
+def far(**settings: Any) -> Table:
+    """A table with a quasi-identifier of days from 1900 to 2099, in years; a null counts as the first one."""
+    valid_to = temporal(VALID, "1900-01-01", "2099-12-31", "1 year")
+    return table(replace(valid_to, null_code=0, **settings), kept=(), key=())
+
+
+def days_as(kind: str) -> pd.DataFrame:
+    """Days with and without an end, as a source of a kind has them."""
+    day = date(2020, 5, 17).toordinal() - date(1970, 1, 1).toordinal()
+    counts = [2**31 - 1, -(2**31) + 1, 2_932_897, -735_160, day]
+    if kind == "text":
+        return pd.DataFrame({VALID: [*FAR, "2020-05-17"]})
+    if kind == "numpy":
+        return pd.DataFrame({VALID: np.array([2_932_898, -735_161, 2_932_897, -735_160, day], "M8[D]").astype("M8[s]")})
+    days = pa.array(counts, pa.int32()).cast(pa.date32())
+    if kind != "date32":
+        ends = [2**63 - 1, -(2**63) + 1]
+        moments = pa.array([*ends, *(count * 86_400 * 10**6 for count in counts[2:])], pa.int64())
+        days = moments.cast(pa.timestamp("us"))
+    if kind == "dictionary":
+        days = days.dictionary_encode()
+    return pd.DataFrame({VALID: pd.Series(days, dtype=pd.ArrowDtype(days.type))})
+
+
+@pytest.mark.parametrize("kind", ["text", "numpy", "date32", "timestamp", "dictionary"])
+def test_a_date_without_end_is_the_nearer_end_or_a_null_or_refused_with_its_column_and_cause(kind: str) -> None:
+    frame, encoder = days_as(kind), Encoder(far(ends_take_all=True))
+    days = [encoder.value(0, code, None) for code in encoder.frame(frame).codes[:, 0].tolist()]
+    assert days == ["2099-12-31", "1900-01-01", "2099-12-31", "1900-01-01", "2020-05-17"]
+    named = replace(far(), source_texts=(SourceText(VALID, ("-infinity", "infinity")),))
+    assert Encoder(named).frame(frame).nulls == [(0,), (0,), (0,), (0,), ()]
+    refusal = r"data row 1: column 'valid_to': outside the years 1 to 9999 \(out-of-domain\)"
+    with pytest.raises(ConfigError, match=refusal):
+        Encoder(far()).frame(frame)
+
+
+@pytest.mark.parametrize("kind", ["text", "date32"])
+def test_a_date_without_end_that_is_published_as_it_is_stays_as_the_source_has_it(kind: str) -> None:
+    published = Encoder(table(kept=(KeptColumn(VALID, sensitive=True),), key=())).frame(days_as(kind)).values
+    bc = "0044-03-15 BC" if kind == "text" else "-0043-03-15"
+    assert [json.loads(value) for (value,) in published] == [*FAR[:3], bc, "2020-05-17"]

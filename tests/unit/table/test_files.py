@@ -73,9 +73,10 @@ def test_cells_stay_the_text_they_are(saved: Callable[[str | bytes], Path]) -> N
 
 @given(
     st.lists(st.lists(st.text('ab ,;\r\n\t"é\0', max_size=4), min_size=1, max_size=3), max_size=5),
-    st.sampled_from(",;\t"),
+    st.sampled_from([",", ";", "\t", ", ", "; "]),
 )
 @example([["a", "b"], ["c"]], ",")
+@example([["  a", "b ", ""], ["", "", ""]], ", ")
 @example([["a", "", "b"], [""], ["c", "d", "e"]], ",")
 def test_the_fast_way_for_plain_files_reads_them_as_the_other_way_does(rows: list[list[str]], delimiter: str) -> None:
     text = "\n".join(delimiter.join(row) for row in [["x", "y", "z"], *rows])
@@ -260,6 +261,13 @@ def test_blanks_after_every_delimiter_of_the_header_belong_to_no_cell(tmp_path: 
         "\n".join(lines).replace(", ", f"{delimiter} ").replace(f"Ann{delimiter}", "Ann,")
     )
     assert read_rows(tmp_path / "rows.csv").values.tolist() == [["1", "Ann, B", "7"], ["2", "x y ", ""]]
+
+
+def test_a_file_with_blanks_after_its_delimiters_is_read_the_fast_way(tmp_path: Path) -> None:
+    (tmp_path / "adult.csv").write_text("age, workclass\n39,  State-gov\n50, ?\n")
+    frame = read_rows(tmp_path / "adult.csv")
+    assert frame.to_numpy().tolist() == [["39", "State-gov"], ["50", "?"]]
+    assert set(map(str, frame.dtypes)) == {"string[pyarrow]"}
 
 
 def test_blanks_in_cells_stay_if_the_header_has_none_after_its_delimiters(tmp_path: Path) -> None:

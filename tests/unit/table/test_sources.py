@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-import zipfile
-from datetime import date
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
 from streamer.table.sources import RowSource
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
-
-_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_OF_DOCUMENTS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_OF_PACKAGES = "http://schemas.openxmlformats.org/package/2006/relationships"
 
 CANARY = "Canary-7317"
 
@@ -131,71 +128,52 @@ def test_a_url_in_a_variable_may_hold_a_password_that_never_shows(monkeypatch: p
     assert CANARY not in f"{refused.value}{source!r}{source}{source.words}"
 
 
-# -- workbooks --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_timestamps_of_spark_and_hive_keep_their_years(tmp_path: Path, is_folder: bool) -> None:
+    texts = ["9999-12-31T23:59:59", "1600-01-01T00:00:00", "0001-01-01T00:00:00", "2020-01-01T00:00:00.123456"]
+    moments = pa.array(np.array(texts, dtype="datetime64[us]").astype(np.int64)).cast(pa.timestamp("us"))
+    place = tmp_path / ("part" if is_folder else ".") / "rows.parquet"
+    place.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"until": moments}), place, use_deprecated_int96_timestamps=True)
+    assert pq.ParquetFile(place).schema.column(0).physical_type == "INT96"
+    source = RowSource(str(place.parent if is_folder else place))
+    for frame in (source.rows(), *source.parts(10)):
+        assert [cell.isoformat() for cell in frame["until"]] == texts
 
 
-def workbook(path: Path, **sheets: str) -> str:
-    """A workbook of Excel, with sheets as Excel writes them; cells of style 1 are days."""
-    numbered = list(enumerate(sheets.items(), start=1))
-    listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>' for n, (name, _) in numbered)
-    related = "".join(
-        f'<Relationship Id="r{n}" Type="{_OF_DOCUMENTS}/worksheet" Target="worksheets/sheet{n}.xml"/>'
-        for n, _ in numbered
+def test_a_column_that_is_not_wanted_is_there_and_was_not_read(tmp_path: Path) -> None:
+    people = {"id": [1, 2], "a.b": ["x", "y"], "photo": [b"1", b"2"], "until": pa.array([2**31 - 1, 0], pa.int32())}
+    columns = pa.table(people)
+    pq.write_table(columns, tmp_path / "people.parquet")
+    with duckdb.connect(tmp_path / "people.duckdb") as connection:
+        connection.execute("CREATE TABLE people AS FROM columns")
+    with sqlite3.connect(tmp_path / "people.db") as other:
+        other.execute('CREATE TABLE people (id, "a.b", photo, until TEXT)')
+        other.executemany("INSERT INTO people VALUES (?, ?, ?, CAST(x'ff' AS TEXT))", [(1, "x", b"1"), (2, "y", b"2")])
+    other.close()
+    for place in ("people.parquet", "duckdb:///{}/people.duckdb?table=people", "sqlite:///{}/people.db?table=people"):
+        source = RowSource(place.format(tmp_path) if ":" in place else str(tmp_path / place))
+        for frame in (source.rows(["id", "a.b"]), pd.concat(source.parts(1, ["id", "a.b", "nowhere"]))):
+            assert list(frame.columns) == [*people]
+            assert (list(frame["id"]), list(frame["a.b"])) == ([1, 2], ["x", "y"])
+            assert frame[["photo", "until"]].isna().all(axis=None)
+
+
+def test_a_column_that_table_yaml_does_not_name_cannot_close_a_database(tmp_path: Path) -> None:
+    place = tmp_path / "people.db"
+    (tmp_path / "table.yaml").write_text(
+        "table: people\nkey: id\ncolumns:\n  age: {role: quasi-identifier, type: integer, domain: [0, 119], grid: 5}\n"
+        "privacy: {k: 2}\npublish: {live: {form: rows}}\n"
     )
-    related += f'<Relationship Id="s" Type="{_OF_DOCUMENTS}/styles" Target="styles.xml"/>'
-    days = '<cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="14" applyNumberFormat="1"/></cellXfs>'
-    parts = {
-        "_rels/.rels": f'<Relationships xmlns="{_OF_PACKAGES}"><Relationship Id="b"'
-        f' Type="{_OF_DOCUMENTS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OF_DOCUMENTS}"><sheets>{listed}</sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_OF_PACKAGES}">{related}</Relationships>',
-        "xl/styles.xml": f'<styleSheet xmlns="{_MAIN}">{days}</styleSheet>',
-    }
-    for n, (_, rows) in numbered:
-        parts[f"xl/worksheets/sheet{n}.xml"] = f'<worksheet xmlns="{_MAIN}"><sheetData>{rows}</sheetData></worksheet>'
-    with zipfile.ZipFile(path, "w") as book:
-        for name, text in parts.items():
-            book.writestr(name, text)
-    return str(path)
-
-
-def cells(number: int, *written: str) -> str:
-    """A row of a sheet; a text in quotation marks is one, d12 a day, ! an error, empty no cell, others are numbers."""
-    row = ""
-    for letter, text in zip("ABCDEFG", written, strict=False):
-        at = f'r="{letter}{number}"'
-        if text.startswith("'"):
-            row += f'<c {at} t="inlineStr"><is><t>{text[1:]}</t></is></c>'
-        elif text.startswith("d"):
-            row += f'<c {at} s="1"><v>{text[1:]}</v></c>'
-        elif text == "!":
-            row += f'<c {at} t="e"><v>#N/A</v></c>'
-        elif text:
-            row += f"<c {at}><v>{text}</v></c>"
-    return f'<row r="{number}">{row}</row>'
-
-
-def test_a_sheet_of_a_workbook_is_read_by_types(tmp_path: Path) -> None:
-    people = (
-        cells(1, "'id", "'born", "'cost", "'town")
-        + cells(2, "7", "d43832", "1.5", "'Köln")
-        + cells(3, "8", "", "!", "'0123")
-    )
-    source = RowSource(workbook(tmp_path / "clinic.xlsx", people=people))
-    frame = source.rows()
-    assert frame.to_dict("list") == {
-        "id": [7, 8], "born": [date(2020, 1, 2), None], "cost": [1.5, None], "town": ["Köln", "0123"],
-    }  # fmt: skip
-    assert source.stem == "clinic"
-
-
-def test_of_several_sheets_one_must_be_named(tmp_path: Path) -> None:
-    place = workbook(tmp_path / "clinic.xlsx", old=cells(1, "'id") + cells(2, "1"), new=cells(1, "'id") + cells(2, "2"))
-    with pytest.raises(UsageError, match="say which sheet by --sheet: 'old', 'new'"):
-        RowSource(place).rows()
-    assert RowSource(place, sheet="new").rows().to_dict("list") == {"id": [2]}
-    with pytest.raises(ConfigError, match="cannot be read as a workbook"):
-        RowSource(saved(tmp_path / "none.xlsx", b"PK"), sheet="new").rows()
+    with sqlite3.connect(place) as connection:
+        connection.execute("CREATE TABLE people (id INTEGER, age INTEGER, name TEXT)")
+        connection.executemany("INSERT INTO people VALUES (?, 40, CAST(x'ff' AS TEXT))", [(1,), (2,)])
+    connection.close()
+    url = f"sqlite:///{place}?table=people"
+    for words in (["check", "--data", url], ["anonymize", url, "-o", "-"]):
+        done = streamer(words[0], "--table", tmp_path, *words[1:])
+        assert done.exit_code == 0, done.stderr
+    assert "columns that never leave: id, name" in streamer("check", "--table", tmp_path, "--data", url).stdout
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------

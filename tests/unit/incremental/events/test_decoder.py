@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,11 +31,12 @@ from streamer.incremental.events.decoder import STATEMENT_ID_CHARS_MAX, UNAVAILA
 from streamer.incremental.events.logical_types import DECIMAL
 from streamer.incremental.events.registered_schemas import schema_from
 from streamer.incremental.events.statements import parse_assignments, parse_condition
-from streamer.table.codes import KeptColumn, SourceText
+from streamer.table.codes import LOCAL_TIMESTAMP, TIMESTAMP, KeptColumn, SourceText
 from streamer.table.row import Row
 from streamer.table.schema import Limits, Table
 from worlds import avro_messages as avro
-from worlds.connect_json import recorded_of, struct, with_schema
+from worlds.connect_json import TIME, recorded_of, struct, with_schema
+from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, table
 
 # Debezium's messages become changes that may be repeated: envelopes, flattened rows, tombstones, notices.
@@ -803,3 +805,58 @@ def test_no_value_of_a_message_is_ever_in_an_error_or_a_repr(
             except EventRefused as refused:
                 text = f"{refused} {refused!r} {refused.args} {refused.column} {refused.__cause__}"
             assert not any(secret in text for secret in ("s3cr3t", "v4lue", "987654321"))
+
+
+# -- dates that Python has not ----------------------------------------------------------------------------------------
+
+VALID_TO = temporal("valid_to", "1900-01-01", "2099-12-31", "1 year", LOCAL_TIMESTAMP)
+UNTIL = replace(temporal("until", "1900-01-01", "2099-12-31", "1 year", TIMESTAMP), ends_take_all=True)
+ENDLESS = replace(PEOPLE, attributes=(replace(VALID_TO, ends_take_all=True),), kept=())
+MICRO = {"type": "int64", "optional": True, "name": TIME + "MicroTimestamp", "version": 1}
+DOMAIN = ("1900-01-01T00:00:00", "2099-12-31T00:00:00")
+INFINITIES = [
+    (MICRO, 9_223_372_036_825_200_000, "infinity"),
+    (MICRO, -9_223_372_036_832_400_000, "-infinity"),
+    ({"type": "int64", "optional": True, "name": TIME + "Timestamp", "version": 1}, 253_402_300_800_000, "infinity"),
+    (None, "infinity", "infinity"),
+    (None, "0044-03-15 00:00:00 BC", "-infinity"),
+]
+
+
+def lasting(schema: dict[str, Any] | None, value: object) -> dict[str, Any]:
+    """A row that was inserted, as a connector says it with the schema of `valid_to`, or in the plain form."""
+    row = {"id": 1, "valid_to": value}
+    if schema is None:
+        return {"op": "insert", "row": row}
+    after = {**struct({"id": {"type": "int64"}, "valid_to": schema}), "field": "after"}
+    envelope_schema = {"type": "struct", "fields": [after, {"type": "string", "field": "op"}]}
+    return {"schema": envelope_schema, "payload": {"op": "c", "after": row}}
+
+
+def row_of(message: object, of: Table) -> Row:
+    change = decode(message, of=of)
+    assert isinstance(change, Insert | Upsert)
+    return change.row
+
+
+@pytest.mark.parametrize(("schema", "value", "meant"), INFINITIES)
+def test_a_moment_without_end_is_the_nearer_end_or_a_null_or_out_of_domain(
+    schema: dict[str, Any] | None, value: object, meant: str
+) -> None:
+    message = lasting(schema, value)
+    first, last = (row_of(lasting(None, end), ENDLESS) for end in DOMAIN)
+    assert row_of(message, ENDLESS) == (last if meant == "infinity" else first)
+    nullable = replace(VALID_TO, null_code=0)
+    named = replace(ENDLESS, attributes=(nullable,), source_texts=(SourceText("valid_to", (meant,)),))
+    assert row_of(message, named).nulls == (0,)
+    with pytest.raises(EventRefused) as refused:
+        decode(message, of=replace(ENDLESS, attributes=(VALID_TO,)))
+    assert (refused.value.reason, refused.value.column) == ("out-of-domain", "valid_to")
+
+
+@pytest.mark.parametrize("value", ["infinity", "+292278994-08-16T23:00:00Z", "9999-12-31T23:30:00-01:00"])
+def test_an_instant_without_end_is_the_nearer_end_in_every_spelling(value: str) -> None:
+    of = replace(PEOPLE, attributes=(UNTIL,), kept=())
+    zoned = {"type": "string", "optional": True, "name": TIME + "ZonedTimestamp", "version": 1}
+    message = json.loads(json.dumps(lasting(zoned, value)).replace("valid_to", "until"))
+    assert row_of(message, of).codes == (UNTIL.calendar.code_of(UNTIL.calendar.last),)

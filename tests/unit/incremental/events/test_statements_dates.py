@@ -128,3 +128,9 @@ def test_dates_are_set_to_a_moment_in_quotes_or_to_a_column_of_their_type() -> N
 )
 def test_an_assignment_of_dates_that_makes_no_sense_is_refused(texts: dict[str, str], said: str) -> None:
     assert refusal(lambda: parse_assignments(texts, DATED)) == ("bad-statement", said)
+
+
+def test_every_moment_lies_before_infinity_and_after_minus_infinity() -> None:
+    for column in ("born", "seen", "wall", "since"):
+        assert holds(f"{column} < 'infinity'") and holds(f"{column} > '-infinity'")
+        assert not holds(f"{column} = 'infinity'") and not holds(f"{column} <= '-0043-03-15'")

@@ -24,7 +24,7 @@ from streamer.table.codes import (
     moment_text,
     read_decimal,
 )
-from streamer.table.codes.scalars import category_of, key_text, number_of
+from streamer.table.codes.scalars import category_of, key_text, moment_anywhere, number_of
 
 D = Decimal
 
@@ -167,10 +167,27 @@ def test_an_instant_and_a_clock_on_the_wall_are_not_taken_for_each_other() -> No
         ("0001-01-01T00:30:00+01:00", TIMESTAMP),
         ("9999-12-31T23:30:00-01:00", TIMESTAMP),
         ("+12345-01-01T00:00:00", LOCAL_TIMESTAMP),
+        ("0044-03-15 BC", DATE),
+        ("0044-03-15 (BC)", DATE),
+        ("0044-03-15 00:00:00+00 BC", TIMESTAMP),
+        ("infinity", TIMESTAMP),
+        ("-Infinity", LOCAL_TIMESTAMP),
+        ("292278994-08-17T07:12:55.807", LOCAL_TIMESTAMP),
     ],
 )
 def test_a_year_that_the_calendar_does_not_have_is_out_of_every_domain(text: str, clock: Clock) -> None:
     assert refusal(text, clock) == ("out-of-domain", "column 'x': outside the years 1 to 9999")
+
+
+@pytest.mark.parametrize("text", ["0000-00-00", "10000-02-30", "0044-13-01 BC", "infinite", "10001-02-29"])
+def test_a_day_that_no_calendar_has_is_no_date_however_far_away(text: str) -> None:
+    assert refusal(text, DATE)[0] == "wrong-type"
+
+
+@given(st.dates(), st.sampled_from([-400_000, -10_000, 10_000, 200_000]))
+def test_all_that_lies_outside_the_years_is_one_moment_on_each_side(day: date, years: int) -> None:
+    text = f"{'-' * (years < 0)}{abs(day.year + years):04}{day.isoformat()[4:]}"
+    assert moment_anywhere(text, "x", DATE) == (-1 if years < 0 else DATE.last + 1)
 
 
 def test_nothing_is_rounded() -> None:
