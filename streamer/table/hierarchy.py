@@ -30,6 +30,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
+from unicodedata import normalize
 
 import numpy as np
 
@@ -198,6 +199,27 @@ class Hierarchy:
         """True if several nodes have this label."""
         return sum(name == label for name, _, _ in self._named) > 1
 
+    def code_like(self, text: str) -> int | None:
+        """The leaf of a text but for blanks at its ends and the encoding of its accents; None if there is none.
+
+        >>> Hierarchy.from_rows([["K\u00f6ln", "*"], ["Ulm", "*"]]).code_like("Ko\u0308ln   ")
+        0
+        """
+        found = self.code_of.get(text)
+        return self._code_of_form.get(normalize("NFC", text).strip()) if found is None else found
+
+    def has_look_alike(self, text: str) -> bool:
+        """True if a leaf differs from a text only in capitals, blanks or the form of letters (a ligature, a wide A)."""
+        return _look(text) in self._looks
+
+    @cached_property
+    def _code_of_form(self) -> dict[str, int]:
+        return {normalize("NFC", leaf): code for leaf, code in reversed(self.code_of.items())}  # the first one counts
+
+    @cached_property
+    def _looks(self) -> frozenset[str]:
+        return frozenset(map(_look, self.leaves))
+
     @property
     def n_leaves(self) -> int:
         return len(self.leaves)
@@ -234,6 +256,11 @@ class Hierarchy:
         """Hash of the contents; equal for hierarchies that generalize alike and publish the same labels."""
         text = "\x1e".join(f"{lo}\x1f{hi}\x1f{label}" for label, lo, hi in sorted(self._named))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _look(text: str) -> str:
+    """A text without capitals, blanks and signs that nobody sees."""
+    return "".join(sign for sign in normalize("NFKC", text).casefold() if sign.isprintable() and not sign.isspace())
 
 
 def _branches(root: _Branch, path: Sequence[str]) -> list[_Branch]:

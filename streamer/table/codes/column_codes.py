@@ -30,6 +30,7 @@ from streamer.table.codes.scalars import (
     moment_text,
     number_of,
 )
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS
 
 N = TypeVar("N", int, Decimal)
@@ -96,8 +97,10 @@ def _off_step(column: str) -> EventRefused:
     return EventRefused("off-the-step", f"column {column!r}: {detail}", column)
 
 
-def _unknown_category(column: str) -> EventRefused:
+def _unknown_category(column: str, tree: Hierarchy, text: str) -> EventRefused:
     detail = "not a leaf of its hierarchy; add it, or let `other` say which node takes such values"
+    if tree.has_look_alike(text):
+        detail = "a leaf of its hierarchy but for capitals, blanks or the form of letters; write both in one way"
     return EventRefused("unknown-category", f"column {column!r}: {detail}", column)
 
 
@@ -178,7 +181,7 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
 
 
 def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode:
-    name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
+    name, tree, code_of, other = attribute.name, attribute.hierarchy, attribute.hierarchy.code_of, attribute.other_code
 
     def code(value: object) -> int:
         if type(value) is not str:
@@ -186,9 +189,9 @@ def _category_to_code(attribute: CategoricalAttribute, unlisted: Note) -> ToCode
                 return _null_to_code(attribute)
             value = category_of(value, name)
         found = code_of.get(value)
-        if found is None:
+        if found is None and (found := tree.code_like(value)) is None:
             if other is None:
-                raise _unknown_category(name)
+                raise _unknown_category(name, tree, value)
             unlisted(name)
             return other
         return found
@@ -214,7 +217,7 @@ def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decim
 def to_json_text(column: KeptColumn, unlisted: Note = _unnoted) -> ToText:
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
-        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted)
+        return _category_to_json(column.name, column.hierarchy, column.other, unlisted)
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -241,20 +244,21 @@ def _coarse_to_json(column: KeptColumn) -> ToText:
     return json_text
 
 
-def _category_to_json(name: str, code_of: dict[str, int], other: str | None, unlisted: Note) -> ToText:
-    texts = {label: _to_json(label) for label in code_of}
-    other_text = None if other is None else texts[other]
+def _category_to_json(name: str, tree: Hierarchy, other: str | None, unlisted: Note) -> ToText:
+    texts = [_to_json(leaf) for leaf in tree.leaves]
+    other_text = None if other is None else texts[tree.code_of[other]]
 
     def json_text(value: object) -> bytes:
         if value is None:
             return b"null"
-        text = texts.get(category_of(value, name))
-        if text is None:
+        text = category_of(value, name)
+        code = tree.code_like(text)
+        if code is None:
             if other_text is None:
-                raise _unknown_category(name)
+                raise _unknown_category(name, tree, text)
             unlisted(name)
             return other_text
-        return text
+        return texts[code]
 
     return json_text
 
