@@ -100,7 +100,7 @@ def _off_step(column: str) -> EventRefused:
 def _unknown_category(column: str, tree: Hierarchy, text: str) -> EventRefused:
     detail = "not a leaf of its hierarchy; add it, or let `other` say which node takes such values"
     if tree.has_look_alike(text):
-        detail = "a leaf of its hierarchy but for capitals, blanks or the form of letters; write both in one way"
+        detail = "a leaf of its hierarchy but for capitals, blanks, accents or hidden signs; write both in one way"
     return EventRefused("unknown-category", f"column {column!r}: {detail}", column)
 
 

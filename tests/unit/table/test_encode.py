@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn
+from streamer.table.codes import TIMESTAMP, Attribute, CategoricalAttribute, KeptColumn
 from streamer.table.encode import Encoder
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from streamer.table.space import FINENESS
@@ -250,3 +252,29 @@ def test_a_data_frame_has_dates_in_any_of_its_types() -> None:
     assert Encoder(DATED).value(1, int(encoded.codes[1, 1]), None) == "2024-01-01T00:00:00.000001Z"
     for type_ in ("datetime64[ns]", "datetime64[s]", "datetime64[us]"):
         assert (Encoder(DATED).frame(typed.astype({"born": type_})).codes == encoded.codes).all()
+
+
+OF_SEXES = table(CategoricalAttribute("sex", Hierarchy.from_rows([["f", "*"], ["m", "*"]]), D(1)), key=(), kept=())
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["office", "field"], "none of its values is a leaf of its hierarchy: is that another column's?"),
+        (["office", "m"], "not a leaf of its hierarchy; add it"),
+        (
+            ["M", "f"],
+            "a leaf of its hierarchy but for capitals, blanks, accents or hidden signs; write both in one way",
+        ),
+        (["m\u200b", "f"], "a leaf of its hierarchy but for capitals, blanks, accents or hidden signs"),
+    ],
+)
+def test_an_unknown_category_is_told_for_what_it_is(texts: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"data row 1: column 'sex': {said}")):
+        Encoder(OF_SEXES).frame(pd.DataFrame({"sex": texts}))
+
+
+def test_blanks_at_the_ends_of_a_category_do_not_count() -> None:
+    frame = pd.DataFrame({"sex": ["m         ", " f", "m"]})
+    assert Encoder(OF_SEXES).frame(frame).codes[:, 0].tolist() == [1, 0, 1]
+    assert Encoder(OF_SEXES).row({"sex": "m  "}).codes == (1,)

@@ -91,6 +91,14 @@ def test_a_null_has_a_category_of_its_own_below_the_root(load: Load) -> None:
     assert covering(table, "porter", "cook") == "service"
 
 
+def test_the_empty_leaf_of_arx_is_the_null_and_needs_its_category(load: Load) -> None:
+    jobs = "nurse;care;*\n;unknown;*\nporter;service;*\ncook;service;*\nclerk;unknown;*\n"
+    table = load(", null: own-category", jobs)
+    assert (published(table, None), covering(table, None, "clerk")) == (NULL_LABEL, "unknown")
+    with pytest.raises(ConfigError, match=r"row 2: the first cell, .* set `null: own-category`"):
+        load("", jobs)
+
+
 @pytest.mark.parametrize("jobs", ["nurse;care\nporter;service\n", "nurse\nporter\n", "nurse\n"])
 def test_it_has_one_beside_several_roots_too(load: Load, jobs: str) -> None:
     table = load(", null: own-category", jobs)
