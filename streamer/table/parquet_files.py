@@ -31,6 +31,8 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
         raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
     is_folder = Path(path).is_dir()
     with _parquet_faults(path):
+        if Path(path).is_file():
+            require_header(path, pq.read_schema(path).names)  # `read_table` does not say which name is there twice
         found = pq.read_table(path)
         if is_folder and not found.column_names:
             raise ConfigError(f"{path}: is a folder without Parquet files")
@@ -52,7 +54,7 @@ def _parquet_faults(path: str | Path) -> Iterator[None]:
     except (ValueError, TypeError, NotImplementedError):
         is_folder = Path(path).is_dir()
         what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
-        raise ConfigError(f"{path}: {what}, or names a column twice") from None
+        raise ConfigError(f"{path}: {what}") from None
 
 
 def frame_of_arrow(path: str | Path, found: Any) -> pd.DataFrame:

@@ -56,7 +56,7 @@ def decimal_exact(value: object, attribute: NumericAttribute) -> str:
 def null_exact(attribute: NumericAttribute) -> str:
     """The exact text of what a null counts as in a decimal without a step. Raises EventRefused if it has no null."""
     if attribute.null_code is None:
-        raise _null_refused(attribute.name)
+        raise _null_refused(attribute)
     return decimal_text(attribute.domain[0] + attribute.null_code // FINENESS * attribute.grid)
 
 
@@ -80,8 +80,11 @@ def to_code(attribute: Attribute, unlisted: Note = _unnoted) -> ToCode:
     return _stepless_to_code(attribute) if attribute.step is None else _stepped_to_code(attribute)
 
 
-def _null_refused(column: str) -> EventRefused:
-    return EventRefused("null-not-allowed", f"column {column!r} is null; give a value, or set its null_as", column)
+def _null_refused(attribute: Attribute) -> EventRefused:
+    detail = "give a value, or set its null_as"
+    if isinstance(attribute, CategoricalAttribute):
+        detail = "give a value, or set `null: own-category`"
+    return EventRefused("null-not-allowed", f"column {attribute.name!r} is null; {detail}", attribute.name)
 
 
 def _nearer_end(attribute: NumericAttribute | TemporalAttribute, value: N, first: N, last: N) -> N:
@@ -106,7 +109,7 @@ def _unknown_category(column: str, tree: Hierarchy, text: str) -> EventRefused:
 
 def _null_to_code(attribute: Attribute) -> int:
     if attribute.null_code is None:
-        raise _null_refused(attribute.name)
+        raise _null_refused(attribute)
     return attribute.null_code
 
 

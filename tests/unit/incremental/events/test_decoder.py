@@ -526,7 +526,7 @@ def test_members_that_are_not_known_are_not_looked_at() -> None:
     )
 
 
-# -- messages of other makes --------------------------------------------------------------------------------------------
+# -- messages of other makes ------------------------------------------------------------------------------------------
 
 PERSON = {"id": 8, "age": 32, "city": "b1", "problem": "SECRET"}
 OF_OTHER_MAKES: dict[str, dict[str, object]] = {
@@ -542,7 +542,6 @@ OF_OTHER_MAKES: dict[str, dict[str, object]] = {
         "table": "people",
         "type": "insert",
         "ts": 1,
-        "xid": 1,
         "commit": True,
         "data": PERSON,
     },
@@ -578,8 +577,8 @@ def test_a_message_of_another_make_is_named_with_what_to_set(make: str, of: Tabl
         ([PERSON], "a list: send a message of its own for each row"),
         (ANN, "say `input: {form: rows}` in table.yaml"),
         ({"age": 7}, "of no other known form"),
-        ({"op": "delete"}, "names its row in `key`, not in the message key"),
-        ({"op": "modify", "row": {"age": 7}}, "names its row in `key`, not in the message key"),
+        ({"op": "delete"}, "names its row in `key`"),
+        ({"op": "modify", "row": {"age": 7}}, "names its row in `key`"),
     ],
 )
 def test_a_message_that_is_nearly_of_a_form_is_told_what_it_lacks(message: object, said: str) -> None:

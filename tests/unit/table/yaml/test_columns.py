@@ -80,7 +80,7 @@ def covering(table: Table, *jobs: str | None) -> str:
 
 
 def test_a_null_is_refused_unless_table_yaml_says_what_it_counts_as(load: Load) -> None:
-    with pytest.raises(EventRefused, match="job"):
+    with pytest.raises(EventRefused, match="give a value, or set `null: own-category`"):
         published(load(), None)
 
 
