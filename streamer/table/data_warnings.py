@@ -126,9 +126,12 @@ def unknown_category_warnings(table: Table, unlisted: Mapping[str, int], of: int
     """A warning for each column with unknown categories; of: how many rows or messages there are in all."""
     leaves = leaves_of_others(table)
     for name, count in unlisted.items():
+        remedy = "if these are not mistakes, add them to the hierarchy"
+        if count == of > 1:
+            remedy = "none is a leaf of it: is that the hierarchy of another column?"
         yield (
             f"{count:,} of {of:,} {what} have a {name} that its hierarchy does not list: `other` takes it as"
-            f" {leaves.get(name, OTHER_LABEL)!r}; if these are not mistakes, add them to the hierarchy"
+            f" {leaves.get(name, OTHER_LABEL)!r}; {remedy}"
         )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -334,9 +335,22 @@ class Encoder:
             try:
                 encoded.append(encode(self._cells.value(name, text)))
             except EventRefused as refused:
-                at = int(np.argmax(numbers == number))
-                raise _CellRefused(at, f"{refused.detail} ({refused.reason})") from None
+                at, detail = int(np.argmax(numbers == number)), refused.detail
+                if refused.reason == "unknown-category" and self._is_none_known(name, texts, encode):
+                    detail = (
+                        f"column {name!r}: none of its values is a leaf of its hierarchy: is that another column's?"
+                    )
+                raise _CellRefused(at, f"{detail} ({refused.reason})") from None
         return Coded(numbers.astype(np.int64, copy=False), encoded)
+
+    def _is_none_known(self, name: str, texts: Iterable[object], encode: Callable[[object], T]) -> bool:
+        """True if there are several values, and each of them is refused or a null."""
+        values = [value for value in (self._cells.value(name, text) for text in texts) if value is not None]
+        for value in values:
+            with suppress(EventRefused):
+                encode(value)
+                return False
+        return len(values) > 1
 
     def _source_keys(self, frame: pd.DataFrame, first_row: int) -> Coded[str]:
         import pandas as pd

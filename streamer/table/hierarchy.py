@@ -6,6 +6,8 @@ The rules of this file
   an interval [lo, hi] of leaf numbers ("codes"). Files need not be in tree order.
 * A row of a file runs from the leaf to the root: `leaf;level 1;...;root` (ARX's format). Rows may be ragged: they are
   read from the root end. A repeated leaf row is accepted if its path is the same.
+* Files come with semicolons, tabs, commas or bars, a line `sep=;`, comments (`# ...`) and a header: `rows_of_text`
+  reads them all. A comment has no delimiter; a header has the column's name in front, or words such as `level1`.
 * Several roots get a common root `*`.
 * Nodes over the same leaves are one node, named by its lowest label: the leaf, if it has only one.
 * A label names a node at a level, as in ARX: the leaf 33.1 may lie below a node 33.1 that rounds 33.12, too. Where
@@ -23,13 +25,16 @@ root down (`cover_many`). So no table of pairs of leaves is ever built.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
+from io import StringIO
 from itertools import pairwise
 from typing import Protocol
+from unicodedata import combining, normalize
 
 import numpy as np
 
@@ -37,6 +42,44 @@ from streamer.errors import ConfigError
 from streamer.table.arrays import Ints, ranks
 
 ROOT_LABEL = "*"
+
+_DELIMITERS = ";\t,|"
+_SEP_LINE = re.compile(r'"?sep=(.)"?\s*')
+_HEADER = re.compile(
+    r"(leaf|leaves|level|lvl|parent|child|ancestor|generalization|stufe|ebene|niveau|nivel|livello)[\s_-]*\d*"
+)
+
+
+def rows_of_text(text: str, column: str) -> list[list[str]]:
+    """The rows of a hierarchy file, from leaf to root, with an empty one for each line that is no row.
+
+    column: its name, which a header may repeat. Raises csv.Error.
+
+    >>> rows_of_text("sex|level1\\n# two\\nF|*\\nM|*", "sex")
+    [[], [], ['F', '*'], ['M', '*']]
+    """
+    lines = text.splitlines()
+    told = _SEP_LINE.fullmatch(lines[0]) if lines else None
+    delimiter = told[1] if told else max(_DELIMITERS, key=lambda mark: sum(mark in line for line in lines))
+    rows = [
+        [cell.strip() for cell in row]
+        for row in csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    ]
+    if told:
+        rows[0] = []
+    if any(len(row) > 1 for row in rows):
+        rows = [[] if len(row) == 1 and row[0].startswith("#") else row for row in rows]
+    first = next((number for number, row in enumerate(rows) if row), None)
+    if first is not None and _is_header(rows[first], column, [row for row in rows[first + 1 :] if row]):
+        rows[first] = []
+    return rows
+
+
+def _is_header(row: list[str], column: str, below: Sequence[Sequence[str]]) -> bool:
+    """True if a first row names the columns of the others: none of its cells is one of theirs."""
+    words = [cell.casefold().lstrip("#").strip() for cell in row]
+    says_so = words[0] == column.casefold() or any(map(_HEADER.fullmatch, words))
+    return says_so and len(row) > 1 and bool(below) and not {*row} & {cell for other in below for cell in other}
 
 
 class _Branch:
@@ -120,15 +163,17 @@ class Hierarchy:
 
         Raises ConfigError.
         """
+        rows = list(rows)
         paths: dict[str, tuple[str, ...]] = {}
         for number, row in enumerate(rows, start=1):
             path = tuple(cell.strip() for cell in row if cell.strip())
             if not path:
                 continue
             if not row[0].strip():
-                raise ConfigError(f"hierarchy row {number}: the first cell, which names the leaf, is empty")
+                raise ConfigError(f"hierarchy row {number}: the first cell, which names the leaf, is empty{_OF_NULLS}")
             if paths.setdefault(path[0], path) != path:
-                raise ConfigError(f"hierarchy row {number}: leaf {path[0]!r} has another path in an earlier row")
+                said = f"hierarchy row {number}: leaf {path[0]!r} has another path in an earlier row"
+                raise ConfigError(said + (_FROM_THE_ROOT if _is_upside_down(rows) else ""))
         if not paths:
             raise ConfigError("hierarchy: no rows; expected one line per leaf, from the leaf to the root")
         roots: dict[str, _Branch] = {}
@@ -174,10 +219,13 @@ class Hierarchy:
             label = self.labels[node]
             if (other := known.setdefault(label, node)) == node:
                 continue
+            is_parent = label in {row[1].label for row in rows} & self.code_of.keys()
+            if is_added and is_parent and all(len(row) == 3 for row in rows):
+                raise ConfigError(f"hierarchy: {_PAIRS}")
             said = [self._described(one, lowest) for one in (other, node)]
             what = "rename the node, such as to" if said[0] == "a leaf" else "rename one of them, such as to"
             if node == 0 and is_added:
-                what, said[1] = "end all rows with one label, such as", "the root that is added above several ones"
+                raise ConfigError(f"hierarchy: {_several_roots(rows)}")
             raise ConfigError(
                 f"hierarchy: {label!r} is {said[0]} and {said[1]}, and no reader of a published {label!r} could tell"
                 f" which one is meant: {what} {self._free_label(label)!r}"
@@ -197,6 +245,14 @@ class Hierarchy:
     def is_ambiguous(self, label: str) -> bool:
         """True if several nodes have this label."""
         return sum(name == label for name, _, _ in self._named) > 1
+
+    def has_look_alike(self, text: str) -> bool:
+        """True if a leaf differs from a text only in capitals, blanks, accents or signs that nobody sees."""
+        return _look(text) in self._looks
+
+    @cached_property
+    def _looks(self) -> frozenset[str]:
+        return frozenset(map(_look, self.leaves))
 
     @property
     def n_leaves(self) -> int:
@@ -234,6 +290,35 @@ class Hierarchy:
         """Hash of the contents; equal for hierarchies that generalize alike and publish the same labels."""
         text = "\x1e".join(f"{lo}\x1f{hi}\x1f{label}" for label, lo, hi in sorted(self._named))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+_OF_NULLS = ": if it stands for empty cells, as in files of ARX, set `null: own-category`; else remove the row"
+_PAIRS = "rows are pairs of a node and the one above it: write a row for each leaf, with its whole path to the root"
+_FROM_THE_ROOT = ": rows run from the leaf to the root, and these seem to begin with the root"
+
+
+def _is_upside_down(rows: Sequence[Sequence[str]]) -> bool:
+    """True if all rows begin alike and end otherwise."""
+    ends = [(row[0].strip(), row[-1].strip()) for row in rows if row]
+    return len({first for first, _ in ends}) == 1 < len({last for _, last in ends}) == len(ends)
+
+
+def _several_roots(rows: Sequence[Sequence[_Branch]]) -> str:
+    """The fault of rows that end with several labels, if the root above these has the label of another node."""
+    leaf_of: dict[str, str] = {}
+    for row in rows:
+        leaf_of.setdefault(row[-2].label, row[0].label)
+    (first, leaf), (second, _), *_ = sorted(leaf_of.items(), key=lambda item: item[0] == ROOT_LABEL)
+    header = (
+        f" (is the row of {leaf!r} a header? remove it)" if sum(row[-2].label == first for row in rows) == 1 else ""
+    )
+    return f"rows end with several labels, {first!r} and {second!r}{header}: end all with one, the root"
+
+
+def _look(text: str) -> str:
+    """A text without capitals, blanks, accents and signs that nobody sees."""
+    signs = normalize("NFKD", text).casefold()
+    return "".join(sign for sign in signs if sign.isprintable() and not sign.isspace() and not combining(sign))
 
 
 def _branches(root: _Branch, path: Sequence[str]) -> list[_Branch]:

@@ -38,6 +38,8 @@ def read_parquet(path: str | Path, wanted: Collection[str] | None = None) -> pd.
     except ImportError:
         raise ConfigError(f"{path}: to read Parquet, install pyarrow (streamer[parquet]), or give a CSV file") from None
     with _parquet_faults(path):
+        if Path(path).is_file():
+            require_header(path, pq.read_schema(path).names)  # `read_table` does not say which name is there twice
         schema = _dataset(path).schema
         found = pq.read_table(path, columns=_some(schema, wanted), coerce_int96_timestamp_unit=_INT96_UNIT)
         indexes = _stored_numbers(schema)
@@ -58,7 +60,7 @@ def _parquet_faults(path: str | Path) -> Iterator[None]:
     except (ValueError, TypeError, NotImplementedError):
         is_folder = Path(path).is_dir()
         what = "is no folder of Parquet files with the same columns and types" if is_folder else "is not a Parquet file"
-        raise ConfigError(f"{path}: {what}, or names a column twice") from None
+        raise ConfigError(f"{path}: {what}") from None
 
 
 def frame_of_arrow(path: str | Path, found: Any) -> pd.DataFrame:

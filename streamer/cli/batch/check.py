@@ -242,7 +242,10 @@ def command(table: str, data: RowSource | None, no_costs: bool, left_out: Path |
     if data is not None:
         with stages() as progress:
             report["data"] = try_data(schema, data, left_out, no_costs, progress)
-    show({"ok": True, **report}, _lines(report))
+    is_usable = data is None or report["data"]["accepted"] > 0
+    show({"ok": is_usable, **report}, _lines(report))
+    if not is_usable:
+        click.get_current_context().exit(UsageError.exit_code)
     if data is None:
         say_next(["check", "--table", table, "--data", "ROWS.csv"])
     else:

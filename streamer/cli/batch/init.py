@@ -8,20 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
-import pandas as pd
 
 from streamer.cli.support.next_call import say_next
 from streamer.cli.support.options import command_named, reads_rows, rows_argument
 from streamer.cli.support.outputs import OutputPath, force_option, require_writable, words_beside
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, say
-from streamer.errors import ConfigError, UsageError
+from streamer.errors import UsageError
 from streamer.table.codes import cell_text, is_scalar, source_cells
 from streamer.table.draft import yaml_text
-from streamer.table.draft.columns import Drafted, drafted, is_no_header, source_key_of
+from streamer.table.draft.columns import Drafted, drafted, source_key_of
+from streamer.table.draft.hints import is_no_header
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.sources import RowSource
@@ -76,14 +75,18 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
                 f"{data.name}: its first line looks like a row: most of its names are numbers or dates; put a line with"
                 " the names of the columns before it"
             )
-        texts = {name: _texts_of(frame[name]) for name in frame.columns}
+        cells = {name: source_cells(frame[name]).tolist() for name in frame.columns}
+        strange = {name: _strange_of(name, values) for name, values in cells.items() if not all(map(is_scalar, values))}
+        texts = {name: list(map(cell_text, values)) for name, values in cells.items() if name not in strange}
         if len(frame) < 2:
             raise UsageError(f"{data.name}: has {plural(len(frame), 'row')}; a table needs at least two")
         with progress.stage("look"):
             source_key = source_key_of(texts) or yaml_text.near_key_of(texts)
-            columns = [drafted(name, cells) for name, cells in texts.items() if name != source_key]
+            columns = [
+                strange[name] if name in strange else drafted(name, texts[name]) for name in cells if name != source_key
+            ]
     if ask:
-        columns = [_asked(column, texts[column.name]) for column in columns]
+        columns = [column if column.name in strange else _asked(column, texts[column.name]) for column in columns]
     columns = list(_apart(columns))
     if not any(column.role == "quasi-identifier" for column in columns):
         why = "; ".join(f"{column.name!r}: {column.why}" for column in columns)
@@ -101,15 +104,12 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
         _print(out, source_key, columns, data)
 
 
-def _texts_of(cells: pd.Series[Any]) -> list[str]:
-    """A column's cells as the texts of a CSV file. Raises ConfigError for lists, bytes and the like."""
-    values = source_cells(cells).tolist()
-    if not all(map(is_scalar, values)):
-        raise ConfigError(
-            f"column {cells.name!r} holds a value that is neither text, number, boolean, date nor null; convert it, or"
-            " leave the column out of the file"
-        )
-    return list(map(cell_text, values))
+def _strange_of(name: str, values: Sequence[object]) -> Drafted:
+    """A column with lists, bytes and the like, which is left out."""
+    strange = [value for value in values if not is_scalar(value)]
+    kinds = ", ".join(sorted({type(value).__name__ for value in strange}))
+    why = f"{plural(len(strange), 'row')} with a value that is no text, number, boolean or date ({kinds}): convert it"
+    return Drafted(name, "", f"{why} in the source, or in the query, if the column is to be published")
 
 
 def _apart(columns: list[Drafted]) -> Iterator[Drafted]:

@@ -14,7 +14,7 @@ from streamer.cli.support.tables import say
 from streamer.errors import UsageError
 from streamer.incremental.connect import connectors
 from streamer.incremental.connect.connectors import CONFLUENT, MYSQL, POSTGRES
-from streamer.incremental.connect.sql_tables import DIALECTS, KSQLDB, sql_warnings, view_sql
+from streamer.incremental.connect.sql_tables import DIALECTS, KSQLDB, alike_columns, sql_warnings, view_sql
 from streamer.kafka.settings import servers_of
 from streamer.table.published.schemas import left_out
 from streamer.table.schema import AVRO, JSON, ROWS, Table
@@ -125,6 +125,7 @@ def sink(table: str, system: str, converter: str, database: str | None) -> None:
     _remark(
         *(f"not written: {name}, a list of objects, for which a flat table has no column" for name in left_out(schema))
     )
+    _remark(*alike_columns(schema))
     _remark(*([] if database else [PLACEHOLDERS]))
 
 
@@ -141,8 +142,7 @@ def view(table: str, dialect: str, kafka: str) -> None:
     schema = _with_live(table)
     click.echo(view_sql(schema, dialect, ",".join(servers_of(kafka))), nl=False)
     _remark(*([NOT_RUN] if dialect == KSQLDB else []))
-    if schema.form == ROWS:
-        _remark(*sql_warnings(schema))
+    _remark(*(sql_warnings if schema.form == ROWS else alike_columns)(schema))
 
 
 def _with_live(path: str) -> Table:

@@ -59,8 +59,9 @@ def show(values: object, lines: Iterable[Line]) -> None:
 
 def say(text: str, indent: int = 2, err: bool = False) -> None:
     """Prints a sentence; its further lines are indented by `indent` more columns."""
-    for line in fitted(text, sys.stderr if err else sys.stdout, indent):
-        click.echo(line, err=err)
+    stream = sys.stderr if err else sys.stdout
+    for line in fitted(text, stream, indent):
+        click.echo(line, file=stream)  # by itself click would write UTF-8 where only ASCII is known
 
 
 def fitted(text: str, stream: TextIO, indent: int = 2) -> Iterable[str]:

@@ -17,13 +17,14 @@ from streamer.incremental.connect.connectors import MYSQL, POSTGRES
 from streamer.incremental.topics import LIVE, topic_name
 from streamer.table.published import schemas
 from streamer.table.published.groups import COUNT, VALUES
-from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, all_box_columns
+from streamer.table.published.rows import LONGEST_NAME, QI_GROUP, all_box_columns, published_columns
 from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.table.schema import CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, Table
 
 
 def sql_warnings(table: Table) -> Iterator[str]:
-    """A warning if a reader that does not wait for whole releases cannot count what protects people."""
+    """Warnings of columns that SQL takes for one, and of a reader who cannot count what protects people."""
+    yield from alike_columns(table)
     if table.form == LOSSY_JOIN:
         yield (
             "a lossy join is two topics: readers must apply whole releases of both, as `streamer subscribe` does; a "
@@ -33,6 +34,18 @@ def sql_warnings(table: Table) -> Iterator[str]:
         yield (
             f"k counts individuals ({table.individual}), and rows do not say whose they are: readers must apply whole "
             "releases, as `streamer subscribe` does; `HAVING count(*) >= k` in SQL counts rows and protects no one"
+        )
+
+
+def alike_columns(table: Table) -> Iterator[str]:
+    """A warning of published columns whose names differ in capitals only."""
+    names: dict[str, list[str]] = {}
+    for name in ("slot", *published_columns(table)):
+        names.setdefault(name.casefold(), []).append(name)
+    for same in filter(lambda same: len(same) > 1, names.values()):
+        yield (
+            f"columns {' and '.join(map(repr, same))} differ in capitals only: MySQL, SQLite and DuckDB take them for"
+            " one and refuse the table; rename one of them in the source, or leave it out"
         )
 
 

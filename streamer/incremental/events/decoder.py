@@ -8,6 +8,7 @@
 * The plain form is strict in what it needs, and ignores everything else: a row may have columns that table.yaml
   does not name.
 * The message key is read only if the value does not say whose row it is.
+* A message of another make (CloudEvents, Maxwell, Canal, ...) is named, with what its producer has to be set to.
 * A message that cannot be decoded raises `EventRefused`. Its text holds reasons and names of table.yaml, nothing of the
   message.
 
@@ -61,6 +62,67 @@ def is_notice(message: Members) -> bool:
     return members >= _SCHEMA_CHANGE or (members >= _TRANSACTION and message["status"] in ("BEGIN", "END"))
 
 
+# Messages of other makes. None is read: each is named by its members, with what its producer has to be set to.
+
+_PLAIN_FORM = 'or let a transform write the plain form, {"op": "upsert", "row": {...}} and {"op": "delete", "key": ...}'
+_CAPTURE = f"capture the table by Debezium, {_PLAIN_FORM}"
+_MAKES: tuple[tuple[frozenset[str], str, str], ...] = (
+    (
+        frozenset(("specversion", "type")),
+        "a CloudEvent",
+        "set the connector's value.converter to org.apache.kafka.connect.json.JsonConverter instead of its"
+        f" CloudEventsConverter, {_PLAIN_FORM}",
+    ),
+    (frozenset(("data", "type", "isDdl")), "a message of Canal", _CAPTURE),
+    (frozenset(("mysqlType", "type", "data")), "a message of Canal", _CAPTURE),
+    (frozenset(("database", "table", "type", "data")), "a message of Maxwell", _CAPTURE),
+    (frozenset(("metadata", "data")), "a message of AWS DMS or Striim", _CAPTURE),
+    (frozenset(("metadata", "control")), "a message of AWS DMS", _CAPTURE),
+    (frozenset(("op_type", "table")), "a message of Oracle GoldenGate", _CAPTURE),
+    (frozenset(("op_type", "op_ts")), "a message of Oracle GoldenGate", _CAPTURE),
+    (frozenset(("magic", "headers")), "a message of Qlik Replicate", _CAPTURE),
+    (frozenset(("headers", "beforeData")), "a message of Qlik Replicate", _CAPTURE),
+    (frozenset(("action", "schema", "table")), "a message of wal2json", _CAPTURE),
+    (frozenset(("change",)), "a message of wal2json", f"set format-version=2 for one message a row, and {_CAPTURE}"),
+    (
+        frozenset(("operationType", "ns")),
+        "an event of MongoDB's own connector",
+        "use Debezium's with the transform io.debezium.connector.mongodb.transforms.ExtractNewDocumentState"
+        f" (delete.tombstone.handling.mode=rewrite), {_PLAIN_FORM}",
+    ),
+    (frozenset(("eventName", "dynamodb")), "a record of DynamoDB Streams", _CAPTURE),
+    (frozenset(("modType", "mods")), "a change record of Spanner", _CAPTURE),
+    (frozenset(("after", "updated")), "a message of a CockroachDB changefeed", _CAPTURE),
+    (frozenset(("resolved",)), "a message of a CockroachDB changefeed", _CAPTURE),
+)
+"""The members that tell a make, its name, and what to set; the first that fits counts."""
+
+_CLOUD_EVENT = _MAKES[0][0] | {"source", "id"}
+_OP_WORDS = frozenset(("insert", "upsert", "update", "delete", "modify", "truncate", "create", "read", *ENVELOPE_OPS))
+_NO_FORM = (
+    "op is none of insert, upsert, delete, modify, truncate (plain) and none of c, r, u, d, t, m (Debezium), and the"
+    " message is of no other known form"
+)
+_UNMARKED = (
+    "a row without a mark: if the messages are flattened rows, say `input: {form: rows}` in table.yaml (a message is a"
+    " row as it is now, null a row that is gone) and read the input again from the start, or set the transform's"
+    " delete.tombstone.handling.mode=rewrite"
+)
+
+
+def _unknown_op(message: Members, key_columns: tuple[str, ...]) -> EventRefused:
+    """The refusal of a message of no form that is read."""
+    for members, make, remedy in _MAKES:
+        if message.keys() >= members:
+            return EventRefused("unknown-op", f"{make}, not Debezium's form: {remedy}")
+    op = message.get("op")
+    if isinstance(op, str) and op.strip().lower() in _OP_WORDS:
+        detail = "op must be one of insert, upsert, delete, modify, truncate (plain) in small letters; a change of some"
+        return EventRefused("unknown-op", f"{detail} columns is modify, of a whole row upsert")
+    is_row = "op" not in message and all(name in message for name in key_columns)
+    return EventRefused("unknown-op", _UNMARKED if is_row else _NO_FORM)
+
+
 class Capture:
     """Decodes the captured changes of one table. Every method raises EventRefused."""
 
@@ -90,7 +152,7 @@ class Capture:
                 return changes.Nothing()
         after = message.get("after")
         if not isinstance(after, dict):
-            raise EventRefused("missing-row", "the envelope's after is not an object")
+            raise EventRefused("missing-row", _no_after(message))
         was_there = message["op"] == "u"
         former_key = self._key_of_row(message.get("before"), readers.parts["before"]) if was_there else None
         return self._upsert(after, readers.parts["after"], former_key, was_there)
@@ -156,6 +218,19 @@ class Capture:
         if not isinstance(row, dict) or any(row.get(name) is None for name in self._key_columns):
             return None
         return self._encoder.source_key(readers.key_columns(row))
+
+
+def _no_after(message: Members) -> str:
+    """The fault of an envelope without a row."""
+    if isinstance(message.get("after"), str):
+        return (
+            "the envelope's after is a text, as of Debezium's connector for MongoDB: set its transform"
+            " io.debezium.connector.mongodb.transforms.ExtractNewDocumentState"
+            " (delete.tombstone.handling.mode=rewrite)"
+        )
+    if "row" in message:
+        return "the envelope's after is not an object; a plain message with a row has op insert, upsert or modify"
+    return "the envelope's after is not an object"
 
 
 def _as_bool(value: object) -> bool | None:
@@ -232,12 +307,15 @@ class Decoder:
             return self._of_object(message, readers, message_key)
         if message is None:
             return self._capture.tombstone(message_key)
-        raise EventRefused("not-an-object", "the message is JSON, but not an object")
+        detail = (
+            "a list: send a message of its own for each row" if type(message) is list else "JSON, but not an object"
+        )
+        raise EventRefused("not-an-object", f"the message is {detail}")
 
     def _of_object(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> changes.Change:
         if is_flattened(message):
             return self._capture.flattened(message, readers.own, message_key)
-        if self._table.input_rows and self._capture.is_row(message):
+        if self._table.input_rows and self._capture.is_row(message) and not message.keys() >= _CLOUD_EVENT:
             return self._capture.row(message, readers.own, message_key)
         op = message.get("op")
         if isinstance(op, str):
@@ -248,13 +326,7 @@ class Decoder:
                 return self._capture.envelope(message, readers, message_key)
         elif "op" not in message and is_notice(message):
             return changes.Nothing()
-        raise EventRefused(
-            "unknown-op",
-            "op is none of insert, upsert, delete, modify, truncate (plain) and none of c, r, u, d, t, m "
-            "(Debezium); if the messages are flattened rows without a mark, say `input: {form: rows}` in table.yaml "
-            "(a message is a row as it is now, null a row that is gone) and read the input again from the start, or "
-            "set the transform's delete.tombstone.handling.mode=rewrite",
-        )
+        raise _unknown_op(message, self._table.source_key)
 
     def _row(self, make: Callable[[str, Row], changes.Change], message: Members, of: MessageReaders) -> changes.Change:
         row = of.parts["row"].row(_row_of(message))
@@ -263,12 +335,16 @@ class Decoder:
     def _delete(self, message: Members, readers: MessageReaders) -> changes.Change:
         if "where" in message:
             return changes.DeleteWhere(self._condition(message), _statement_id(message))
+        if "key" not in message:
+            raise EventRefused("missing-key", _NO_KEY, self._table.source_key[0])
         return changes.Delete(self._encoder.source_key_of(readers.parts["key"].key(message.get("key"))))
 
     def _modify(self, message: Members, readers: MessageReaders) -> changes.Change:
         if "where" in message:
             assignments = parse_assignments(_expressions(message), self._table)
             return changes.ModifyWhere(self._condition(message), assignments, _statement_id(message))
+        if "key" not in message:
+            raise EventRefused("missing-key", _NO_KEY, self._table.source_key[0])
         key = readers.parts["key"].key(message.get("key"))
         source_key, row = self._encoder.source_key_of(key), readers.parts["row"].row(_row_of(message))
         self._check_same_key(source_key, key, row)
@@ -292,6 +368,9 @@ class Decoder:
         if not isinstance(where, str):
             raise EventRefused("bad-statement", "where is not a text")
         return parse_condition(where, self._table)
+
+
+_NO_KEY = "a plain delete or modify names its row in `key`; a message key without a value removes a row"
 
 
 def _row_of(message: Members) -> Members:

@@ -33,6 +33,7 @@ from streamer.table.codes.scalars import (
     moment_text,
     number_of,
 )
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS
 
 N = TypeVar("N", int, Decimal)
@@ -58,7 +59,7 @@ def decimal_exact(value: object, attribute: NumericAttribute) -> str:
 def null_exact(attribute: NumericAttribute) -> str:
     """The exact text of what a null counts as in a decimal without a step. Raises EventRefused if it has no null."""
     if attribute.null_code is None:
-        raise _null_refused(attribute.name)
+        raise _null_refused(attribute)
     return decimal_text(attribute.domain[0] + attribute.null_code // FINENESS * attribute.grid)
 
 
@@ -82,8 +83,11 @@ def to_code(attribute: Attribute, unlisted: Note = _unnoted, *, capitals_count: 
     return _stepless_to_code(attribute) if attribute.step is None else _stepped_to_code(attribute)
 
 
-def _null_refused(column: str) -> EventRefused:
-    return EventRefused("null-not-allowed", f"column {column!r} is null; give a value, or set its null_as", column)
+def _null_refused(attribute: Attribute) -> EventRefused:
+    detail = "give a value, or set its null_as"
+    if isinstance(attribute, CategoricalAttribute):
+        detail = "give a value, or set `null: own-category`"
+    return EventRefused("null-not-allowed", f"column {attribute.name!r} is null; {detail}", attribute.name)
 
 
 def _nearer_end(attribute: NumericAttribute | TemporalAttribute, value: N, first: N, last: N) -> N:
@@ -99,14 +103,16 @@ def _off_step(column: str) -> EventRefused:
     return EventRefused("off-the-step", f"column {column!r}: {detail}", column)
 
 
-def _unknown_category(column: str) -> EventRefused:
+def _unknown_category(column: str, tree: Hierarchy, text: str) -> EventRefused:
     detail = "not a leaf of its hierarchy; add it, or let `other` say which node takes such values"
+    if tree.has_look_alike(text):
+        detail = "a leaf of its hierarchy but for capitals, blanks, accents or hidden signs; write both in one way"
     return EventRefused("unknown-category", f"column {column!r}: {detail}", column)
 
 
 def _null_to_code(attribute: Attribute) -> int:
     if attribute.null_code is None:
-        raise _null_refused(attribute.name)
+        raise _null_refused(attribute)
     return attribute.null_code
 
 
@@ -182,7 +188,7 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
 
 
 def _category_to_code(attribute: CategoricalAttribute, unlisted: Note, capitals_count: bool) -> ToCode:
-    name, code_of, other = attribute.name, attribute.hierarchy.code_of, attribute.other_code
+    name, tree, code_of, other = attribute.name, attribute.hierarchy, attribute.hierarchy.code_of, attribute.other_code
     leaf_of = leaf_finder(code_of, capitals_count)
 
     def code(value: object) -> int:
@@ -196,7 +202,7 @@ def _category_to_code(attribute: CategoricalAttribute, unlisted: Note, capitals_
         if (leaf := leaf_of(value)) is not None:
             return code_of[leaf]
         if other is None:
-            raise _unknown_category(name)
+            raise _unknown_category(name, tree, value)
         unlisted(name)
         return other
 
@@ -222,7 +228,7 @@ def to_json_text(column: KeptColumn, unlisted: Note = _unnoted, *, capitals_coun
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
         leaf_of = leaf_finder(column.hierarchy.leaves, capitals_count)
-        return _category_to_json(column.name, column.hierarchy.code_of, column.other, unlisted, leaf_of)
+        return _category_to_json(column.name, column.hierarchy, column.other, unlisted, leaf_of)
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -250,9 +256,9 @@ def _coarse_to_json(column: KeptColumn) -> ToText:
 
 
 def _category_to_json(
-    name: str, code_of: dict[str, int], other: str | None, unlisted: Note, leaf_of: Callable[[str], str | None]
+    name: str, tree: Hierarchy, other: str | None, unlisted: Note, leaf_of: Callable[[str], str | None]
 ) -> ToText:
-    texts = {label: _to_json(label) for label in code_of}
+    texts = {leaf: _to_json(leaf) for leaf in tree.leaves}
     other_text = None if other is None else texts[other]
 
     def json_text(value: object) -> bytes:
@@ -264,7 +270,7 @@ def _category_to_json(
         if (leaf := leaf_of(category)) is not None:
             return texts[leaf]
         if other_text is None:
-            raise _unknown_category(name)
+            raise _unknown_category(name, tree, category)
         unlisted(name)
         return other_text
 

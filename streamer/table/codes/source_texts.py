@@ -3,10 +3,10 @@
 The rules of this file
 ----------------------
 * A value that is one of a column's `na` words is a null, in files, messages and DataFrames alike, also in the key or
-  the individual. Words are compared exactly: blanks and capitals count. But in a column of numbers a word that is a
-  number is that number in every form (`999`, `999.0`, a JSON number, a float), and in a column of dates or timestamps a
-  word that is a moment is that moment. In other columns a number counts as its shortest text, and a boolean as `true`
-  or `false`, as for categories and keys.
+  the individual. Capitals of words count; blanks at the ends, as of a column char(10), do not. But in a column of
+  numbers a word that is a number is that number in every form (`999`, `999.0`, a JSON number, a float), and in a column
+  of dates or timestamps a word that is a moment is that moment. In other columns a number counts as its shortest text,
+  and a boolean as `true` or `false`, as for categories and keys.
 * A column of dates, local timestamps or numbers may say how its texts are `written`. Such a text becomes an ISO text or
   a number. No text can be read in two ways: under `1.234,5` the text `1.5` is refused. A date in ISO's form stays that
   date under every pattern. If nothing separates two parts of a date, both need all their digits: under `DDMMYYYY`,
@@ -149,7 +149,7 @@ def meaning_of(text: SourceText, type_: str | None = None) -> Meaning:
 
     def meaning(value: object) -> object:
         if type(value) is str:
-            if value in words:
+            if value in words or value.strip() in words:
                 return None
             if pattern is not None:
                 try:
@@ -347,6 +347,7 @@ class CellReader:
         """untyped: columns that may hold any value."""
         readers = {name: _TEXTS_OF[type_] for name, type_ in types.items() if type_ in _TEXTS_OF}
         self._readers = readers | dict.fromkeys(untyped, _as_a_boolean_is)
+        self._trimmed = frozenset(name for name, type_ in types.items() if type_ not in (None, "text"))
         self._meanings = meanings
 
     def value(self, name: str, cell: Any) -> object:
@@ -357,6 +358,8 @@ class CellReader:
             text, meaning = cell_text(cell), self._meanings.get(name)
         except ValueError:  # a whole number of thousands of digits, which Python writes as no text
             return cell
+        if name in self._trimmed:
+            text = text.strip()
         if not text.isascii() and _HALVES.search(text):
             detail = "not a text: it holds half of a character (a lone surrogate); mend it in the source"
             raise EventRefused("wrong-type", f"column {name!r}: {detail}", name)

@@ -15,18 +15,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice, takewhile
 
-from streamer.table.codes import DATE, DIGITS_MAX, decimal_text, read_decimal
-from streamer.table.codes.source_texts import DIGITS_ALONE, plain_letters, reader_of_pattern
+from streamer.table.codes import DIGITS_MAX, decimal_text, read_decimal
+from streamer.table.codes.source_texts import DIGITS_ALONE, plain_letters
+from streamer.table.draft.hints import hint_of, hint_of_spellings, is_some_date
 from streamer.table.draft.kinds import (
     BESIDE,
-    DAYS,
-    MISTAKES_MAX,
-    ONE_IN_MISTAKES,
     DraftScale,
     TimeScale,
     WrittenMoments,
-    clock_of,
     could_be_thousands,
+    mistakes_max,
     moments_written,
     most_of,
     numbers_written,
@@ -38,60 +36,6 @@ from streamer.table.draft.kinds import (
     words_for_nulls,
 )
 from streamer.table.yaml.columns import NULL_LABEL, OTHER_LABEL
-
-# Hints about texts that cannot be drafted as numbers or dates: what would help.
-
-DATES_HINT = "dates that are not all written alike: write them in one way, such as YYYY-MM-DD"
-MONTH_NAMES_HINT = "dates with names of months? write them in digits, such as YYYY-MM-DD"
-SHORT_YEARS_HINT = "dates with years of two digits? write the whole year in the source, such as DD.MM.YYYY"
-MEASURED_HINT = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
-WORDS_HINT = (
-    "numbers and a few words? list the words that are nulls in the column's `na`, and write the rest as numbers"
-)
-
-_MONTH = r"(jan|feb|mar|m\u00e4r|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-z]{0,6}\.?"
-_DAY, _YEAR, _BETWEEN = r"\d{1,2}(st|nd|rd|th|\.)?", r"(\d{4}|\d\d)", r"[-/, ]{0,2}"
-_WITH_MONTH = re.compile(
-    rf"({_DAY}{_BETWEEN}{_MONTH}|{_MONTH}{_BETWEEN}{_DAY}){_BETWEEN}{_YEAR}([T ]\d\d?:\d\d(:\d\d)?)?",
-    re.ASCII | re.IGNORECASE,
-)
-_SHORT_YEAR = re.compile(r"\d\d?([./-])\d\d?\1\d\d", re.ASCII)
-_MEASURED = re.compile(r"\D{0,12}\d+([.,]\d+)*\D{0,12}", re.ASCII)
-_READERS_OF_DAYS = [reader_of_pattern(day) for day in DAYS]
-
-
-def hint_of(distinct: Sequence[str]) -> str:
-    """A hint for texts that are neither numbers nor dates of one pattern: what they seem to be; "" if nothing."""
-    if not distinct:
-        return ""
-    if all(map(_is_some_date, distinct)):
-        return DATES_HINT
-    if all(map(_SHORT_YEAR.fullmatch, distinct)):
-        return SHORT_YEARS_HINT
-    if all(map(_WITH_MONTH.fullmatch, distinct)):
-        return MONTH_NAMES_HINT
-    if all(map(_MEASURED.fullmatch, distinct)):
-        return MEASURED_HINT
-    return WORDS_HINT if 2 * sum(read_decimal(text) is not None for text in distinct) >= len(distinct) else ""
-
-
-def hint_of_spellings(categories: Iterable[str]) -> str:
-    """The number of categories that differ from another one only in capitals and blanks; "" if none does."""
-    looks = Counter("".join(text.split()).casefold() for text in categories)
-    alike = sum(count for count in looks.values() if count > 1)
-    return f"{alike} values are alike but for capitals or blanks: write them in one way in the source" if alike else ""
-
-
-def is_no_header(names: Sequence[str]) -> bool:
-    """True if the first line of a file seems to be a row: most of its names are numbers or dates, but not years."""
-    numbers = [number for name in names if (number := read_decimal(name.strip())) is not None]
-    are_years = len(names) > 1 and all(1900 <= number <= 2100 for number in numbers)
-    return 2 * (len(numbers) + sum(map(_is_some_date, names))) > len(names) and not are_years
-
-
-def _is_some_date(text: str) -> bool:
-    return any(clock_of([str(read(text))]) == DATE for read in _READERS_OF_DAYS)
-
 
 # Sentinels: numbers that stand for "no answer", such as 99 among ratings of 1 to 5, or -1 among ages. As measured
 # values they would widen the domain, so a draft says how many rows have one. A sentinel is written like a code, nines
@@ -133,7 +77,11 @@ CODE_DIGITS_SHOWN = 3
 """The number of first digits that the codes of a cell share."""
 TEXT_MAX = 60
 """Characters of a category; a longer text is free text."""
+ONE_IN_LONG = 100
+"""One in ONE_IN_LONG rows may have free text beside categories."""
 ROOT = "*"
+_TAKEN = frozenset((ROOT, NULL_LABEL, OTHER_LABEL))
+"""The categories that a draft publishes by itself: in a source they say that nothing is known."""
 
 IDS = {
     "id", "ids", "key", "uuid", "guid", "nr", "no", "number", "nummer", "numero", "identifiant", "identificador",
@@ -219,7 +167,7 @@ def source_key_of(columns: dict[str, list[str]]) -> str | None:
 
 def _could_be_key(texts: Sequence[str]) -> bool:
     """True if texts that are all different could be keys: codes, but no days and no measures such as a longitude."""
-    return all(map(_KEY.fullmatch, texts)) and not _is_some_date(texts[0]) and not all(map(_MEASURE.fullmatch, texts))
+    return all(map(_KEY.fullmatch, texts)) and not is_some_date(texts[0]) and not all(map(_MEASURE.fullmatch, texts))
 
 
 def usable(name: str) -> bool:
@@ -245,6 +193,7 @@ class _Cells:
 
 def drafted(name: str, texts: Sequence[str], role: str | None = None) -> Drafted:
     """A guess about the column with these cells; an empty one is a null. role: as it was chosen, if it was."""
+    texts = [text.strip() for text in texts]
     cells = _read(texts)
     found = _guessed(name, cells) if role is None else _chosen(name, cells, role)
     if not found.role:
@@ -275,8 +224,8 @@ def _read(texts: Sequence[str]) -> _Cells:
     distinct = [text for text in distinct if text not in mistakes]
     numbers, written = _numbers(distinct)
     if not (moments or numbers or (distinct and all(map(_DIGITS.fullmatch, distinct)))):
-        known, odd, mistakes = set(words_for_nulls(rows, counts=False)), set[str](), set[str]()
-        distinct = sorted(rows.keys() - known)
+        known, odd, mistakes = set(words_for_nulls(rows, counts=False)), set(rows.keys() & _TAKEN), set[str]()
+        distinct = sorted(rows.keys() - known - odd)
     of = {name: sum(rows[text] for text in some) for name, some in (("odd", odd), ("mistaken", mistakes))}
     filled = sum(rows[text] for text in distinct)
     empty = len(texts) - filled - of["mistaken"]
@@ -287,7 +236,7 @@ def _read(texts: Sequence[str]) -> _Cells:
 def _no_numbers(distinct: Sequence[str]) -> set[str]:
     """The few texts that do not look like numbers although all others do."""
     odd = {text for text in distinct if not BESIDE.fullmatch(text)}
-    return odd if len(odd) <= min(MISTAKES_MAX, len(distinct) // ONE_IN_MISTAKES) else set()
+    return odd if len(odd) <= mistakes_max(len(distinct)) else set()
 
 
 def _apart_from_form(cells: _Cells) -> Iterator[str]:
@@ -295,9 +244,11 @@ def _apart_from_form(cells: _Cells) -> Iterator[str]:
     if cells.odd:
         yield f"{_rows(cells.odd)} one of the words in `na`, which are read as nulls: check them"
     if cells.mistaken:
+        what = "a text of another form, or a day that does not exist" if cells.moments else "a text that is no number"
+        refused = "is" if cells.mistaken == 1 else "are"
         yield (
-            f"{_rows(cells.mistaken)} a text of another form, such as a day that does not exist, and are refused until"
-            " the source is corrected (`--skip-refused` leaves them out)"
+            f"{_rows(cells.mistaken)} {what}, and {refused} refused until the source is corrected (`--skip-refused`"
+            " leaves such rows out)"
         )
 
 
@@ -456,8 +407,15 @@ def _of_empty(empty: int) -> str:
 
 def _few(cells: _Cells) -> bool:
     """True if the texts are categories: few, short, and repeated."""
-    short = all(len(text) <= TEXT_MAX and not _CONTROL.search(text) for text in cells.distinct)
-    return short and len(cells.distinct) <= CATEGORIES_MAX and 2 * len(cells.distinct) <= cells.filled
+    short = _short(cells.distinct)
+    long = sum(cells.rows[text] for text in cells.distinct) - sum(cells.rows[text] for text in short)
+    are_few = len(short) <= CATEGORIES_MAX and 2 * len(short) <= cells.filled - long
+    return are_few and ONE_IN_LONG * long <= cells.filled
+
+
+def _short(texts: Iterable[str]) -> list[str]:
+    """The texts that can be categories."""
+    return [text for text in texts if len(text) <= TEXT_MAX and not _CONTROL.search(text)]
 
 
 def _category(name: str, cells: _Cells) -> Drafted:
@@ -465,12 +423,11 @@ def _category(name: str, cells: _Cells) -> Drafted:
     if not _few(cells):
         hint = hint_of(distinct) or "names or free text?"
         return Drafted(name, "", f"{len(distinct)} different texts in {cells.filled} cells: {hint}")
-    taken = (ROOT, NULL_LABEL, OTHER_LABEL)
     spellings = hint_of_spellings(distinct)
-    if any(text != text.strip() or text in taken for text in distinct):
-        why = f"has values with blanks at an end, or called {' or '.join(taken)}: clean them first"
-        return Drafted(name, "", "; ".join(filter(None, (why, spellings))))
     why = "published as it is or not at all: add levels to its hierarchy; unknown values count as other"
     of_empty = f"empty cells ({empty}) are a category of their own" if empty else ""
-    why = "; ".join(filter(None, (why, of_empty, hint_of(distinct), spellings)))
-    return Drafted(name, "quasi-identifier", why, hierarchy=tuple((text, ROOT) for text in distinct))
+    short = _short(distinct)
+    rows = sum(cells.rows[text] for text in set(distinct) - set(short))
+    of_long = f"{_rows(rows)} a long text or a line break, which counts as other" if rows else ""
+    why = "; ".join(filter(None, (why, of_empty, of_long, hint_of(distinct), spellings)))
+    return Drafted(name, "quasi-identifier", why, hierarchy=tuple((text, ROOT) for text in short))

@@ -12,7 +12,7 @@ from itertools import product
 from streamer.errors import EventRefused
 from streamer.table.codes import CLOCKS, DATE, LOCAL_TIMESTAMP, Clock, Span, limit_of, moment_of, moment_text
 from streamer.table.codes.calendar import ends_of_unit
-from streamer.table.codes.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, reader_of_pattern
+from streamer.table.codes.source_texts import NUMBER_SPELLINGS, PLAIN_NUMBER, plain_letters, reader_of_pattern
 from streamer.table.yaml.shape import FRACTION_DIGITS_MAX, WHOLE_DIGITS_MAX
 
 DRAFT_CELLS = 25
@@ -24,6 +24,21 @@ DRAFT_CELLS = 25
 OF_SPREADSHEETS = ("#N/A", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 SURE = frozenset(("N/A", "n/a", "<NA>", "NULL", "null", "(null)", "\\N", "?", "??", "n.a.", *OF_SPREADSHEETS))
 DOUBTFUL = frozenset(("NA", "na", "NaN", "nan", "None", "none", "-", "--", "---", ".", "infinity", "-infinity"))
+_NOT_KNOWN = (
+    "unknown notknown notavailable notapplicable notstated notasked missing refused dontknow nodata noanswer",
+    "noresponse unspecified na nd nr nk ka keineangabe keineangaben unbekannt oa entfallt fehlt inconnu inconnue",
+    "nonrenseigne nonrenseignee ns nsp so sd sindato sindatos sininformacion sinrespuesta desconocido desconocida",
+    "noconsta nc nosabe nocontesta nsnc nv sconosciuto sconosciuta nonnoto nondisponibile nondichiarato",
+    "desconhecido desconhecida seminformacao naoinformado naoinformada onbekend nvt brak brakdanych bd nieznany",
+    "nieznane neznamy neznama nezname neuvedeno okand okant uppgiftsaknas ukjent ukendt tuntematon eitietoa",
+    "bilinmiyor",
+    "\u043d\u0435\u0442\u0434\u0430\u043d\u043d\u044b\u0445",
+    "\u043d\u0435\u0438\u0437\u0432\u0435\u0441\u0442\u043d\u043e",
+    "\u4e0d\u660e \u4e0d\u8be6 \u672a\u77e5 \u65e0 \u7121",
+)
+"""Words for "not known" in the languages of `MONTH_NAMES` and others, in plain letters, without blanks and points."""
+_UNKNOWN = frozenset(word for line in _NOT_KNOWN for word in line.split())
+_NO_LETTERS = re.compile(r"[\W_]+")
 
 
 def words_for_nulls(texts: Collection[str], counts: bool) -> tuple[str, ...]:
@@ -34,19 +49,23 @@ def words_for_nulls(texts: Collection[str], counts: bool) -> tuple[str, ...]:
 
 ODD_WORDS_MAX = 8
 ONE_IN_ODD = 10
+HALF = 2
 _NO_DAY = re.compile(r"0+\W0+\W0+( 0+:0+(:0+)?)?|9+\W9+\W9+", re.ASCII)
 
 
 def odd_words(rows: Mapping[str, int]) -> tuple[str, ...]:
     """The words among texts with digits, sorted, and days that are none, such as 00.00.0000; none if there are many.
 
-    rows: how many rows have each text. A text with other digits is no word: it may be somebody's value.
+    rows: how many rows have each text. One word, or words for "not known", may be in half of the rows, any others in a
+    tenth. A text with other digits is no word: it may be somebody's value.
 
     >>> odd_words({"31.12.1980": 200, "1.2.1990": 90, "unbekannt": 1, "00.00.0000": 1}), odd_words({"a": 1, "7": 1})
     (('00.00.0000', 'unbekannt'), ())
     """
     odd = [text for text in rows if not any(map(str.isdigit, text)) or _NO_DAY.fullmatch(text)]
-    few = len(odd) <= ODD_WORDS_MAX and ONE_IN_ODD * sum(rows[text] for text in odd) <= sum(rows.values())
+    is_unknown = all(_NO_LETTERS.sub("", plain_letters(text)) in _UNKNOWN for text in odd)
+    one_in = HALF if is_unknown or (len(odd) == 1 and len(odd[0]) > 1) else ONE_IN_ODD
+    few = len(odd) <= ODD_WORDS_MAX and one_in * sum(rows[text] for text in odd) <= sum(rows.values())
     return tuple(sorted(odd)) if few else ()
 
 
@@ -226,14 +245,21 @@ _UNIT_BEFORE = r"(?:[A-Z]{3}\s+|(?:US|CA|A)?[$\u20ac\u00a3\u00a5]\s*|)"
 BESIDE = re.compile(rf"(?P<before>{_UNIT_BEFORE})[+-]?[0-9][0-9.,'\u2019\s]*(?P<after>[^\d.,'+<>=~-]{{0,20}})")
 _BELOW_THOUSAND = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 
-DAYS = ("DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "MM-DD-YYYY", "YYYY/MM/DD", "YYYY.MM.DD")
+LOOSE_ISO = "YYYY-MM-DD"  # with or without zeros: 1980-1-31
+DAYS = (
+    "DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "MM-DD-YYYY", "YYYY/MM/DD", "YYYY.MM.DD", LOOSE_ISO,
+)  # fmt: skip
+DAYS_OF_DIGITS = ("YYYYMMDD", "DDMMYYYY", "MMDDYYYY")
+_YEARS = range(1850, 2101)
+"""The years of all eight digits that are a day: any others may be numbers."""
 NAMED_DAYS = (
     "DD MMM YYYY", "DD-MMM-YYYY", "DD/MMM/YYYY", "DD.MMM.YYYY", "MMM DD, YYYY", "MMM DD YYYY", "DD de MMM de YYYY",
     "DD MMM, YYYY", "YYYY MMM DD", "YYYY-MMM-DD",
 )  # fmt: skip
 MISTAKES_MAX = 8
 ONE_IN_MISTAKES = 100
-"""One in ONE_IN_MISTAKES different texts may be a mistake, such as a 31st of February."""
+"""One in ONE_IN_MISTAKES different texts may be a mistake, such as a 31st of February, and one of ONE_FROM or more."""
+ONE_FROM = 20
 TIMES_WRITTEN = (" 00:00", " 00:00:00", "", " hh:mm", " hh:mm:ss")
 
 
@@ -253,10 +279,10 @@ def moments_written(texts: Sequence[str]) -> WrittenMoments | None:
     if not texts:
         return None
     found = [moments for clock in CLOCKS.values() if (moments := _mostly(texts, clock, None)) is not None]
-    if not found:
-        ways = product(TIMES_WRITTEN, DAYS + NAMED_DAYS)
+    if not found or found[0].mistakes:
+        ways = [*product(TIMES_WRITTEN, DAYS + NAMED_DAYS)] + [("", day) for day in DAYS_OF_DIGITS]
         tried = (_mostly(texts, LOCAL_TIMESTAMP if "hh" in time else DATE, day + time) for time, day in ways)
-        found = [moments for moments in tried if moments is not None]
+        found += [moments for moments in tried if moments is not None]
     fewest = min((len(moments.mistakes) for moments in found), default=0)
     best = [moments for moments in found if len(moments.mistakes) == fewest]
     if not best:
@@ -264,15 +290,27 @@ def moments_written(texts: Sequence[str]) -> WrittenMoments | None:
     return replace(best[0], doubtful=any(one.clock is best[0].clock and one.texts != best[0].texts for one in best))
 
 
+def mistakes_max(different: int) -> int:
+    """The most mistakes among different texts.
+
+    >>> mistakes_max(19), mistakes_max(20), mistakes_max(400), mistakes_max(4000)
+    (0, 1, 4, 8)
+    """
+    return min(MISTAKES_MAX, max(different // ONE_IN_MISTAKES, different >= ONE_FROM))
+
+
 def _mostly(texts: Sequence[str], clock: Clock, written: str | None) -> WrittenMoments | None:
     """The moments of texts that are written so, but for a few mistakes; None if there are more."""
     read = (lambda text: text) if written is None else reader_of_pattern(written)
+    is_iso = written is None or written.startswith(LOOSE_ISO)
     iso, mistakes = list[str](), list[str]()
-    most = min(MISTAKES_MAX, len(texts) // ONE_IN_MISTAKES)
+    most = mistakes_max(len(texts))
     for text in texts:
         said = str(read(text))
         try:
-            moment_of(said if written is None or said != text else "", "", clock)
+            moment_of(said if is_iso or said != text else "", "", clock)
+            if written in DAYS_OF_DIGITS and int(said[:4]) not in _YEARS:
+                return None
             iso.append(said)
         except EventRefused:
             mistakes.append(text)

@@ -134,12 +134,15 @@ def hierarchy_of(
     """
     if rows is None:
         return None, None
-    rows = [[cell.strip() for cell in row] for row in rows]
+    of_nulls: list[str] | None = None  # the path above an empty leaf
+    if own_null or not published:
+        of_nulls = next((row[1:] for row in rows if row and not row[0] and any(row)), None)
+        rows = [row if not row or row[0] else [] for row in rows]
     try:
         tree = Hierarchy.from_rows(rows, published)
         leaf = None if other is None else _leaf_of_others(place, tree, other, rows, faults)
         if own_null and _is_free(f"{place}.null", NULL_LABEL, tree, faults):
-            rows.append([NULL_LABEL, *_root(rows)])
+            rows.append([NULL_LABEL, *(_root(rows) if of_nulls is None else of_nulls)])
         return Hierarchy.from_rows(rows, published), leaf
     except ConfigError as error:
         said = str(error).removeprefix("hierarchy: ")

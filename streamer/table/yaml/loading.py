@@ -18,7 +18,6 @@ import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from errno import EFBIG, EINVAL
-from io import StringIO
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -29,6 +28,7 @@ from pydantic import BaseModel, ValidationError
 from streamer.errors import ConfigError, UsageError
 from streamer.table.codes import Attribute, KeptColumn
 from streamer.table.codes.same_text import counted_text
+from streamer.table.hierarchy import rows_of_text
 from streamer.table.published.groups import COUNT, SIZE, VALUES
 from streamer.table.published.rows import QI_GROUP, interval_columns
 from streamer.table.published.schemas import no_schema, values_bytes_max
@@ -448,13 +448,11 @@ def _kept(
 
 
 def _rows(place: str, file: str | None, folder: Path, faults: list[str]) -> columns.Rows | None:
-    """The rows of a hierarchy file in ARX's format, `leaf;level 1;...;root`, or with commas."""
+    """The rows of a hierarchy file in ARX's format, `leaf;level 1;...;root`."""
     if file is None:
         return None
     try:
-        text = _text_of(folder / file, HIERARCHY_CHARS_MAX)
-        delimiter = ";" if ";" in text.partition("\n")[0] else ","
-        return list(csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True))
+        return rows_of_text(_text_of(folder / file, HIERARCHY_CHARS_MAX), place.removeprefix("columns."))
     except OSError as error:
         faults.append(f"{place}.hierarchy: {file}: cannot be read: {error.strerror}")
     except (ValueError, csv.Error):  # no UTF-8, or a name with a null character

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import click
 import pytest
@@ -186,3 +188,22 @@ def test_the_version_says_which_stored_formats_it_reads() -> None:
         f"formats: Redis {FORMAT_READ_FIRST} to {FORMAT_VERSION}, positions {POSITION_FORMAT}, control {FORMAT}; "
         f"engine: {ENGINE_VERSION}, with repair {ENGINE_VERSION}.{REPAIR_VERSION}"
     )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "iso-8859-1"])
+def test_a_terminal_that_knows_few_letters_gets_the_others_as_codes(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "table.yaml").write_text(
+        "table: people\nkey: id\ncolumns:\n"
+        "  \u0142\u00f3d\u017a: {role: quasi-identifier, type: integer, domain: [0, 9]}\n"
+        "privacy: {k: 2}\npublish:\n  live: {form: rows}\n",
+        "utf-8",
+    )
+    (tmp_path / "rows.csv").write_text("id,\u0142\u00f3d\u017a\n1,1\n2,2\n3,x\n", "utf-8")
+    words = ["check", "--table", str(tmp_path), "--data", str(tmp_path / "rows.csv"), "--no-costs"]
+    call = f"import sys; sys.argv[1:] = {words!r}; from streamer.cli.main import main; main()"
+    variables = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    ended = subprocess.run([sys.executable, "-c", call], capture_output=True, env=variables, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    said = ended.stdout.decode(encoding)
+    assert "\\u0142" in said and "2 of 3 rows would be accepted" in said
+    assert "\\u25" not in said, "no line of a table is a code"

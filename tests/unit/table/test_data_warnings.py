@@ -152,6 +152,8 @@ def test_the_sentence_names_column_counts_and_leaf_and_no_category() -> None:
         "1,204 of 300,000 rows have a city that its hierarchy does not list: `other` takes it as 'c1'; if these are"
         " not mistakes, add them to the hierarchy"
     )
+    (said,) = unknown_category_warnings(UNLISTED_PEOPLE, {"city": 300_000}, 300_000, "rows")
+    assert said.endswith("as 'c1'; none is a leaf of it: is that the hierarchy of another column?")
 
 
 # Texts in several spellings: counted, and never shown.

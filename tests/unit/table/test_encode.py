@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -17,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import ConfigError, EventRefused
-from streamer.table.codes import TIMESTAMP, Attribute, KeptColumn, SourceText
+from streamer.table.codes import TIMESTAMP, Attribute, CategoricalAttribute, KeptColumn, SourceText
 from streamer.table.encode import Encoder
+from streamer.table.hierarchy import Hierarchy
 from streamer.table.row import Row
 from streamer.table.schema import Table
 from streamer.table.space import FINENESS
@@ -302,3 +304,28 @@ def test_a_date_without_end_that_is_published_as_it_is_stays_as_the_source_has_i
     published = Encoder(table(kept=(KeptColumn(VALID, sensitive=True),), key=())).frame(days_as(kind)).values
     bc = "0044-03-15 BC" if kind == "text" else "-0043-03-15"
     assert [json.loads(value) for (value,) in published] == [*FAR[:3], bc, "2020-05-17"]
+
+
+OF_SEXES = table(CategoricalAttribute("sex", Hierarchy.from_rows([["f", "*"], ["m", "*"]]), D(1)), key=(), kept=())
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["office", "field"], "none of its values is a leaf of its hierarchy: is that another column's?"),
+        (["office", "m"], "not a leaf of its hierarchy; add it"),
+        (
+            ["M", "f"],
+            "a leaf of its hierarchy but for capitals, blanks, accents or hidden signs; write both in one way",
+        ),
+    ],
+)
+def test_an_unknown_category_is_told_for_what_it_is(texts: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"data row 1: column 'sex': {said}")):
+        Encoder(replace(OF_SEXES, capitals_count=True)).frame(pd.DataFrame({"sex": texts}))
+
+
+def test_blanks_at_the_ends_of_a_category_do_not_count() -> None:
+    frame = pd.DataFrame({"sex": ["m         ", " f", "m"]})
+    assert Encoder(OF_SEXES).frame(frame).codes[:, 0].tolist() == [1, 0, 1]
+    assert Encoder(OF_SEXES).row({"sex": "m  "}).codes == (1,)

@@ -230,7 +230,7 @@ def test_parquet_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     pa, pq = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
     ids = pa.array([1])
     pq.write_table(pa.Table.from_arrays([ids, ids], ["id", "id"]), tmp_path / "rows.parquet")
-    with pytest.raises(ConfigError, match="names a column twice"):
+    with pytest.raises(ConfigError, match="the header names the column 'id' twice"):
         read_rows(tmp_path / "rows.parquet")
 
 

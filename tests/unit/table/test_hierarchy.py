@@ -20,6 +20,7 @@ from streamer.table.hierarchy import (
     labels_beside_their_leaves,
     levels_of_numbers,
     levels_of_tree,
+    rows_of_text,
     value_numbers,
 )
 from worlds.microdata import TABLES
@@ -139,7 +140,7 @@ ROUNDED = [["33.1", "33.1", "30-39", "*"], ["33.12", "33.1", "30-39", "*"], ["34
     ("rows", "complaint"),
     [
         ([], "no rows"),
-        ([["", "x", "*"]], "names the leaf, is empty"),
+        ([["", "x", "*"]], "is empty: if it stands for empty cells, as in files of ARX, set `null: own-category`"),
         ([["a", "x", "*"], ["a", "y", "*"]], "another path"),
         (
             ROUNDED,
@@ -153,9 +154,11 @@ ROUNDED = [["33.1", "33.1", "30-39", "*"], ["33.12", "33.1", "30-39", "*"], ["34
         ),
         (
             [["*", "x"], ["b", "x"], ["c", "z"]],
-            "'*' is a leaf and the root that is added above several ones, and no reader of a published '*' could tell"
-            " which one is meant: end all rows with one label, such as '**'",
+            "rows end with several labels, 'x' and 'z': end all with one",
         ),
+        ([["term", "group"], ["a", "*"], ["b", "*"]], "'group' and '*' (is the row of 'term' a header? remove it)"),
+        ([["a", "x"], ["b", "x"], ["x", "*"]], "rows are pairs of a node and the one above it"),
+        ([["*", "x", "a"], ["*", "x", "b"], ["*", "y", "c"]], "and these seem to begin with the root"),
         (
             [["a", "Other", "x", "*"], ["b", "Other", "y", "*"], ["c", "y", "*"]],
             "'Other' at level 1 names two sets of leaves: rename one of them, such as to 'Other*'",
@@ -165,6 +168,50 @@ ROUNDED = [["33.1", "33.1", "30-39", "*"], ["33.12", "33.1", "30-39", "*"], ["34
 def test_a_file_that_no_reader_could_decode_is_refused(rows: Rows, complaint: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(complaint)):
         Hierarchy.from_rows(rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "flu;lung;*\nulcer;belly;*\n",
+        "flu,lung,*\r\nulcer,belly,*\r\n",
+        "flu\tlung\t*\nulcer\tbelly\t*\n",
+        "flu|lung|*\nulcer|belly|*\n",
+        "flu ; lung ; *\n\nulcer ; belly ; *",
+        "sep=;\nflu;lung;*\nulcer;belly;*\n",
+        "# made by hand\nflu;lung;*\n#\nulcer;belly;*\n",
+        "leaf;level1;level2\nflu;lung;*\nulcer;belly;*\n",
+        "Disease;group;all\nflu;lung;*\nulcer;belly;*\n",
+        "# disease;Level 1;Level 2\nflu;lung;*\nulcer;belly;*\n",
+    ],
+)
+def test_a_file_is_read_as_people_bring_it(text: str) -> None:
+    tree = Hierarchy.from_rows(rows_of_text(text, "disease"))
+    assert (tree.leaves, tree.n_levels, tree.labels[0]) == (("flu", "ulcer"), 3, "*")
+
+
+@pytest.mark.parametrize(
+    "text", ["Doe, J;a|b;*\nRoe, K;a|b;*\n", "#1;odd;*\n#2;even;*\n", "disease;other;*\nflu;other;*\n", "flu\nulcer\n"]
+)
+def test_a_file_of_strange_labels_loses_none(text: str) -> None:
+    rows = rows_of_text(text, "disease")
+    assert [row[0] for row in rows] == [line.split(";")[0] for line in text.splitlines()]
+
+
+def test_a_fault_names_the_line_of_the_file() -> None:
+    with pytest.raises(ConfigError, match="row 4: leaf 'flu' has another path"):
+        Hierarchy.from_rows(rows_of_text("disease;level1\n# twice\nflu;lung\nflu;belly\n", "disease"))
+
+
+ACCENTS = Hierarchy.from_rows([["K\u00f6ln", "*"], ["\u00c9vora", "*"], ["S\u00e3o Paulo", "*"]])
+
+
+@pytest.mark.parametrize(
+    "text", ["k\u00f6ln", "KOLN", "Sa\u0303o  paulo", "Ko\u0308\u200bln", "\uff2b\u00f6ln", "evora"]
+)
+def test_a_text_that_only_looks_like_a_leaf_is_known_as_such(text: str) -> None:
+    assert ACCENTS.has_look_alike(text)
+    assert not ACCENTS.has_look_alike("Kolding")
 
 
 def test_a_label_may_name_a_leaf_and_a_node_where_only_one_of_them_is_ever_published() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -287,8 +288,20 @@ def test_a_k_that_cannot_hold_says_why_and_refused_rows_are_not_tried(rows: Call
     assert "7 rows are fewer than k = 10" in check("--table", PATIENTS, "--data", data).stdout
 
 
-def test_no_accepted_row_costs_nothing_and_too_few_are_said(rows: Callable[..., Path]) -> None:
-    assert costs_of("--table", PATIENTS, "--data", rows("1,x,777,12000,21.5,Female,flu")) is None
+@pytest.mark.parametrize(
+    "lines", [["1,x,777,12000,21.5,Female,flu"], ["1,x,30,12000,21.5,f,flu", ",x,30,12000,21.5,Female,flu"], []]
+)
+def test_if_no_row_would_be_accepted_a_script_is_told_so(rows: Callable[..., Path], lines: list[str]) -> None:
+    words = ("--table", PATIENTS, "--data", rows(*lines))
+    shown, told = check(*words), check(*words, "--json")
+    assert (shown.exit_code, told.exit_code) == (2, 2)
+    assert f"0 of {len(lines)} row" in shown.stdout
+    assert "next:" not in shown.output
+    said = json.loads(told.stdout)
+    assert (said["ok"], said["data"]["accepted"], said["data"]["costs"]) == (False, 0, None)
+
+
+def test_too_few_rows_are_said(rows: Callable[..., Path]) -> None:
     tried = costs_of("--table", PATIENTS, "--data", rows("1,x,30,12000,21.5,Female,flu"))
     assert all("cannot" in line for line in tried["k"])
     assert tried["attributes"] == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -98,6 +100,66 @@ def test_one_number_far_away_does_not_make_the_cells_of_all_others_wide(tmp_path
 def test_most_rows_in_one_cell_are_said(tmp_path: Path) -> None:
     _, text = begun(tmp_path, gain=["0"] * 300 + [str(100 * i) for i in range(1, 101)])
     assert "75 of 100 rows lie in one cell" in text or "76 of 100 rows lie in one cell" in text
+
+
+def test_a_word_in_a_fifth_of_the_rows_loses_none_of_them(tmp_path: Path) -> None:
+    spent = [f"{i // 1000}.{i % 1000:03},50" if i >= 1000 else f"{i},50" for i in range(500, 2500)]
+    data = write(tmp_path / "rows.csv", {"Nr": [str(i) for i in range(2500)], "Umsatz": [*spent, *["k. A."] * 500]})
+    assert init(data, tmp_path / "out").exit_code == 0
+    done = streamer("anonymize", "--table", tmp_path / "out", data, "-o", tmp_path / "out.csv")
+    assert (done.exit_code, len(read_rows(tmp_path / "out.csv"))) == (0, 2500)
+
+
+def test_padded_columns_of_a_database_lose_no_row(tmp_path: Path) -> None:
+    cities, ages = ["Ulm       ", "Bonn      ", "k. A.     ", "          "], ["31  ", "32  ", "?   ", "40  "]
+    data = write(tmp_path / "rows.csv", {"id": [*map(str, range(40))], "city": cities * 10, "age": ages * 10})
+    assert init(data, tmp_path / "out").exit_code == 0
+    table = load_table(tmp_path / "out")
+    assert [a.name for a in table.attributes] == ["city", "age"]
+    assert refused_rows(table, read_rows(data)) == []
+    done = streamer("anonymize", "--table", tmp_path / "out", data, "-o", tmp_path / "out.csv")
+    assert (done.exit_code, {*read_rows(tmp_path / "out.csv")["city"]} - {"Ulm", "Bonn", "k. A.", "(none)", "*"}) == (
+        0,
+        set(),
+    )
+
+
+def test_columns_that_no_file_of_texts_could_have_are_left_out_all_at_once(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": range(40), "age": [30 + i % 9 for i in range(40)], "sex": ["f", "m"] * 20})
+    frame["tags"] = [["a", "b"]] * 40
+    frame["photo"] = [b"\x00", None] * 20
+    frame["stay"] = pd.to_timedelta(range(40), unit="h")
+    frame["doc"] = pd.Series([{"a": 1}] * 40)
+    data = tmp_path / "rows.parquet"
+    frame.to_parquet(data)
+    result = init(data, tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    for name, rows in {"tags": 40, "photo": 20, "stay": 40, "doc": 40}.items():
+        assert f"  {name}: left out ({rows} rows with a value that is no text, number, boolean or date" in result.stdout
+    assert [a.name for a in load_table(tmp_path / "out").attributes] == ["age", "sex"]
+    done = streamer("anonymize", "--table", tmp_path / "out", data, "-o", tmp_path / "out.csv")
+    assert (done.exit_code, len(read_rows(tmp_path / "out.csv"))) == (0, 40)
+
+
+def test_one_blob_in_a_cell_of_sqlite_costs_its_column_alone(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "clinic.db")) as opened, opened:
+        opened.execute("create table people (id integer, age integer, note, sex text)")
+        rows = [(i, 30 + i % 9, b"\x01" if i == 7 else "x", "fm"[i % 2]) for i in range(40)]
+        opened.executemany("insert into people values (?, ?, ?, ?)", rows)
+    result = streamer("init", f"sqlite:///{tmp_path}/clinic.db?table=people", "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "  note: left out (1 row with a value that is no text, number, boolean or date (bytes)" in result.stdout
+    assert [a.name for a in load_table(tmp_path / "out").attributes] == ["age", "sex"]
+
+
+def test_days_as_whole_numbers_are_days_in_a_typed_file_too(tmp_path: Path) -> None:
+    days = [int(f"{1950 + i % 50}{i % 12 + 1:02}{i % 28 + 1:02}") for i in range(80)]
+    data = tmp_path / "rows.parquet"
+    pd.DataFrame({"id": range(80), "born": days}).to_parquet(data)
+    assert init(data, tmp_path / "out").exit_code == 0
+    table = load_table(tmp_path / "out")
+    assert type_of(table, "born") == "date"
+    assert refused_rows(table, read_rows(data)) == []
 
 
 # -- files that others have published ---------------------------------------------------------------------------------

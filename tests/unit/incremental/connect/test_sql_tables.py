@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import UsageError
 from streamer.incremental.connect.connectors import MYSQL, POSTGRES
-from streamer.incremental.connect.sql_tables import DIALECTS, FLINK, KSQLDB, sql_warnings, view_sql
+from streamer.incremental.connect.sql_tables import DIALECTS, FLINK, KSQLDB, alike_columns, sql_warnings, view_sql
 from streamer.table.codes import KeptColumn
 from streamer.table.published.schemas import BOOLEAN, DECIMAL, FLOAT, INTEGER, TEXT, PublishedColumn
 from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, LOSSY_JOIN, Diversity, Table
@@ -43,6 +43,15 @@ def test_what_a_reader_in_sql_must_know_depends_on_the_form(form: str, word: str
     said = list(sql_warnings(replace(table(YEARS, k=2, individual="ssn"), form=form)))
     assert len(said) == (word is not None)
     assert word is None or word in said[0]
+
+
+@pytest.mark.parametrize("names", [("problem", "Problem"), ("caf\u00e9", "CAF\u00c9"), ("born_LO", "other")])
+def test_names_that_differ_in_capitals_only_are_warned_of(names: tuple[str, str]) -> None:
+    kept = tuple(KeptColumn(name, sensitive=True) for name in names)
+    said = list(alike_columns(replace(table(replace(YEARS, name="born")), kept=kept)))
+    assert len(said) == 1
+    assert all(repr(name) in said[0] for name in names if name != "other")
+    assert list(alike_columns(replace(table(YEARS), kept=kept[:1]))) == []
 
 
 # How each SQL says names and types.

@@ -589,6 +589,67 @@ def test_members_that_are_not_known_are_not_looked_at() -> None:
     )
 
 
+# -- messages of other makes ------------------------------------------------------------------------------------------
+
+PERSON = {"id": 8, "age": 32, "city": "b1", "problem": "SECRET"}
+OF_OTHER_MAKES: dict[str, dict[str, object]] = {
+    "a CloudEvent": {
+        "id": "1",
+        "source": "/x",
+        "specversion": "1.0",
+        "type": "x",
+        "data": {"after": PERSON, "op": "u"},
+    },
+    "Maxwell": {
+        "database": "x",
+        "table": "people",
+        "type": "insert",
+        "ts": 1,
+        "commit": True,
+        "data": PERSON,
+    },
+    "Canal": {"data": [PERSON], "old": None, "type": "INSERT", "isDdl": False, "table": "people", "es": 1, "ts": 1},
+    "AWS DMS": {"data": PERSON, "metadata": {"record-type": "data", "operation": "insert", "table-name": "people"}},
+    "Oracle GoldenGate": {"table": "X.PEOPLE", "op_type": "I", "op_ts": "2024", "pos": "1", "after": PERSON},
+    "wal2json": {"action": "I", "schema": "public", "table": "people", "columns": [{"name": "id", "value": 1}]},
+    "MongoDB": {"operationType": "insert", "ns": {"db": "x"}, "documentKey": {"_id": 1}, "fullDocument": PERSON},
+    "Qlik Replicate": {"magic": "atMSG", "type": "DT", "headers": {"operation": "INSERT"}, "data": PERSON},
+    "CockroachDB": {"after": PERSON, "updated": "1.0", "key": [8]},
+    "DynamoDB": {"eventName": "INSERT", "dynamodb": {"NewImage": PERSON}},
+}
+
+
+@pytest.mark.parametrize("make", OF_OTHER_MAKES)
+@pytest.mark.parametrize("of", [PEOPLE, replace(PEOPLE, input_rows=True)])
+def test_a_message_of_another_make_is_named_with_what_to_set(make: str, of: Table) -> None:
+    with pytest.raises(EventRefused) as caught:
+        decode(OF_OTHER_MAKES[make], of=of)
+    assert (caught.value.reason, make in caught.value.detail) == ("unknown-op", True)
+    assert "not Debezium's form" in caught.value.detail
+    assert "form: rows" not in caught.value.detail
+    assert "SECRET" not in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (envelope("c", after='{"id": 7, "age": 32}'), "ExtractNewDocumentState"),
+        ({"op": "c", "row": PERSON}, "a plain message with a row has op insert, upsert or modify"),
+        ({"op": "INSERT", "row": PERSON}, "in small letters"),
+        ({"op": "update", "key": 7, "row": PERSON}, "a change of some columns is modify"),
+        ([PERSON], "a list: send a message of its own for each row"),
+        (ANN, "say `input: {form: rows}` in table.yaml"),
+        ({"age": 7}, "of no other known form"),
+        ({"op": "delete"}, "names its row in `key`"),
+        ({"op": "modify", "row": {"age": 7}}, "names its row in `key`"),
+    ],
+)
+def test_a_message_that_is_nearly_of_a_form_is_told_what_it_lacks(message: object, said: str) -> None:
+    detail = refusal(message).detail
+    assert said in detail
+    assert "SECRET" not in detail
+
+
 # -- refusals ---------------------------------------------------------------------------------------------------------
 
 

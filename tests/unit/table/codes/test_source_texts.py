@@ -107,12 +107,13 @@ def test_a_text_that_is_no_such_date_stays_as_it_is(text: str) -> None:
 
 
 def test_a_word_for_nothing_known_is_a_null_and_only_as_it_stands() -> None:
-    assert [meaning(None, text, ("", "?", "N/A")) for text in ("?", "N/A", "", "n/a", " ?")] == [
+    assert [meaning(None, text, ("", "?", "N/A")) for text in ("?", "N/A", "", "n/a", " ?", "? x")] == [
         None,
         None,
         None,
         "n/a",
-        " ?",
+        None,
+        "? x",
     ]
     assert meaning("1,234.5", "?", ("?",)) is None
 

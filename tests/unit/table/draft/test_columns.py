@@ -9,86 +9,12 @@ import pytest
 
 from streamer.table.codes import CategoricalAttribute, KeptColumn, NumericAttribute, TemporalAttribute
 from streamer.table.draft.columns import (
-    DATES_HINT,
-    MEASURED_HINT,
-    MONTH_NAMES_HINT,
-    WORDS_HINT,
     drafted,
-    hint_of,
-    hint_of_spellings,
-    is_no_header,
     sentinel_values,
     source_key_of,
 )
-from streamer.table.draft.kinds import DraftScale
+from streamer.table.draft.kinds import DraftScale, TimeScale
 from worlds.people_files import begun
-
-# What a column seems to be that no draft can read: a few words that help, and none of its own.
-
-
-@pytest.mark.parametrize(
-    ("texts", "hint"),
-    [
-        (["31.12.1980", "1980-12-31"], DATES_HINT),
-        (["12/31/1980", "31.12.1980"], DATES_HINT),
-        (["12-Jan-1980", "1-DEC-1981"], MONTH_NAMES_HINT),
-        (["12 January 1980", "3. M\u00e4rz 1981", "12Sept80"], MONTH_NAMES_HINT),
-        (["Jan 12, 1980", "December 1st, 1981 08:15"], MONTH_NAMES_HINT),
-        (["34 years", "7 years"], MEASURED_HINT),
-        ([">90", "34"], MEASURED_HINT),
-        (["12%", "7%"], MEASURED_HINT),
-        (["\u20ac 1.200,50", "\u20ac 7"], MEASURED_HINT),
-        (["34", "7.5", "90+", "unknown"], WORDS_HINT),
-    ],
-)
-def test_a_hint_says_what_all_texts_seem_to_be(texts: list[str], hint: str) -> None:
-    assert hint_of(texts) == hint
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        [],
-        ["flu"],
-        ["flu", "34 years"],
-        ["E11.9", "flu"],
-        ["31.12.1980", "soon"],
-        ["12-Jan-1980", "soon"],
-        ["12 Marbles 7"],
-    ],
-)
-def test_texts_that_have_nothing_in_common_tell_nothing(texts: list[str]) -> None:
-    assert hint_of(texts) == ""
-
-
-@pytest.mark.parametrize(
-    ("categories", "alike"),
-    [(["m", "M", "f"], 2), (["male", "male ", "Male", "f", "F"], 5), (["New York", "new  york", "NewYork", "Ulm"], 3)],
-)
-def test_categories_that_differ_in_capitals_or_blanks_alone_are_counted(categories: list[str], alike: int) -> None:
-    assert hint_of_spellings(categories).startswith(f"{alike} values are alike")
-    assert not any(category in hint_of_spellings(categories) for category in categories if len(category) > 1)
-
-
-@pytest.mark.parametrize("categories", [[], ["m"], ["m", "f"], ["a b", "a-b"]])
-def test_other_categories_are_not(categories: list[str]) -> None:
-    assert hint_of_spellings(categories) == ""
-
-
-@pytest.mark.parametrize(
-    ("names", "row"),
-    [
-        (["7", "34", "m"], True),
-        (["17", "1980-12-31", "12.5"], True),
-        (["id", "age", "1"], False),
-        (["id", "2021", "2022", "2023"], False),
-        (["2021", "2022"], False),
-        (["age"], False),
-    ],
-)
-def test_a_first_line_of_numbers_and_dates_is_a_row_unless_they_are_years(names: list[str], row: bool) -> None:
-    assert is_no_header(names) is row
-
 
 # Sentinels: numbers that stand for no answer.
 
@@ -169,7 +95,7 @@ def test_categories_in_several_spellings_and_dates_with_short_years_get_a_hint()
     assert mixed.role == "quasi-identifier"
     assert mixed.why.endswith("; 2 values are alike but for capitals or blanks: write them in one way in the source")
     blank = drafted("sex", ["male", "male ", "f", "f"] * 9)
-    assert (blank.role, "clean them first; 2 values are alike" in blank.why) == ("", True)
+    assert [row[0] for row in blank.hierarchy] == ["f", "male"]
     born = [f"{day}-Jan-19{year}" for day in range(1, 29) for year in range(40, 80)]
     assert drafted("born", born).written == "DD-MMM-YYYY"
     assert "years of two digits" in drafted("born", [f"{i % 28 + 1}.01.{i % 60 + 10}" for i in range(400)]).why
@@ -291,7 +217,7 @@ def test_dates_and_timestamps_get_cells_of_the_calendar(tmp_path: Path) -> None:
         seen=["2020-05-01T08:00:00Z", "2020-05-01T09:30:00Z", "2020-05-02T10:00:00Z", "2020-05-01T08:00:01+02:00"],
         wall=["2020-05-01 08:00:00", "2020-05-01 08:07:00", "2020-05-01 08:09:00", "2020-05-01 08:03:00"],
         salary_since=["2020-01-01", "2020-01-02", "2020-01-01", "2020-01-03"],
-        mixed=["2020-01-01", "soon", "2020-01-01", "soon"],
+        mixed=["2020-01-01", "soon", "soon", "soon"],
     )
     born, seen, wall, mixed = table.attributes
     assert [type(attribute) for attribute in (born, seen, wall)] == [TemporalAttribute] * 3
@@ -338,8 +264,6 @@ def test_categories_take_those_that_are_not_known_yet(tmp_path: Path) -> None:
         ("essay", ["x" * 61] * 9, "1 different texts in 9 cells"),
         ("nothing", [""] * 9, "holds nothing"),
         ("code", [f"00{i}7" for i in range(9)], "9 different texts"),
-        ("blanks", [" x", "y", "y"] * 3, "blanks at an end"),
-        ("star", ["*", "y", "y"] * 3, "called *"),
         ("huge", [str(10**20)] * 9, "more digits"),
     ],
 )
@@ -360,3 +284,96 @@ def test_a_measure_that_is_different_in_every_row_is_no_key() -> None:
     places = [f"-118.{n:04}" for n in range(200, 260)]
     assert source_key_of({"age": ["30"] * 60, "longitude": places}) is None
     assert source_key_of({"longitude": places, "code": [f"c{n}" for n in range(60)]}) == "code"
+
+
+# One cell costs no column: blanks, labels that a draft publishes by itself, free text, words beside numbers.
+
+
+def test_blanks_at_the_ends_are_no_part_of_a_value() -> None:
+    padded = drafted("city", ["Ulm       ", "Bonn      ", "          "] * 4)
+    assert ([row[0] for row in padded.hierarchy], padded.nulls, padded.na) == (["Bonn", "Ulm"], True, ())
+    assert drafted("age", ["31", "32 ", " 40"] * 4).scale is not None
+    assert isinstance(drafted("born", ["1980-01-31", "1981-01-31 "] * 4).scale, TimeScale)
+
+
+def test_values_named_as_published_ones_are_nulls() -> None:
+    starred = drafted("city", ["Ulm", "Ulm", "Bonn", "*", "(none)", "Bonn"] * 4)
+    assert ([row[0] for row in starred.hierarchy], starred.na) == (["Bonn", "Ulm"], ("(none)", "*"))
+    assert "8 rows hold one of the words in `na`" in starred.why
+
+
+@pytest.mark.parametrize("text", ["x" * 200, "Ulm\nBonn", "Ulm\tBonn"])
+def test_a_rare_free_text_counts_as_other_and_is_not_quoted(text: str) -> None:
+    column = drafted("city", ["Ulm", "Bonn"] * 50 + [text])
+    assert [row[0] for row in column.hierarchy] == ["Bonn", "Ulm"]
+    assert "1 row holds a long text or a line break, which counts as other" in column.why
+    assert drafted("city", ["Ulm", "Bonn", text, text]).role == ""
+
+
+NUMBERS, DATES, CODES = "numbers", "dates", "codes"
+CELLS = {
+    NUMBERS: [f"{1000 + 17 * i}" for i in range(60)],
+    DATES: [f"{i % 28 + 1:02}.{i % 12 + 1:02}.{1950 + i}" for i in range(60)],
+    CODES: [f"{i % 20:03}11" for i in range(60)],
+}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.parametrize(
+    "words", [["k. A."], ["unbekannt"], ["nicht erhoben"], ["ND", "s/d"], ["Don't know", "refused"]]
+)
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.49])
+def test_words_for_not_known_are_nulls_in_any_share_up_to_half(kind: str, words: list[str], share: float) -> None:
+    cells = CELLS[kind] * 10
+    n = round(len(cells) * share / (1 - share))
+    column = drafted("kept", [*cells, *(words * n)[:n]])
+    assert (column.na, column.scale is not None, column.null_as is not None) == (tuple(sorted(words)), True, True)
+    assert f"{n} rows hold one of the words in `na`, which are read as nulls: check them" in column.why
+    assert "refused" not in column.why
+
+
+@pytest.mark.parametrize("words", [["S", "M", "L"], ["A"], ["low", "high"]])
+def test_other_words_in_many_rows_are_categories(words: list[str]) -> None:
+    column = drafted("size", ["36", "38", "40"] * 10 + words * (12 // len(words)))
+    assert {row[0] for row in column.hierarchy} == {"36", "38", "40", *words}
+
+
+@pytest.mark.parametrize(
+    ("cells", "mistake", "said"),
+    [
+        (CELLS[NUMBERS], "ca. 1.000", "1 row holds a text that is no number, and is refused"),
+        (CELLS[NUMBERS], "1O17", "1 row holds a text that is no number, and is refused"),
+        (
+            CELLS[DATES],
+            "31.02.1980",
+            "1 row holds a text of another form, or a day that does not exist, and is refused",
+        ),
+        (CELLS[DATES], "Sommer 1980", "1 row holds a text of another form, or a day that does not exist"),
+    ],
+)
+def test_one_wrong_cell_is_told_for_what_it_is_and_costs_no_column(cells: list[str], mistake: str, said: str) -> None:
+    column = drafted("kept", [*cells, mistake])
+    assert (column.scale is not None, said in column.why) == (True, True)
+
+
+# Dates in forms of other systems.
+
+
+@pytest.mark.parametrize(
+    ("texts", "written"),
+    [
+        (["1951-2-2", "1951-12-12", "1952-1-31"], "YYYY-MM-DD"),
+        (["1951-2-2 8:05", "1951-12-12 18:30"], "YYYY-MM-DD hh:mm"),
+        (["19510202", "19991231", "20240229"], "YYYYMMDD"),
+        (["31121951", "29022024"], "DDMMYYYY"),
+        (["12311951", "02292024"], "MMDDYYYY"),
+    ],
+)
+def test_days_without_zeros_or_without_marks_are_days(texts: list[str], written: str) -> None:
+    column = drafted("born", texts * 4)
+    assert (isinstance(column.scale, TimeScale), column.written) == (True, written)
+
+
+@pytest.mark.parametrize("texts", [["19510202", "19511302"], ["30215566", "48120233"], ["00010101", "00020202"]])
+def test_eight_digits_that_are_no_days_of_our_times_are_numbers_or_codes(texts: list[str]) -> None:
+    assert not isinstance(drafted("spent", texts * 4).scale, TimeScale)

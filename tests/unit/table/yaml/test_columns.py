@@ -80,7 +80,7 @@ def covering(table: Table, *jobs: str | None) -> str:
 
 
 def test_a_null_is_refused_unless_table_yaml_says_what_it_counts_as(load: Load) -> None:
-    with pytest.raises(EventRefused, match="job"):
+    with pytest.raises(EventRefused, match="give a value, or set `null: own-category`"):
         published(load(), None)
 
 
@@ -89,6 +89,14 @@ def test_a_null_has_a_category_of_its_own_below_the_root(load: Load) -> None:
     assert published(table, None) == NULL_LABEL == "(none)"
     assert covering(table, None, "nurse") == "*"
     assert covering(table, "porter", "cook") == "service"
+
+
+def test_the_empty_leaf_of_arx_is_the_null_and_needs_its_category(load: Load) -> None:
+    jobs = "nurse;care;*\n;unknown;*\nporter;service;*\ncook;service;*\nclerk;unknown;*\n"
+    table = load(", null: own-category", jobs)
+    assert (published(table, None), covering(table, None, "clerk")) == (NULL_LABEL, "unknown")
+    with pytest.raises(ConfigError, match=r"row 2: the first cell, .* set `null: own-category`"):
+        load("", jobs)
 
 
 @pytest.mark.parametrize("jobs", ["nurse;care\nporter;service\n", "nurse\nporter\n", "nurse\n"])
