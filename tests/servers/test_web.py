@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.web.watch import KAFKA_ANSWER_SECONDS_MAX, PROBE_SECONDS
 from servers.broker.servers import Servers, free_ports
-from streamer.status.verdict import OUTDATED_SECONDS
+from streamer.status.verdict import OUTDATED_SECONDS, STILL_SECONDS_MAX
 from worlds.kafka_and_redis import transactional
 from worlds.patients import CANARY
 from worlds.workers import SHARDS, WorkedTable, inserts, wait_until
@@ -178,10 +178,10 @@ def test_health_is_red_where_the_worker_is_not_well_and_green_again(
     for shard, record_key, value in inserts(["late"], shard=1):
         writer.produce(world.input, value, record_key, shard)
     writer.flush(30)
-    seen("red while messages wait and none is applied", lambda: browser.says("shard 1: 1 messages wait"))
+    time.sleep(STILL_SECONDS_MAX + 5)  # what an open transaction holds back is not the worker's to apply
+    assert not browser.says("shard 1")
     writer.commit_transaction(30)
     del writer
-    seen("no more of that once it is committed", lambda: not browser.says("shard 1"))
 
     servers.kill_redis()
     seen("red without Redis", lambda: browser.says("Redis has not answered"))

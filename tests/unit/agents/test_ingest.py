@@ -307,6 +307,11 @@ class Redis:
         self.measured: dict[int, Measured] = {}
         self.asked: list[int] | None = None  # by whom, while it does not answer
         self.held: threading.Event | None = None  # no take-over goes on before it is set
+        self.looks = 0  # whether something has changed that a refusal depends on
+
+    def _sizes(self, number: int) -> bool:
+        self.looks += 1
+        return number in self.refuses
 
     def lookups(self, number: int) -> Any:
         if self.asked is not None:
@@ -326,7 +331,7 @@ class Redis:
             report_measured=lambda measured: self.measured.update({number: measured}),
             report_refusal=lambda _owner, reason: self.said.update({number: reason}),
             meta=lambda: None,
-            sizes=lambda: number in self.refuses,
+            sizes=lambda: self._sizes(number),
             custody=Ownership,
         )
 
@@ -418,6 +423,7 @@ async def test_a_refused_shard_is_dropped_and_said_and_tried_again_when_somethin
         assert redis.tries.count(0) == 2  # asked once more, to be sure
         assert [call for call, place in client.calls if place == PLACE][-1] == "pause"
         assert not refused.tenure.is_owner
+        await until(lambda: redis.looks > 0)
         redis.refuses.clear()
         await until(lambda: refused.tenure.is_owner and not refused.tenure.refused)
         assert [call for call, place in client.calls if place == PLACE][-1] == "resume"
