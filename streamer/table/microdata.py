@@ -11,7 +11,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import msgspec
@@ -49,6 +49,7 @@ class Microdata:
     individuals: Ints | None = field(repr=False)  # int64 (n,); None: every row is one
     values: Ints = field(repr=False)  # int64 (n, kept): numbers of the texts
     texts: tuple[tuple[bytes, ...], ...] = field(repr=False)  # of kept columns, by column and number
+    counted: dict[Subject, Ints] = field(default_factory=dict, repr=False, compare=False)  # of these texts, once made
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -66,7 +67,10 @@ class Microdata:
         """The codes of a subject by row; int64 (n,): individuals from 0, values from 1, NULL for a null."""
         if subject == INDIVIDUAL:
             return np.arange(len(self), dtype=np.int64) if self.individuals is None else self.individuals
-        return self._ancestors(subject)[self.values[:, subject.column]]
+        values = replace(subject, null_counts=True)
+        if values not in self.counted:
+            self.counted[values] = self._ancestors(values)
+        return self.counted[values][self.values[:, subject.column]]
 
     def subjects(self, wanted: Sequence[Subject]) -> Ints:
         """One column for each of `wanted`; int64 (n, s)."""
@@ -91,7 +95,7 @@ class Microdata:
         """The same table with only these rows, in this order."""
         who = None if self.individuals is None else self.individuals[numbers]
         codes, values = np.take(self.codes, numbers, axis=0), np.take(self.values, numbers, axis=0)
-        return Microdata(self.table, codes, who, values, self.texts)
+        return replace(self, codes=codes, individuals=who, values=values)
 
 
 def nodes_above(column: KeptColumn, level: int, counted: CountedText) -> Callable[[bytes], int]:
@@ -179,7 +183,7 @@ def canonical(microdata: Microdata, chance: np.random.Generator) -> Canonical:
     codes = np.take(cells, rows, axis=0)
     if not table.space.is_cell_by_cell:
         codes *= table.space.codes_per_cell
-    return Canonical(Microdata(table, codes, who, np.take(values, rows, axis=0), microdata.texts), rows)
+    return Canonical(replace(microdata, codes=codes, individuals=who, values=np.take(values, rows, axis=0)), rows)
 
 
 def numbered_by_rank(rank: Ints, first: Ints) -> Ints:

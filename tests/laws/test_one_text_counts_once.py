@@ -25,7 +25,7 @@ publish: {live: {form: rows}}
 """
 FREE = TABLE.replace(", hierarchy: problems.csv", "")
 NAMES = ["Anna M\u00fcller", "O'Neill", "4711", "Stra\u00dfe 7", "Meyer-Wolf", "Zo\u00eb", "Li Na"]
-PROBLEMS = ["HIV", "M\u00e9ni\u00e8re", "0", "True", "flu-like"]
+PROBLEMS = ["HIV", "M\u00e9ni\u00e8re", "0", "Yes", "flu-like"]
 SPELT: list[Callable[[str], str]] = [
     str.upper,
     str.lower,
