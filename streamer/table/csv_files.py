@@ -236,20 +236,25 @@ def _delimiter(bare: str) -> str:
 
 def _checked_rows(path: str | Path, reader: Any, above: int) -> Iterator[list[str]]:
     """The header and the rows, without blank lines; above: lines before the header."""
+    began = above + 1  # the line in which a row begins, of which a quotation mark may make many
     try:
         header: list[str] = next(islice(reader, above, None), [])
         yield header
+        began = reader.line_num + 1
         for row in reader:
             if row and len(row) != len(header):
                 what = f"has {len(row)} cells; the header has {len(header)}"
-                raise ConfigError(f"{path}, line {reader.line_num}: {what}")
+                if next(reader, None) is None and len(row) < len(header):
+                    what += "; does the file end in the middle of a row, or is its last line no row?"
+                raise ConfigError(f"{path}, line {began}: {what}")
             if row:
                 yield row
+            began = reader.line_num + 1
     except csv.Error as error:
         what = "not valid CSV (a quotation mark out of place?)"
         if "field limit" in str(error):
             what = f"a cell of more than {csv.field_size_limit():,} characters (a quotation mark that is not closed?)"
-        raise ConfigError(f"{path}, line {reader.line_num}: {what}") from None
+        raise ConfigError(f"{path}, line {began}: {what}") from None
 
 
 def _columns(rows: Iterator[list[str]], width: int) -> list[list[str]]:

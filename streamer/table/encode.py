@@ -18,6 +18,7 @@ The rules of this file
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -336,6 +337,8 @@ class Encoder:
                 encoded.append(encode(self._cells.value(name, text)))
             except EventRefused as refused:
                 at, detail = int(np.argmax(numbers == number)), refused.detail
+                if refused.reason == "wrong-type" and isinstance(text, str):
+                    detail += _hint(text)
                 if refused.reason == "unknown-category" and self._is_none_known(name, texts, encode):
                     detail = (
                         f"column {name!r}: none of its values is a leaf of its hierarchy: is that another column's?"
@@ -375,6 +378,18 @@ class _CellRefused(Exception):
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
         self.at, self.why = at, why
+
+
+_HIDDEN = re.compile(r"[\u00a0\u00ad\u2000-\u200f\u2028-\u202f\u2060\u2212\ufeff\uff10-\uff19]")
+
+
+def _hint(text: str) -> str:
+    """The probable cause of a text that its column's type refuses, without the text."""
+    if found := _HIDDEN.search(text):
+        return f"; it holds U+{ord(found[0]):04X}, a sign that cannot be seen or only looks like another: remove it"
+    if text and not any(map(str.isdigit, text)):
+        return "; if such words mean that nothing is known, list them in the column's `na`"
+    return ""
 
 
 def _key_part(name: str, value: object) -> str:

@@ -24,6 +24,7 @@ from streamer.table.draft.hints import is_no_header
 from streamer.table.draft.kinds import TimeScale
 from streamer.table.files import STDOUT, atomic_writers
 from streamer.table.sources import RowSource
+from streamer.table.stray_rows import said_of, stray_rows
 from streamer.table.yaml import FILE_NAME
 
 K_WANTED = 5
@@ -80,6 +81,8 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
         texts = {name: list(map(cell_text, values)) for name, values in cells.items() if name not in strange}
         if len(frame) < 2:
             raise UsageError(f"{data.name}: has {plural(len(frame), 'row')}; a table needs at least two")
+        stray = stray_rows(texts)
+        texts = {name: [text for i, text in enumerate(cells) if i not in stray] for name, cells in texts.items()}
         with progress.stage("look"):
             source_key = source_key_of(texts) or yaml_text.near_key_of(texts)
             columns = [
@@ -93,7 +96,8 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
         raise UsageError(f"{data.name}: no column looks like a quasi-identifier ({why}); write {FILE_NAME} by hand")
     name = _NOT_IN_NAMES.sub("-", data.stem).strip("-._")[:200] or "table"
     k = max(2, min(K_WANTED, len(frame) // 2))
-    files = {drafted_file: yaml_text.table_text(name, data.name, len(frame), source_key, k, columns)}
+    text = yaml_text.table_text(name, data.name, len(frame), source_key, k, columns, said_of(stray))
+    files = {drafted_file: text}
     named = yaml_text.hierarchy_names(columns)
     files |= {out / named[one.name]: yaml_text.hierarchy_text(one) for one in columns if one.name in named}
     if out == STDOUT and named:
@@ -102,6 +106,8 @@ def command(data: RowSource, out: Path, ask: bool, force: bool) -> None:
     _write(files)
     with words_beside(out):
         _print(out, source_key, columns, data)
+        if stray:
+            say(f"warning: {said_of(stray)}; the draft is made from the others")
 
 
 def _strange_of(name: str, values: Sequence[object]) -> Drafted:

@@ -103,10 +103,22 @@ def hierarchy_text(column: Drafted) -> str:
 
 
 def table_text(
-    table: str, source: str, n_rows: int, source_key: str | NearKey | None, k: int, columns: Sequence[Drafted]
+    table: str,
+    source: str,
+    n_rows: int,
+    source_key: str | NearKey | None,
+    k: int,
+    columns: Sequence[Drafted],
+    remark: str = "",
 ) -> str:
-    """The table.yaml. source: the name of the data file; columns: in the order of the file, without the key."""
-    return "\n".join(_lines(table, source, n_rows, source_key, k, columns)) + "\n"
+    """The table.yaml.
+
+    source: the name of the data file; columns: in the order of the file, without the key; remark: about the rows.
+    """
+    lines = [*_lines(table, source, n_rows, source_key, k, columns)]
+    if remark:
+        lines.insert(1, f"# {remark[0].upper()}{remark[1:]}.")
+    return "\n".join(lines) + "\n"
 
 
 def _lines(

@@ -329,3 +329,18 @@ def test_blanks_at_the_ends_of_a_category_do_not_count() -> None:
     frame = pd.DataFrame({"sex": ["m         ", " f", "m"]})
     assert Encoder(OF_SEXES).frame(frame).codes[:, 0].tolist() == [1, 0, 1]
     assert Encoder(OF_SEXES).row({"sex": "m  "}).codes == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("k. A.", "not an integer; if such words mean that nothing is known, list them in the column's `na`"),
+        ("1\u00a0234", "not an integer; it holds U+00A0, a sign that cannot be seen"),
+        ("3\u200b1", "it holds U+200B"),
+        ("\u221231", "it holds U+2212, a sign that cannot be seen or only looks like another: remove it"),
+    ],
+)
+def test_a_refused_cell_is_told_its_hidden_sign_or_the_way_to_a_null_and_not_quoted(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        Encoder(table(AGE, key=(), kept=())).frame(pd.DataFrame({"age": ["6", text]}))
+    assert text not in str(refused.value)

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -447,3 +448,22 @@ def test_a_link_to_nothing_yet_leads_to_the_file_afterwards(tmp_path: Path) -> N
     with atomic_writer(tmp_path / "people.csv", text=True) as file:
         file.write("new")
     assert (tmp_path / "later.csv").read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('id,note\n1,ok\n2,"begins here\nand never\nends\n', "line 3: not valid CSV"),
+        ('id,note\n1,"two\nlines"\n2,"x"y\n', "line 4: not valid CSV"),
+        ('id,note\n1,"two\nlines",3\n2,y\n', "line 2: has 3 cells; the header has 2"),
+        (
+            "id,note,sex\n1,ok,f\n2,cut o",
+            "line 3: has 2 cells; the header has 3; does the file end in the middle of a row",
+        ),
+        ("id;note;sex\n1;ok;f\n\nSource: office\n", "line 4: has 1 cells; the header has 3; does the file end"),
+    ],
+)
+def test_a_fault_names_the_line_in_which_its_row_begins(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read_rows(tmp_path / "rows.csv")

@@ -162,6 +162,20 @@ def test_days_as_whole_numbers_are_days_in_a_typed_file_too(tmp_path: Path) -> N
     assert refused_rows(table, read_rows(data)) == []
 
 
+def test_rows_that_are_no_data_are_named_and_do_not_decide_the_draft(tmp_path: Path) -> None:
+    lines = ["id;Alter;Gewicht;Ort", ";Jahre;kg;"]
+    lines += [f"{i};{20 + i % 50};{50 + i % 40},5;{'Ulm' if i % 2 else 'Bonn'}" for i in range(100)]
+    data = tmp_path / "rows.csv"
+    data.write_text("\n".join([*lines, "Summe;4500;6950,0;"]) + "\n")
+    result = init(data, tmp_path / "out")
+    said = "data rows 1 (a second header or units), 102 (a total) seem to be no data: remove them from the source"
+    assert f"warning: {said}" in result.stdout
+    assert f"# D{said[1:]}." in (tmp_path / "out" / "table.yaml").read_text()
+    table = load_table(tmp_path / "out")
+    assert [type_of(table, name) for name in ("Alter", "Gewicht")] == ["integer", "decimal"]
+    assert [row.data_row for row in refused_rows(table, read_rows(data))] == [1, 102]
+
+
 # -- files that others have published ---------------------------------------------------------------------------------
 
 OF_OTHERS: dict[str, dict[str, str | None]] = {  # columns and the type that they are drafted with; None: left out
