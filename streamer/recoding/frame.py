@@ -13,8 +13,10 @@ from dataclasses import replace
 from decimal import Decimal
 from math import nan
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, UsageError, require_type
 from streamer.privacy.models import model_of
@@ -26,8 +28,14 @@ from streamer.table.data_warnings import unknown_category_rows
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of_columns
 from streamer.table.schema import Table
+from streamer.table.typed_frame import decode_json
 from streamer.table.yaml import K_MAX, K_MIN
 from streamer.table.yaml.loading import table_of
+
+_NUMBERS = frozenset(("integer", "floating", "decimal", "mixed-integer-float", "boolean"))
+"""The kinds of values, as pandas calls them, whose texts are JSON's own."""
+
+INT64_MAX, FLOAT_WHOLE_MAX = 2**63 - 1, 2**53
 
 SEED_BITS = 128
 """Bits of chance from the operating system: too many to try."""
@@ -65,9 +73,10 @@ def anonymize(
     same values become one. seed: for tests; without one the operating system's chance numbers the QI groups that
     publish the same values, and all else is the same in every run. Returns the published columns, rows by QI group.
     Ends of intervals are int64 or float64 (Decimals if a float would round them), of dates and timestamps datetime64;
-    labels are text; kept columns have the type that table.yaml gives them, else text (dtype object): see
-    `streamer.table.typed_frame`. `attrs["measures"]` holds every measure (`streamer.recoding.metrics.measures.WHAT`);
-    `attrs["unlisted"]` says for each column how many rows have a category that only `other` takes.
+    labels are text; kept columns have the type that table.yaml gives them, else that of the DataFrame's numbers and
+    booleans, else text: see `streamer.table.typed_frame`. `attrs["measures"]` holds every measure
+    (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for each column how many rows have a category
+    that only `other` takes.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.
@@ -102,10 +111,38 @@ def anonymize(
     model = model_of(schema)
     microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
     recoding = run(chosen, microdata, model, options)
-    published = published_frame(microdata, recoding)
+    published = _with_numbers(published_frame(microdata, recoding), schema, frame)
     published.attrs["measures"] = measure(microdata, recoding, model)
     published.attrs["unlisted"] = unknown_category_rows(schema, frame)
     return published
+
+
+def _with_numbers(published: pd.DataFrame, table: Table, source: pd.DataFrame) -> pd.DataFrame:
+    """The published table, in which kept columns of numbers or booleans are that again, of a type to compute with."""
+    for column in table.kept:
+        cells = published[column.name]
+        if column.type is None and column.hierarchy is None and _kind_of(source[column.name]) in _NUMBERS:
+            said = {text: None if text is None else decode_json(text) for text in cells.unique()}
+            cells = pd.Series([said[text] for text in cells], index=cells.index, dtype=object)
+        published[column.name] = _computable(cells)
+    return published
+
+
+def _kind_of(cells: pd.Series[Any]) -> str:
+    return infer_dtype(cells.dtype.categories if isinstance(cells.dtype, pd.CategoricalDtype) else cells)
+
+
+def _computable(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """A column of objects in the type of its numbers or booleans; as it is if it holds others, or one would change."""
+    found, has_nulls = set(map(type, cells)), bool(cells.isna().any())
+    found.discard(type(None))
+    if found == {bool}:
+        return cells.astype("boolean" if has_nulls else "bool")
+    if found == {int} and all(-INT64_MAX <= cell <= INT64_MAX for cell in cells.dropna()):
+        return cells.astype("Int64" if has_nulls else "int64")
+    if float in found <= {int, float} and all(abs(cell) <= FLOAT_WHOLE_MAX for cell in cells if type(cell) is int):
+        return cells.astype("float64")
+    return cells
 
 
 def checked_options(

@@ -65,11 +65,22 @@ def _parquet_faults(path: str | Path) -> Iterator[None]:
 
 def frame_of_arrow(path: str | Path, found: Any) -> pd.DataFrame:
     """A pyarrow.Table as a DataFrame of its types; the table is not to be used any more."""
+    import pyarrow as arrow
+
     require_header(path, found.column_names)
     for i, (name, kind) in enumerate(zip(found.schema.names, found.schema.types, strict=True)):
         if kind == "string_view":  # pandas cannot tell their values apart
             found = found.set_column(i, name, found.column(i).cast("large_string"))
+        elif not _is_known_to_pandas(kind):  # an interval, a union: bytes in its place, which no column takes either
+            found = found.set_column(i, name, arrow.repeat(b"", found.num_rows))
     return cast(pd.DataFrame, found.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True, self_destruct=True))
+
+
+def _is_known_to_pandas(kind: Any) -> bool:
+    try:
+        return pd.ArrowDtype(kind).type is not None
+    except NotImplementedError:
+        return False
 
 
 def _stored_numbers(schema: Any) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -106,6 +107,31 @@ def test_a_type_of_a_frame_is_read_as_the_docs_say(kind: str, value: str, text: 
         return
     published = anonymize(people(problem=cells), PEOPLE)["problem"].tolist()
     assert [cell_text(one) for one in published] == [text] * 4
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([52_000, 61_000, 48_000, 48_000], "int64"),
+        (pd.array([52_000, None, 48_000, 48_000], dtype="Int64"), "Int64"),
+        (pd.array([52_000, None, 48_000, 48_000], dtype="int64[pyarrow]"), "Int64"),
+        (pd.Series([1, 2, 1, 2]).astype("category"), "int64"),
+        ([1.5, 2.0, np.nan, 4.0], "float64"),
+        ([Decimal("0.10"), Decimal("2"), Decimal("3"), Decimal("4")], "float64"),
+        ([True, False, True, True], "bool"),
+        ([True, None, True, True], "boolean"),
+        ([10**30, 1, 2, 3], "object"),
+        (["007", "8", "9", "10"], "object"),
+        (["7", 8, 9, 10], "object"),
+    ],
+)
+def test_sensitive_numbers_and_booleans_come_back_as_such(cells: Any, kind: str) -> None:
+    source, typed = people(problem=cells), KeptColumn("problem", sensitive=True, type="decimal")
+    are_numbers = kind in ("int64", "Int64", "float64")
+    for table in (PEOPLE, replace(PEOPLE, kept=(typed,)))[: 1 + are_numbers]:
+        found = anonymize(source, table)["problem"]
+        assert str(found.dtype) == kind
+        assert Counter(map(cell_text, found)) == Counter(map(cell_text, source["problem"]))
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "Float32", "halffloat[pyarrow]", "float[pyarrow]"])

@@ -13,6 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from streamer.errors import ConfigError, StreamerError, UsageError
+from streamer.table.codes import KeptColumn
+from streamer.table.encode import Encoder
+from streamer.table.schema import Table
 from streamer.table.sources import RowSource
 from worlds.calls import streamer
 from worlds.checkout import PATIENTS
@@ -157,6 +160,21 @@ def test_a_column_that_is_not_wanted_is_there_and_was_not_read(tmp_path: Path) -
             assert list(frame.columns) == [*people]
             assert (list(frame["id"]), list(frame["a.b"])) == ([1, 2], ["x", "y"])
             assert frame[["photo", "until"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize("value", ["INTERVAL 1 YEAR", "union_value(a := 1)", "[1, 2]", "{'a': 1}", "'x'::BLOB"])
+def test_a_column_that_nothing_here_can_hold_is_refused_by_its_name_and_closes_no_other(
+    tmp_path: Path, value: str
+) -> None:
+    with duckdb.connect(tmp_path / "people.duckdb") as connection:
+        connection.execute(f"CREATE TABLE people AS SELECT range AS id, 40 AS age, {value} AS odd FROM range(4)")
+    for query in ({"query": "SELECT * FROM people"}, {}):
+        source = RowSource(f"duckdb:///{tmp_path}/people.duckdb" + ("" if query else "?table=people"), **query)
+        whole, (part,) = source.rows(), source.parts(10)
+        assert list(whole["age"]) == list(part["age"]) == [40] * 4
+        for frame in (whole, part):
+            with pytest.raises(ConfigError, match=r"column 'odd'.*neither text, number, boolean nor null"):
+                Encoder(Table("people", ("id",), (), (KeptColumn("odd", sensitive=True),), k=2)).frame(frame)
 
 
 def test_a_column_that_table_yaml_does_not_name_cannot_close_a_database(tmp_path: Path) -> None:
