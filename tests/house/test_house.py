@@ -67,7 +67,7 @@ ABOVE = (*MEETING, "streamer.loading", "streamer.erasure", "streamer.audit", "st
 SHELLS = (
     "streamer/native/", "streamer/kafka/",
     "streamer/table/files.py", "streamer/table/csv_files.py", "streamer/table/parquet_files.py",
-    "streamer/table/sources.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
+    "streamer/table/sources.py", "streamer/table/workbooks.py", "streamer/table/yaml/loading.py", "streamer/table/draft/",
     "streamer/incremental/store/redis.py", "streamer/incremental/store/redis_server.py",
     "streamer/incremental/store/redis_lookups.py", "streamer/incremental/store/memory.py",
     "streamer/incremental/shard/commit.py", "streamer/status/collect.py",
@@ -82,8 +82,9 @@ IMPURE_MODULES = {
 }  # fmt: skip
 VALUES_OF_IMPURE_MODULES = {
     "io.BytesIO",
+    "io.StringIO",
     "uuid.UUID",
-}  # bytes in memory, which the Avro library takes as a file; a name
+}  # bytes and texts in memory, which the libraries of Avro and CSV take as files; a name
 IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
 IMPURE_METHODS = {"now", "utcnow", "today", "read_text", "read_bytes", "write_text", "write_bytes"}
 
@@ -99,9 +100,9 @@ HOMES = {
     "aiohttp": ("agents/web/",),
     "prometheus_client": ("agents/web/",),
     "sqlalchemy": ("streamer/table/sources.py",),
-    "psycopg": (),
+    "psycopg": ("streamer/table/sources.py",),
     "pymysql": (),
-    "python_calamine": ("streamer/table/sources.py",),
+    "python_calamine": ("streamer/table/workbooks.py",),
     "fastavro": ("streamer/incremental/events/", "streamer/incremental/formats/"),
 }
 VAGUE_NAMES = {

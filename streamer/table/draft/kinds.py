@@ -296,7 +296,7 @@ def mistakes_max(different: int) -> int:
     >>> mistakes_max(19), mistakes_max(20), mistakes_max(400), mistakes_max(4000)
     (0, 1, 4, 8)
     """
-    return min(MISTAKES_MAX, max(different // ONE_IN_MISTAKES, different >= ONE_FROM))
+    return min(MISTAKES_MAX, max(different // ONE_IN_MISTAKES, int(different >= ONE_FROM)))
 
 
 def _mostly(texts: Sequence[str], clock: Clock, written: str | None) -> WrittenMoments | None:

@@ -1,4 +1,4 @@
-"""Workbooks of Excel: values by their types, and the texts that cells show."""
+"""Values of workbooks by their types, and the texts that cells show: what streamer.table.workbooks reads."""
 
 from __future__ import annotations
 
