@@ -133,7 +133,7 @@ class LazyGroup(click.Group):
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed before the process started
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
-            with suppress(AttributeError, OSError):  # a terminal or a log may not know a letter of a name, or a rule of a table
+            with suppress(AttributeError, OSError):  # a terminal or a log may not know a letter or a rule
                 getattr(sys, name).reconfigure(errors="backslashreplace")
         for name in ("COLUMNS", "LINES"):
             if not PLAIN_NUMBER.fullmatch(os.environ.get(name, "0")):  # rich takes ² for a number, and fails
