@@ -72,9 +72,7 @@ def anonymize(
     private = Path(spill) if spill is not None else place.with_name(f".{place.name}.spill")
     source = private.with_name(f"{private.name}.rows")
     with cleaned_up(), private_folder(source, token_bytes(16)):  # one that a killed job has left is emptied
-        columns = [column.name for column in (*schema.attributes, *schema.kept)]
-        named = [*schema.source_key, *filter(None, (schema.individual,)), *columns]
-        frame.select(*(f"`{name}`" for name in named)).write.parquet(f"file://{(source / SOURCE).resolve()}")
+        frame.select(*(f"`{name}`" for name in schema.named)).write.parquet(f"file://{(source / SOURCE).resolve()}")
         options = checked_options(suppression, 0, merge_equal_boxes, seed)
         recipe = Recipe(schema, model_of(schema), algorithm, options, fragment_rows)
         spark, where = frame.sparkSession, None if index is None else Path(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any, Final
@@ -186,6 +187,7 @@ def look(table: Table, kafka: str, redis: str) -> TableFacts:
             _in_kafka(consumer, table, place, meta, positions.get(place.partition), ids, reach, len(places), kafka)
             for place, meta in zip(places, before, strict=True)
         ]
+    in_kafka = _with_transactions(kafka, dict(zip(places, in_kafka, strict=True)), reach)
     in_redis = [
         InRedis(first, sizes=store.sizes(), custody=store.custody(), meta=store.meta(), master=store.master)
         for store, first in zip(stores, before, strict=True)
@@ -235,16 +237,20 @@ def _in_kafka(
         position,
         _waiting(consumer, place, max(earliest, meta.next if meta else 0), end),
         *_lately(consumer, table.name, shard, meta),
-        _held_back(kafka, place, end, reach_of_topics.get(place, (0, 0))[1]),
     )
 
 
-def _held_back(kafka: str, place: Place, stable: int, end: int) -> Waiting | None:
-    """The first message of an open transaction, if there is one. stable: the end of what can be read."""
-    if stable >= end:
-        return None
+def _with_transactions(
+    kafka: str, in_kafka: Mapping[Place, InKafka], reach: Mapping[Place, tuple[int, int]]
+) -> list[InKafka]:
+    """The same, with the first message that an open transaction holds back; one consumer looks at all of them."""
+    ends = {place: (one.input_state.end, reach.get(place, (0, 0))[1]) for place, one in in_kafka.items()}
+    ends = {place: (stable, end) for place, (stable, end) in ends.items() if stable < end}
+    if not ends:
+        return [*in_kafka.values()]
     with open_consumer(kafka, committed=False) as consumer:
-        return _waiting(consumer, place, stable, end)
+        held_back = {place: _waiting(consumer, place, stable, end) for place, (stable, end) in ends.items()}
+    return [replace(one, held_back=held_back.get(place)) for place, one in in_kafka.items()]
 
 
 def _waiting(consumer: Consumer, place: Place, start: int, end: int) -> Waiting | None:

@@ -173,7 +173,8 @@ def _audit_topic(schema: Table, asked: AuditOptions) -> None:
                 lines += [line for epoch in epochs for line in epoch.lines]
         with progress.stage("laws") as on_progress:
             for epoch in laws.follow(read_sealed(lines)):
-                cohorts += epoch.adds.values()
+                if asked.source is not None:
+                    cohorts += epoch.adds.values()
                 on_progress(laws.records / len(lines))
         if asked.source is not None:
             check_twice(cohorts, _changes(schema, asked, token_bytes(SECRET_BYTES), _first(schema, asked, progress)))

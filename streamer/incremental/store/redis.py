@@ -41,8 +41,10 @@ from streamer.incremental.store.redis_server import RedisClient, address_of, ans
 # shortest exact text, which Redis reads back to the same double.
 
 FENCED, CONFLICT = -1, -2
-NEW_MARK = 1
 """The script's answers if it wrote nothing; 0: this very commit is stored already."""
+
+NEW_MARK = 1
+"""The answer to a command's mark if there was none."""
 
 LOADING = -2
 """The answer to who wants to take over a shard that another command loads."""

@@ -188,8 +188,8 @@ def _moment_to_code(attribute: TemporalAttribute) -> ToCode:
 
 
 def _category_to_code(attribute: CategoricalAttribute, unlisted: Note, capitals_count: bool) -> ToCode:
-    name, tree, code_of, other = attribute.name, attribute.hierarchy, attribute.hierarchy.code_of, attribute.other_code
-    leaf_of = leaf_finder(code_of, capitals_count)
+    name, code_of = attribute.name, attribute.hierarchy.code_of
+    otherwise = _otherwise(name, attribute.hierarchy, attribute.other_code, unlisted, capitals_count)
 
     def code(value: object) -> int:
         if type(value) is not str:
@@ -197,12 +197,22 @@ def _category_to_code(attribute: CategoricalAttribute, unlisted: Note, capitals_
                 return _null_to_code(attribute)
             value = category_of(value, name)
         found = code_of.get(value)
-        if found is not None:
-            return found
-        if (leaf := leaf_of(value)) is not None:
-            return code_of[leaf]
+        return otherwise(value) if found is None else found
+
+    return code
+
+
+def _otherwise(
+    name: str, tree: Hierarchy, other: int | None, unlisted: Note, capitals_count: bool
+) -> Callable[[str], int]:
+    """The code of a category that no leaf is: of the leaf with the same text, or of `other`. Raises EventRefused."""
+    leaf_of = leaf_finder(tree.leaves, capitals_count)
+
+    def code(category: str) -> int:
+        if (leaf := leaf_of(category)) is not None:
+            return tree.code_of[leaf]
         if other is None:
-            raise _unknown_category(name, tree, value)
+            raise _unknown_category(name, tree, category)
         unlisted(name)
         return other
 
@@ -227,8 +237,9 @@ def from_code(attribute: Attribute, code: int, exact: str | None) -> int | Decim
 def to_json_text(column: KeptColumn, unlisted: Note = _unnoted, *, capitals_count: bool = False) -> ToText:
     """The encoder of one kept column: raw value -> canonical JSON text."""
     if column.hierarchy is not None:
-        leaf_of = leaf_finder(column.hierarchy.leaves, capitals_count)
-        return _category_to_json(column.name, column.hierarchy, column.other, unlisted, leaf_of)
+        tree = column.hierarchy
+        other = None if column.other is None else tree.code_of[column.other]
+        return _category_to_json(column.name, tree, _otherwise(column.name, tree, other, unlisted, capitals_count))
     if column.type is None:
         return _scalar_to_json(column.name)
     if column.type in CLOCKS:
@@ -255,24 +266,15 @@ def _coarse_to_json(column: KeptColumn) -> ToText:
     return json_text
 
 
-def _category_to_json(
-    name: str, tree: Hierarchy, other: str | None, unlisted: Note, leaf_of: Callable[[str], str | None]
-) -> ToText:
+def _category_to_json(name: str, tree: Hierarchy, otherwise: Callable[[str], int]) -> ToText:
     texts = {leaf: _to_json(leaf) for leaf in tree.leaves}
-    other_text = None if other is None else texts[other]
 
     def json_text(value: object) -> bytes:
         if value is None:
             return b"null"
         category = category_of(value, name)
-        if (text := texts.get(category)) is not None:
-            return text
-        if (leaf := leaf_of(category)) is not None:
-            return texts[leaf]
-        if other_text is None:
-            raise _unknown_category(name, tree, category)
-        unlisted(name)
-        return other_text
+        text = texts.get(category)
+        return texts[tree.leaves[otherwise(category)]] if text is None else text
 
     return json_text
 

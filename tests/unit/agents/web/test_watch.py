@@ -195,12 +195,6 @@ class Consumer:
     def partitions_for_topic(self, topic: str) -> set[int]:
         return {place.partition for place in PLACES if place.topic == topic}
 
-    def assignment(self) -> set[TopicPartition]:
-        return {PLACES[1]}
-
-    def highwater(self, place: TopicPartition) -> int | None:
-        return 12 if place == PLACES[1] else None
-
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         if self.fails is not None:
             raise self.fails
