@@ -170,7 +170,7 @@ def cut_gathered(s: Shard, n: int, first: int, most: float, lower: int, upper: i
     """
     for at in range(n):
         s.work.ints[BASE, at] = s.work.ints[GATHERED, at]
-    _set_whole(s.rows, s.work, n)
+    _hull_of(s.rows.cells, s.work.ints[BASE], s.work.hull[WHOLE], 0, n)
     return _cut_sorted(s, n, first, most if n < 4 * s.state[0].k else inf, lower, upper)
 
 
@@ -198,7 +198,7 @@ def _loss_of_part(s: Shard, begin: int, n: int, number: int, most: float) -> flo
         work.ints[BASE, at] = index
         work.tie_hashes[0, at] = shuffled(s.rows.row[index].tie_hash, number, s.state[0].qi_group_next)
     if n < 2 * s.state[0].k:
-        _set_whole(s.rows, work, n)
+        _hull_of(s.rows.cells, work.ints[BASE], work.hull[WHOLE], 0, n)
         return n * hull_ncp(s.space, work.hull[WHOLE])
     first = _sort_taken(s, n)
     position, _, loss = _cut_sorted(s, n, first, most + ROUNDING if n < 4 * s.state[0].k else inf, 1, 1)
@@ -264,7 +264,7 @@ def _sort_members(s: Shard, n: int) -> None:
     """Sorts BASE by cells in table order, bundles, tie hashes: the order along the first attribute."""
     state, rows, work = s.state[0], s.rows, s.work
     cells, base, hull = rows.cells, work.ints[BASE], work.hull[WHOLE]
-    _set_whole(rows, work, n)
+    _hull_of(cells, base, hull, 0, n)
     for j in range(cells.shape[1] - 1, -1, -1):
         if hull[LO, j] < hull[HI, j]:
             column, low, high = cells[:, j], int(hull[LO, j]), int(hull[HI, j])
@@ -373,9 +373,7 @@ def _best_along(
         return 0, least, lean
     space, rows, work = s.space, s.rows, s.work
     cells, along, hull, terms = rows.cells, work.ints[ALONG], work.hull[LOWER], work.terms[LOWER]
-    _begin_half(space, hull, terms, cells[along[0]])
-    for at in range(1, first):
-        widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms)
+    _start_half(space, cells, along, hull, terms, 0, first)
     loss = total(terms)
     first, start = _lose_above(s, n, first, last, least, loss), first
     position, individuals = 0, s.state[0].individuals != 0
@@ -402,9 +400,7 @@ def _lose_above(s: Shard, n: int, first: int, last: int, least: float, lower: fl
     """
     space, cells, work = s.space, s.rows.cells, s.work
     along, hull, terms = work.ints[ALONG], work.hull[UPPER], work.terms[UPPER]
-    _begin_half(space, hull, terms, cells[along[n - 1]])
-    for at in range(n - 2, last - 1, -1):
-        widen(space, cells[along[at]], cells[along[at]], hull[LO], hull[HI], terms)
+    _start_half(space, cells, along, hull, terms, last, n)
     loss = total(terms)
     work.losses[last] = loss
     at = last
@@ -418,22 +414,22 @@ def _lose_above(s: Shard, n: int, first: int, last: int, least: float, lower: fl
     return at + 1
 
 
-def _set_whole(rows: CoreRows, work: Work, n: int) -> None:
-    """Sets the hull of the n rows in BASE."""
-    hull, cells, base = work.hull[WHOLE], rows.cells, work.ints[BASE]
+def _start_half(space: Geometry, cells: Any, along: Any, hull: Any, terms: Any, begin: int, end: int) -> None:
+    """A hull (2, d) around the rows along[begin:end], and its terms of NCP (d,), each computed once."""
+    _hull_of(cells, along, hull, begin, end)
     for j in range(cells.shape[1]):
-        hull[LO, j] = hull[HI, j] = cells[base[0], j]
-    for at in range(1, n):
+        terms[j] = ncp_term(space, j, hull[LO, j], hull[HI, j])
+
+
+def _hull_of(cells: Any, rows: Any, hull: Any, begin: int, end: int) -> None:
+    """Sets a hull (2, d) around rows[begin:end]; loops over columns without a branch become vector instructions."""
+    lo, hi, own = hull[LO], hull[HI], cells[rows[begin]]
+    for j in range(cells.shape[1]):
+        lo[j] = hi[j] = own[j]
+    for at in range(begin + 1, end):
+        own = cells[rows[at]]
         for j in range(cells.shape[1]):
-            cell = cells[base[at], j]
-            hull[LO, j], hull[HI, j] = min(hull[LO, j], cell), max(hull[HI, j], cell)
-
-
-def _begin_half(space: Geometry, hull: Any, terms: Any, cells: Any) -> None:
-    """Sets a hull (2, d) around one row's cells (d,), and its terms of NCP (d,)."""
-    for j in range(cells.shape[0]):
-        hull[LO, j] = hull[HI, j] = cells[j]
-        terms[j] = ncp_term(space, j, cells[j], cells[j])
+            lo[j], hi[j] = min(lo[j], own[j]), max(hi[j], own[j])
 
 
 def _same_bundle(rows: CoreRows, one: int, other: int) -> bool:
