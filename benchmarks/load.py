@@ -74,7 +74,7 @@ def write_shard(store: RedisStore, fence: str, rows: int) -> int:
         last = min(first + ROWS_PER_COMMIT, rows)
         some = dict(people(first, last))
         qi_groups = {n: group_of(n) for n in range(first // ROWS_PER_QI_GROUP + 1, last // ROWS_PER_QI_GROUP + 1)}
-        lists = {n: SimilarityList(((n + 1, 2.5), (n + 2, 1 / 3)), 0.25) for n in qi_groups if n % 7 == 0}
+        lists = {n: SimilarityList(((n + 1, 2.5), (n + 2, 1 / 3)), number) for n in qi_groups if n % 7 == 0}
         store.commit(fence, number - 1, Commit(Meta(commit=number, next=last), some, qi_groups, lists))
     return number
 
@@ -113,7 +113,7 @@ def commit_batches(store: RedisStore, fence: str, number: int, rows: int) -> dic
             Meta(commit=number + batch + 1, next=rows + batch),
             dict(people(first, first + BATCH_EVENTS)),
             {n: group_of(n) for n in range(1, BATCH_EVENTS // 2 + 1)},
-            {n: SimilarityList(((n + 1, 2.5),), 0.25) for n in range(1, BATCH_EVENTS // 7 + 1)},
+            {n: SimilarityList(((n + 1, 2.5),), 1) for n in range(1, BATCH_EVENTS // 7 + 1)},
             outbox=published(BATCH_EVENTS * 12 // 5),
         )
         seconds += _timed(lambda c=commit, n=number + batch: store.commit(fence, n, c))[0]  # type: ignore[misc]

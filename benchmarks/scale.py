@@ -67,7 +67,7 @@ from streamer.incremental.sealed.publisher import Sealed, drawn_by
 from streamer.incremental.sealed.stored_state import StoredSealed
 from streamer.incremental.shard.sealing import NOTHING_SEALED, SealedPart
 from streamer.incremental.shard.sealing import committed as committed_by
-from streamer.incremental.shard.steps import origins_of
+from streamer.incremental.shard.steps import origins_of, similarity_of
 from streamer.incremental.store import redis
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.redis import RedisStore
@@ -290,7 +290,7 @@ class Committed:
         written = process_time()
         meta = Meta(commit=self._number + 1, qi_group_next=drained.qi_group_next)
         origins = origins_of(drained, meta.commit)
-        kept = drained.records, drained.qi_groups, drained.similarity
+        kept = drained.records, drained.qi_groups, similarity_of(drained, meta.commit)
         outbox += sealed.entries
         commit = Commit(meta, *kept, drained.statement_ids, outbox, origins=origins, sealed=sealed.changes)
         self.arguments += len(redis.arguments("1-fence", self._number, commit))
@@ -428,10 +428,9 @@ def write_shard(url: str, those: Microdata) -> None:
         store = RedisStore(client, SHARD_NAME, 0)
         fence = store.take_over()
         records, qi_groups = iter(drained.records.items()), iter(drained.qi_groups.items())
-        similarity = iter(drained.similarity.items())
         for number in range(1, 1 + -(-len(those) // ROWS_PER_COMMIT)):
             meta = Meta(commit=number, qi_group_next=drained.qi_group_next)
-            commit = Commit(meta, first_of(records), first_of(qi_groups), first_of(similarity))
+            commit = Commit(meta, first_of(records), first_of(qi_groups))
             store.commit(fence, number - 1, commit)
 
 

@@ -89,9 +89,8 @@ def entries(shard: ShardBytes) -> Iterator[int]:
     """The bytes of each entry of a shard in its store, without the outbox, which is empty between two commits."""
     for kept in (shard.records, shard.sealed):
         yield from (len(key) + len(value) for key, value in kept.items())
-    for numbered in (shard.qi_groups, shard.origins, shard.cohorts):
+    for numbered in (shard.qi_groups, shard.similarity, shard.origins, shard.cohorts):
         yield from (len(str(number)) + len(value) for number, value in numbered.items())
-    yield from (len(str(number)) + len(_encode(one)) for number, one in shard.similarity.items())
 
 
 # -- records ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import numpy as np
 
 from streamer.incremental.core import layout, step
 from streamer.incremental.core.model import fill_tally
-from streamer.incremental.core.scores import qgssd_to_all
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import ALGORITHMS, objections, run
 from streamer.recoding.algorithms.contract import Options
@@ -55,11 +54,10 @@ def call_for_orphans() -> None:
 def call_core() -> None:
     """The entries of the incremental wing, on a shard without rows."""
     shard = layout.empty_shard(Space([Axis(1, 2, True, 1.0, 1.0, None)]), K, True, True, False)
-    numbers, scores = np.zeros(1, np.int64), np.zeros(1)
+    numbers = np.zeros(1, np.int64)
     step.advance(shard, records(0, layout.OPERATION), np.zeros((0, 1), np.int32), 0, False)
     fill_tally(shard.work.tally, numbers, numbers)
-    qgssd_to_all(shard.space, shard.groups, 0, scores)
-    step.restore(shard, 0, numbers, scores, numbers, numbers, scores)
+    step.restore(shard, 0)
 
 
 def _tables() -> Iterator[Microdata]:

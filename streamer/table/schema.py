@@ -88,7 +88,7 @@ A higher version adopts the QI groups that a lower one kept, if table.yaml is th
 table.yaml stays as it is where what is new is not used.
 """
 
-REPAIR_VERSION = 5
+REPAIR_VERSION = 6
 """The same, if only tables with local repair are concerned."""
 
 

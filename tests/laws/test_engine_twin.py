@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.stored_state import Degrees
 from streamer.incremental.events.changes import Delete, DeleteWhere, Insert, ModifyWhere, Remove, Truncate
 from streamer.table.schema import Diversity, Repair, Table
 from worlds.core_arrays import check_arrays
@@ -105,14 +107,27 @@ REPAIRED = {name: small for name, small in ALL_TABLES.items() if small.repair an
 @pytest.mark.parametrize("small", REPAIRED.values(), ids=REPAIRED.keys())
 def test_local_repair_among_many_groups_stays_with_its_twin(small: Table) -> None:
     secret = b"sixteen letters."
-    engine, folded, twin = Engine(small, secret=secret), FoldedTable(), Twin(small, secret)
+    engine, folded, twin, lists = Engine(small, secret=secret), FoldedTable(), Twin(small, secret), 0
     plain = small.diversity == Diversity()
     for change in coming_and_going(small, seed=2, first=60 if plain else 40, then=140 if plain else 60):
         assert refusal(engine.apply, change) == refusal(twin.apply, change)
-        folded.fold(engine.drain())
+        drained = engine.drain()
+        folded.fold(drained)
         assert_same(engine, folded, twin)
+        lists += assert_degrees_are_true(drained.similarity, twin)
+    assert lists > 10
     moves = {"adopt", "evict", "dissolve", "recut_with_neighbours", "2 groups cut afresh", "3 groups cut afresh"}
     assert set(twin.repaired) == moves
+
+
+def assert_degrees_are_true(lists: Mapping[int, Degrees | None], twin: Twin) -> int:
+    """Similarity lists are of groups whose next loss may merge them, and name others, best first; how many they are."""
+    found = {number: listed for number, listed in lists.items() if listed is not None}
+    for number, listed in found.items():
+        assert twin.count(twin.groups[number].members) <= twin.k
+        assert listed == tuple(sorted(listed, key=lambda one: (-one[1], one[0])))
+        assert dict(listed) == {other: twin.qgssd(number, other) for other, _ in listed}
+    return len(found)
 
 
 @pytest.mark.parametrize("small", MODEL_TABLES.values(), ids=MODEL_TABLES.keys())

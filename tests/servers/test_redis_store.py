@@ -156,7 +156,7 @@ def test_memory_and_redis_hold_the_same_after_any_calls(client: Any) -> None:
 
 def test_the_keys_of_a_shard_share_one_hash_tag_and_say_what_they_hold(client: Any, open_store: OpenRedis) -> None:
     store = open_store("patients", 3)
-    similar = SimilarityList(((18, 0.5), (4, 3.25)), 0.25)
+    similar = SimilarityList(((4, 3.25), (18, 0.5)), 1)
     commit = commit_number(
         1,
         records={"7": record(17)},
@@ -169,18 +169,17 @@ def test_the_keys_of_a_shard_share_one_hash_tag_and_say_what_they_hold(client: A
     names = [name.decode() for name in client.scan_iter(match="{*-patients:3}*")]
     tag = names[0].partition("}")[0] + "}"
     assert sorted(names) == sorted(
-        f"{tag}:{name}"
-        for name in ("meta", "records", "groups", "similarity", "similarity:17", "statements", "origins")
+        f"{tag}:{name}" for name in ("meta", "records", "groups", "similarity", "statements", "origins")
     )
     assert client.hkeys(f"{tag}:records") == [b"7"]
     assert client.hkeys(f"{tag}:groups") == [b"17"]
-    assert client.zrange(f"{tag}:similarity:17", 0, -1, desc=True) == [b"4", b"18"]
+    assert client.hkeys(f"{tag}:similarity") == [b"17"]
     assert client.hget(f"{tag}:meta", "commit") == b"1"
 
 
 def test_parts_of_a_shard_are_read_without_loading_it(open_store: OpenRedis) -> None:
     store = open_store("patients", 0)
-    similar = SimilarityList(((4, 3.25),), 0.25)
+    similar = SimilarityList(((4, 3.25),), 1)
     commit = commit_number(
         1, records={"7": record(17)}, qi_groups={17: A_GROUP}, similarity={17: similar}, outbox=live("x", "y")
     )
@@ -206,39 +205,37 @@ def test_writes_are_counted_by_kind(open_store: OpenRedis) -> None:
         1,
         records={"a": record(), "b": None},
         qi_groups={1: A_GROUP},
-        similarity={1: SimilarityList(((2, 0.5), (3, 0.25)), 0.1), 2: None},
+        similarity={1: SimilarityList(((2, 0.5), (3, 0.25)), 1), 2: None},
         outbox=live("x", "y", "z"),
     )
     fence = store.take_over()
     store.commit(fence, 0, commit)
     store.commit(fence, 0, commit)  # a repeated call writes nothing
-    kinds = ("calls", "records", "groups", "similarity", "floors", "outbox", "statements", "meta")
-    assert [store.writes[kind] for kind in kinds] == [1, 2, 1, 2, 2, 3, 0, 1]
+    kinds = ("calls", "records", "groups", "similarity", "outbox", "statements", "meta")
+    assert [store.writes[kind] for kind in kinds] == [1, 2, 1, 2, 3, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("after", "entries"),
-    [
-        (SimilarityList(((2, 0.5), (3, 0.25)), 0.2), 0),
-        (SimilarityList(((3, 0.75), (2, 0.5)), 0.1), 1),
-        (SimilarityList(((2, 0.5), (4, 0.25)), 0.1), 2),
-        (SimilarityList((), 0.1), 1),
-        (None, 1),
-    ],
-    ids=["only the floor", "one moved", "one for another", "emptied", "gone"],
-)
-def test_only_what_differs_of_a_similarity_list_is_written(
-    open_store: OpenRedis, after: SimilarityList | None, entries: int
+@pytest.mark.parametrize("replaces", [False, True], ids=["a worker goes on", "the table is loaded again"])
+def test_the_sorted_sets_of_an_older_streamer_are_no_hints_and_go_with_the_next_commit(
+    client: Any, open_store: OpenRedis, replaces: bool
 ) -> None:
     store = open_store("patients", 0)
-    fence = store.take_over()
-    store.commit(fence, 0, commit_number(1, similarity={1: SimilarityList(((2, 0.5), (3, 0.25)), 0.1)}))
-    before = store.writes["similarity"]
-    store.commit(fence, 1, commit_number(2, similarity={1: after}))
-    assert store.writes["similarity"] - before == entries
+    fence, listed = store.take_over(), SimilarityList(((2, 0.5),), 1)
+    store.commit(fence, 0, commit_number(1, similarity={1: listed, 2: listed}))
+    (meta,) = client.scan_iter(match="{test-*-patients:0}:meta")
+    similarity = meta.decode().replace("meta", "similarity")
+    for number in (2, 7):
+        client.hset(similarity, number, "0.25")
+        client.zadd(f"{similarity}:{number}", {"1": 0.5})
+    if not replaces:
+        state = store.load()
+        assert state is not None
+        assert dict(state.kept.similarity) == {1: listed}
+    store.commit(fence, 1, commit_number(2, similarity={7: listed}, replaces=replaces))
+    assert list(client.scan_iter(match=f"{similarity}:*")) == []
     state = store.load()
     assert state is not None
-    assert dict(state.kept.similarity).get(1) == (None if after is None else after)
+    assert dict(state.kept.similarity) == ({7: listed} if replaces else {1: listed, 7: listed})
 
 
 def test_reading_a_shard_that_changes_meanwhile_is_noticed(open_store: OpenRedis) -> None:
@@ -292,13 +289,13 @@ def test_a_full_server_takes_nothing_of_a_commit_not_even_its_removals(client: A
     assert keys_of(store.outbox()) == [(2, "x")]
 
 
-@pytest.mark.parametrize("name", ["groups", "outbox", "statements", "origins", "similarity:1"])
+@pytest.mark.parametrize("name", ["groups", "outbox", "statements", "origins", "similarity"])
 def test_a_key_of_another_type_stops_the_commit_before_it_begins(client: Any, open_store: OpenRedis, name: str) -> None:
     store = open_store("patients", 0)
     fence = store.take_over()
     (meta,) = client.scan_iter(match="{test-*-patients:0}:meta")
     client.set(meta.decode().replace("meta", name), "canary")
-    commit = commit_number(1, records={"a": record()}, similarity={1: SimilarityList(((2, 0.5),), 0.25)})
+    commit = commit_number(1, records={"a": record()}, similarity={1: SimilarityList(((2, 0.5),), 1)})
     with pytest.raises(ShardRefused, match="WRONGTYPE"):
         store.commit(fence, 0, commit)
     assert store.meta() is None

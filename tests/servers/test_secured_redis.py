@@ -54,12 +54,12 @@ def everything_a_worker_does(secured: SecuredRedis) -> None:
     store = RedisLookups(client, "patients", 0)
     fence = store.take_over()
     rows = {str(i): record() for i in range(700)}
-    lists = {1: SimilarityList(((2, 0.5), (3, 0.25)), 0.1)}
+    lists = {1: SimilarityList(((2, 0.5), (3, 0.25)), 1)}
     outbox = live("x", "y")
     first = {"records": rows, "qi_groups": {1: A_GROUP}, "similarity": lists, "statement_ids": ["s"], "outbox": outbox}
     first["origins"] = {1: Origin("formed", 1)}
     store.commit(fence, 0, commit_number(1, **first))
-    fewer = {1: SimilarityList(((3, 0.25),), 0.1)}
+    fewer = {1: SimilarityList(((3, 0.25),), 1)}
     store.commit(fence, 1, commit_number(2, records={"1": None}, similarity=fewer, outbox=outbox, origins={1: None}))
     store.check_fence(fence)
     store.trim(fence, 1)
@@ -101,7 +101,7 @@ def operators_look(secured: SecuredRedis) -> None:
 
 def a_shard_to_look_at(tester: Any) -> None:
     store = RedisLookups(tester, "patients", 0)
-    listed = {1: SimilarityList(((2, 0.5),), 0.1)}
+    listed = {1: SimilarityList(((2, 0.5),), 1)}
     store.commit(store.take_over(), 0, commit_number(1, records={"a": record()}, similarity=listed, outbox=live("x")))
     store.report_owner("alice")
 

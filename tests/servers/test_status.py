@@ -321,27 +321,14 @@ def test_one_shard_and_a_limit(worked: WorkedTable) -> None:
     assert report["qi_groups"] == len(list(worked.state(1).kept.qi_groups))
 
 
-def test_the_nearest_come_from_redis_where_there_is_a_list_and_else_from_the_boxes(worked: WorkedTable) -> None:
-    kept = worked.state(0).kept
-    qi_groups, similarity = dict(kept.qi_groups), dict(kept.similarity)
+def test_the_nearest_are_those_of_a_scan_by_the_boxes(worked: WorkedTable) -> None:
     twin = Scan(load_table(worked.folder).space)
-    for number, group in qi_groups.items():
+    for number, group in worked.state(0).kept.qi_groups:
         twin.groups[number] = (list(group.lo), list(group.hi), len(group.members))
-    seen = set()
-    for number in qi_groups:
+    for number in twin.groups:
         report = worked.report("groups", "--nearest", f"0-{number}")
-        seen.add(report["source"])
-        assert report["source"] == ("Redis" if number in similarity else "computed")
         degree, nearest = max((twin.qgssd(number, other), -other) for other in twin.groups if other != number)
         assert report["nearest"][0] == {"qi_group": f"0-{-nearest}", "qgssd": degree}
-        assert all(neighbour["qgssd"] >= report["floor"] for neighbour in report["nearest"])
-    assert seen == {"Redis", "computed"}
-
-
-def test_a_shortened_list_of_neighbours_still_bounds_all_that_it_leaves_out(worked: WorkedTable) -> None:
-    for number, similar in worked.state(0).kept.similarity:
-        report = worked.report("groups", "--nearest", f"0-{number}", "--limit", "1")
-        assert report["floor"] == (similar.neighbours[1][1] if len(similar.neighbours) > 1 else similar.floor)
 
 
 def test_a_qi_group_that_is_not_there_or_not_named_right_is_a_usage_error(worked: WorkedTable) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,20 @@ from streamer.incremental.core.layout import (
     CENTER_HI,
     CENTER_LO,
     FIRST_CAPACITY,
-    FLOOR,
     HALF,
     HALF_WIDTH,
     HI,
     HULL_HI,
     HULL_LO,
+    LENGTH,
     LO,
-    NCP,
     NONE,
     CoreTree,
     Shard,
     empty_shard,
 )
 from streamer.incremental.core.scores import set_shape
-from streamer.incremental.core.tree import floor_changed, resized
+from streamer.incremental.core.tree import resized
 from streamer.table.arrays import Floats, Ints
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import FINENESS, Axis, Space
@@ -98,7 +96,7 @@ def random_cells(random: np.random.Generator, space: Space) -> Ints:
     return random.integers(0, space.n_cells)
 
 
-LOCATE, NEAREST, TOP, PUT, TAKE_OUT, RESIZED, FLOOR_CHANGED, BEGIN_AFFECTED, NEXT_AFFECTED = range(9)
+LOCATE, NEAREST, NEIGHBOURS, PUT, TAKE_OUT, RESIZED = range(6)
 
 
 def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
@@ -107,8 +105,8 @@ def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
         return search.locate(s, cells)
     if question == NEAREST:
         return search.nearest(s, g)
-    if question == TOP:
-        search.top(s, g, count)
+    if question == NEIGHBOURS:
+        search.neighbours(s, g, count)
     elif question == PUT:
         set_shape(s.space, s.groups, g)
         tree.put(s, g)
@@ -116,12 +114,6 @@ def ask(s: Shard, question: int, g: int, count: int, cells: Ints) -> int:
         tree.take_out(s, g)
     elif question == RESIZED:
         resized(s, g)
-    elif question == FLOOR_CHANGED:
-        floor_changed(s, g)
-    elif question == BEGIN_AFFECTED:
-        search.begin_affected(s, g)
-    elif question == NEXT_AFFECTED:
-        return search.next_affected(s, g)
     return NONE
 
 
@@ -134,15 +126,12 @@ def roomy(array: Any, n: int) -> Any:
 
 
 def roomy_shard(space: Space, n_groups: int) -> Shard:
-    """A shard with room for n groups and as many lists, and for their tree."""
+    """A shard with room for n groups and their tree."""
     s = empty_shard(space, k=2, recut=True, shrink=True, individuals=False)
     n = max(n_groups, FIRST_CAPACITY)
-    group, box, shape, one, *parts = (roomy(a, n) for a in (*s.groups[:3], s.lists.one, *s.tree))
-    return s._replace(
-        groups=s.groups._replace(group=group, box=box, shape=shape),
-        lists=s.lists._replace(one=one),
-        tree=CoreTree(*parts),
-    )
+    group, box, shape, *parts = (roomy(a, n) for a in (*s.groups[:3], *s.tree))
+    near = np.full((n, LENGTH), NONE, np.int32)
+    return s._replace(groups=s.groups._replace(group=group, box=box, shape=shape, near=near), tree=CoreTree(*parts))
 
 
 class ShardBoxes:
@@ -151,7 +140,6 @@ class ShardBoxes:
     def __init__(self, space: Space, n_groups: int = FIRST_CAPACITY, compiled: bool = False) -> None:
         self.space, self.s = space, roomy_shard(space, n_groups)
         self.twin = Scan(space)
-        self.floors: dict[int, float] = {}
         self.indexes: dict[int, int] = {}
         self._free = list(range(n_groups - 1, -1, -1))
         self._ask = ask_compiled if compiled else ask
@@ -169,7 +157,7 @@ class ShardBoxes:
         if number not in self.indexes:
             g = self.indexes[number] = self._free.pop()
             group = self.s.groups.group[g]
-            group.node, group.list, group.number, group.alive = NONE, NONE, number, 1
+            group.node, group.number, group.alive = NONE, number, 1
         g = self.indexes[number]
         self.s.groups.box[g, LO], self.s.groups.box[g, HI] = lo, hi
         self.s.groups.group[g].members = size
@@ -179,67 +167,36 @@ class ShardBoxes:
     def take_out(self, number: int) -> None:
         self.ask(TAKE_OUT, number)
         self._free.append(self.indexes.pop(number))
+        self.s.groups.group[self._free[-1]].alive = 0
         del self.twin.groups[number]
-        self.floors.pop(number, None)
 
     def resize(self, number: int, size: int) -> None:
         self.s.groups.group[self.indexes[number]].members = size
         self.ask(RESIZED, number)
         self.twin.groups[number] = (*self.twin.groups[number][:2], size)
 
-    def set_floor(self, number: int, floor: float | None) -> None:
-        """The group has a similarity list of this floor, or none."""
-        g = self.indexes[number]
-        self.s.groups.group[g].list = NONE if floor is None else g
-        if floor is None:
-            self.floors.pop(number, None)
-        else:
-            self.s.lists.one[g].floor = self.floors[number] = floor
-        self.ask(FLOOR_CHANGED, number)
-
     # -- questions ------------------------------------------------------------------------------------------------
-
-    def _leave_in_found(self, numbers: Sequence[int]) -> None:
-        for i, number in enumerate(numbers):
-            self.s.work.found[i].group = self.indexes[number]
-        self.s.state[0].n_found = len(numbers)
-
-    def found(self) -> list[tuple[int, float]]:
-        records = self.s.work.found[: self.s.state[0].n_found]
-        return [(int(self.s.groups.group[one.group].number), float(one.score)) for one in records]
 
     def locate(self, cells: list[int]) -> int | None:
         return self.number(self.ask(LOCATE, cells=cells))
 
-    def nearest(self, number: int, seeds: Sequence[int] = ()) -> tuple[int, float] | None:
-        self._leave_in_found(seeds)
-        found = self.number(self.ask(NEAREST, number))
-        return None if found is None else (found, self.found()[0][1])
+    def nearest(self, number: int) -> int | None:
+        return self.number(self.ask(NEAREST, number))
 
-    def top(self, number: int, count: int, seeds: Sequence[int] = ()) -> list[tuple[int, float]]:
-        self._leave_in_found(seeds)
-        self.ask(TOP, number, count)
-        return self.found()
+    def neighbours(self, number: int, count: int) -> list[int]:
+        self.ask(NEIGHBOURS, number, count)
+        found = self.s.work.found[: self.s.state[0].n_found]
+        return [int(self.s.groups.group[one.group].number) for one in found]
 
-    def entered(self, number: int) -> dict[int, float]:
-        found: dict[int, float] = {}
-        self.ask(BEGIN_AFFECTED, number)
-        while (other := self.number(self.ask(NEXT_AFFECTED, number))) is not None:
-            found[other] = float(self.s.state[0].affected_score)
-        return found
+    def listed(self, number: int) -> list[int]:
+        """The groups in the similarity list of one."""
+        near = self.s.groups.near[self.indexes[number]]
+        return [int(self.s.groups.group[g].number) for g in near if g != NONE]
 
-    # -- the same by scanning -------------------------------------------------------------------------------------
-
-    def ranked(self, number: int) -> list[tuple[int, float]]:
-        """All others, best first and equal ones by number."""
-        scores = [(other, self.twin.qgssd(number, other)) for other in self.twin.groups if other != number]
-        return sorted(scores, key=lambda one: (-one[1], one[0]))
-
-    def entered_by_scan(self, number: int) -> dict[int, float]:
-        scores = dict(self.ranked(number))
-        return {
-            other: scores[other] for other, floor in self.floors.items() if other != number and scores[other] > floor
-        }
+    def list_any(self, number: int, random: np.random.Generator) -> None:
+        """Writes any list: groups that are there, that are gone, twice, its own, or none."""
+        indexes = [*self.indexes.values(), *self._free[-3:], NONE]
+        self.s.groups.near[self.indexes[number]] = random.choice(indexes, LENGTH)
 
     # -- the tree -------------------------------------------------------------------------------------------------
 
@@ -279,12 +236,10 @@ class ShardBoxes:
         for i, child in enumerate(children):
             if self.s.tree.node[node].leaf:
                 hull, ncp = self._hull([child]), self.s.groups.group[child].ncp
-                floor = self.floors.get(int(self.s.groups.group[child].number), np.inf)
             else:
-                hull, record = self.s.tree.hull[child], self.s.tree.node[child]
-                ncp, floor = record.ncp, record.floor
+                hull, ncp = self.s.tree.hull[child], self.s.tree.node[child].ncp
             assert lanes[:, :, i].T.tolist() == hull.tolist()
-            assert (ranks[NCP, i], ranks[FLOOR, i]) == (ncp, floor)
+            assert ranks[i] == ncp
 
     def _hull(self, groups: list[int]) -> Floats:
         known = self.s.groups
@@ -307,8 +262,6 @@ class ShardBoxes:
         numbers = [int(number) for number in known.group[groups].number]
         assert known.group[record.first].number == min(numbers, key=self.twin.tie)
         assert record.ncp == known.group[record.first].ncp
-        assert known.group[record.lowest].number == min(numbers)
-        assert record.floor == min(self.floors.get(number, np.inf) for number in numbers)
 
 
 def some_box(world: ShardBoxes, random: np.random.Generator) -> Box:

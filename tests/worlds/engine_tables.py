@@ -17,6 +17,7 @@ from streamer.incremental.engine.replacing import Region
 from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.events.changes import Change, Insert
 from streamer.incremental.release.records import PublishedGroup
+from streamer.incremental.shard.steps import similarity_of
 from streamer.table.arrays import Ints
 from streamer.table.row import Row
 from streamer.table.schema import Table
@@ -98,7 +99,7 @@ class FoldedTable:
     def fold(self, drained: Drained) -> None:
         overwrite(self.records, drained.records)
         overwrite(self.qi_groups, drained.qi_groups)
-        overwrite(self.similarity, drained.similarity)
+        overwrite(self.similarity, similarity_of(drained, commit=1))
         for number, before, after in drained.published:
             assert self.published.get(number) == before
             if after is None:

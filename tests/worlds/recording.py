@@ -29,6 +29,7 @@ from streamer.incremental.events.changes import Insert
 from streamer.incremental.events.decoder import Decoder
 from streamer.incremental.release.changelog import Changelog
 from streamer.incremental.release.records import DIGEST_MASK, OutboxEntry
+from streamer.incremental.shard.steps import similarity_of
 from streamer.incremental.store.base import Commit, Meta
 from streamer.incremental.store.memory import MemoryServer, MemoryStore
 from streamer.table.arrays import Ints
@@ -123,7 +124,7 @@ class Replay:
             digest=digest & DIGEST_MASK,
         )
         ids = tuple(drained.statement_ids)
-        commit = Commit(meta, drained.records, drained.qi_groups, drained.similarity, ids, outbox)
+        commit = Commit(meta, drained.records, drained.qi_groups, similarity_of(drained, meta.commit), ids, outbox)
         self._store.commit(self._fence, self._meta.commit, commit)
         self._store.trim(self._fence, meta.commit)
         self._meta = meta
@@ -175,13 +176,7 @@ class Replay:
 
     def of_this_batch(self) -> Recording:
         """What does: the records of each commit, and how many of the nearest QI groups are kept at hand."""
-        lists = {
-            int(number): (
-                sorted((int(other), float(score)) for other, score in similar.neighbours),
-                float(similar.floor),
-            )
-            for number, similar in self._kept().similarity
-        }
+        lists = {number: (similar.neighbours, similar.commit) for number, similar in self._kept().similarity}
         return {"releases": self._meta.release, "changelog": self._records_so_far, "similarity": _hash_of(lists)}
 
 

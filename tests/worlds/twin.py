@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
-from math import ceil
+from math import ceil, inf, nextafter
 from typing import Any
 
 import msgspec
@@ -61,6 +61,7 @@ class Scan:
 
     def __init__(self, space: Space) -> None:
         self.axes = space.axes
+        self.rounds = not all(float(end).is_integer() for end in space.end)
         self.groups: dict[int, Any] = {}
         """By number: first cells, last cells, size."""
 
@@ -128,6 +129,39 @@ class Scan:
                 half = max(last - center, center - first, 0.5)
                 total += half / abs(sum(self.edges(j, cell, cell)) / 2 - center)
         return total
+
+    def adds(self, one: int, other: int) -> float:
+        """What another QI group adds to one: widths of a box around both, less half its own, in domains."""
+        total, sides = 0.0, zip(self.place(one)[0], self.place(other)[0], strict=True)
+        for j, ((lo1, hi1), (lo2, hi2)) in enumerate(sides):
+            per = 1 / self.axes[j].width_codes if self.axes[j].width_codes else 0.0
+            if self.axes[j].hierarchy is not None:
+                wide = self.cover(j, min(lo1, lo2), max(hi1, hi2))
+                total += (wide[1] - wide[0] + 1 - 0.5 * (hi2 - lo2 + 1)) * per
+            else:
+                own, (first, last) = self.half_width(j, lo2, hi2), self.around(j, lo2, hi2)
+                center, half = self.center(j, lo1, hi1), self.half_width(j, lo1, hi1)
+                total += (max(center + half, last) - min(center - half, first) - own) * per
+        return total
+
+    def center(self, j: int, lo: int, hi: int) -> float:
+        return sum(self.edges(j, lo, hi)) / 2
+
+    def half_width(self, j: int, lo: int, hi: int) -> float:
+        """Of a number's interval in codes, which is one code wide at least."""
+        (first, last), center = self.edges(j, lo, hi), self.center(j, lo, hi)
+        return max(last - center, center - first, 0.5)
+
+    def around(self, j: int, lo: int, hi: int) -> tuple[float, float]:
+        """Ends of a number's interval; outwards if sums may round."""
+        center, half = self.center(j, lo, hi), self.half_width(j, lo, hi)
+        ends = center - half, center + half
+        return (nextafter(ends[0], -inf), nextafter(ends[1], inf)) if self.rounds else ends
+
+    def neighbours(self, number: int) -> list[int]:
+        """All other groups, those first that add least."""
+        others = (other for other in self.groups if other != number)
+        return sorted(others, key=lambda other: (self.adds(number, other), self.tie(other)))
 
     def qgssd(self, one: int, other: int) -> float:
         total, sides = 0.0, zip(self.place(one)[0], self.place(other)[0], strict=True)
@@ -494,8 +528,9 @@ class Twin(Scan):
 
 # -- local repair: every row of every group is tried against every other group -----------------------------------------
 
-NEAREST, ROWS_AT_MOST, SPENT_PER_K = 8, 64, 16
-NEIGHBOURS, ROWS_TOGETHER = 4, 256
+NEAREST, ROWS_AT_MOST, SPENT_PER_K = 16, 64, 16
+NEIGHBOURS, ROWS_TOGETHER = 3, 256
+LEAST_LOSS, MOST_TOGETHER = 0.75, 2
 
 INFINITY = float("inf")
 
@@ -562,15 +597,10 @@ def move(twin: Twin, key: str, to: int) -> None:
     twin.join_group(key, to)
 
 
-def nearest(twin: Twin, number: int) -> list[int]:
-    """All other groups, those of highest QGSSD first; equal ones by number."""
-    return sorted((n for n in twin.groups if n != number), key=lambda n: (-twin.qgssd(number, n), n))
-
-
 def adopt(twin: Twin, number: int) -> int | None:
     """A group that does not hold takes the row that it is short of from one of the nearest; the group that gave it."""
     price, found = twin.price, []
-    for index, other in enumerate(nearest(twin, number)[:NEAREST]):
+    for index, other in enumerate(twin.neighbours(number)[:NEAREST]):
         group = twin.groups[other]
         n = len(group.members)
         for key in group.members:
@@ -655,7 +685,10 @@ def dissolve(twin: Twin, number: int) -> Move | None:
 def recut_with_neighbours(twin: Twin, number: int) -> Move | None:
     """Two groups are cut in two, or, from 3k rows on, in three; three groups in four, from 4k rows on."""
     found: list[Any] = []
-    near = nearest(twin, number)[:NEIGHBOURS]
+    losses = {n: len(group.members) * int(twin.ncp(group.box) * 2**24 + 0.5) for n, group in twin.groups.items()}
+    if losses[number] < LEAST_LOSS * sum(losses.values()) / len(losses):
+        return None
+    near = twin.neighbours(number)[:NEIGHBOURS]
     for a, one in enumerate(near):
         for others in ((one,), *((one, other) for other in near[:a])):
             numbers = sorted((number, *others), key=lambda n: (-len(twin.groups[n].members), n))
@@ -665,6 +698,8 @@ def recut_with_neighbours(twin: Twin, number: int) -> Move | None:
             loss = 0.0
             for group in groups:
                 loss += len(group.members) * twin.ncp(group.box)
+            if len(groups) == 2 and len(together) * twin.ncp(twin.box(together)) > MOST_TOGETHER * loss:
+                continue
             for least in least_rows(len(groups), len(together), twin.k):
                 halves = twin.cut_of(together, number, *least) if len(together) <= ROWS_TOGETHER else None
                 if halves is None:
@@ -736,10 +771,12 @@ def assert_batches_leave_no_trace(
     for step in steps:
         assert take(steady, step) == take(jumpy, step)
         folded_steady.fold(steady.drain())
-        what = data.draw(st.sampled_from(["go on", "go on", "drain", "restart"]))
+        what = data.draw(st.sampled_from(["go on", "go on", "drain", "restart", "restart without similarity lists"]))
         if what != "go on":
             folded_jumpy.fold(jumpy.drain())
-        if what == "restart":
+        if what == "restart without similarity lists":
+            folded_jumpy.similarity.clear()
+        if what.startswith("restart"):
             jumpy = Engine.load(small, 0, 1, folded_jumpy.kept_table(), secret)
     folded_jumpy.fold(jumpy.drain())
     assert dict(steady.index_table()) == dict(jumpy.index_table())

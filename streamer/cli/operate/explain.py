@@ -162,11 +162,14 @@ def _next_loss(table: Table, shard: int, read: Read) -> dict[str, Any]:
     """The effect of the loss of one row, by the present boxes."""
     found = nearest_to(table, read.number, read.qi_groups, NEAREST_SHOWN)
     spare = min(margin.spare for margin in slack(table, [record.row for record in read.members.values()]))
-    listed = None if read.similar is None else [qi_group_name(shard, other) for other, _ in read.similar.neighbours]
+    listed = read.similar and {
+        "commit": read.similar.commit,
+        "qgssd": {qi_group_name(shard, other): degree for other, degree in read.similar.neighbours},
+    }
     return {
         "may_break_the_model": spare < 1,
         "local_repair": str(table.repair) if table.repair else None,
-        "similarity_list": listed,
+        "similarity": listed,
         "nearest": [_similar(table, shard, one, "qgssd") for one in found],
     }
 
@@ -200,8 +203,10 @@ def _lines(table: Table, report: dict[str, Any]) -> Iterator[Line]:
         yield "a loss that violates the model would leave its rows pending: there is no other QI group"
         return
     when = "the next loss may merge it" if loss["may_break_the_model"] else "a loss that violates the model merges it"
-    where = "no similarity list in Redis" if loss["similarity_list"] is None else "it has a similarity list in Redis"
-    yield f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD ({where})"
+    yield f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD"
+    if loss["similarity"]:
+        listed = ", ".join(f"{name} {degree:.3f}" for name, degree in loss["similarity"]["qgssd"].items())
+        yield f"similarity degrees (QGSSD) in Redis, as of commit {loss['similarity']['commit']}: {listed}"
     if loss["local_repair"]:
         yield (
             f"local repair (engine: repair {loss['local_repair']}) comes first: a group that lacks one row gets one "

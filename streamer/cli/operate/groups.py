@@ -1,7 +1,7 @@
 """`streamer groups`: the QI groups of a table in Redis, with what the changelog shows of them.
 
-Source keys are never shown, sensitive and kept values only with --raw. The nearest QI groups come from the similarity
-list in Redis, which a QI group has if its next loss would merge it; else they are computed from the boxes.
+Source keys are never shown, sensitive and kept values only with --raw. The nearest QI groups follow from the boxes as
+they are now.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamer.cli.support.options import qi_groups as offered_qi_groups
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import Line, plural, published_box, show, shown_range
 from streamer.errors import UsageError
-from streamer.incremental.engine.explained import nearest_qi_groups
+from streamer.incremental.engine.explained import nearest_to
 from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.incremental.shard.preflight import check_written_for
 from streamer.incremental.store.redis_lookups import RedisLookups, shards_of
@@ -78,19 +78,13 @@ def _nearest(table: Table, store: RedisLookups, qi_group: int, limit: int) -> No
     name = qi_group_name(store.shard, qi_group)
     if store.read_group(qi_group) is None:
         raise UsageError(f"{table.name} has no QI group {name} (any more)")
-    similar, source = store.read_similarity(qi_group), "Redis"
-    if similar is None:
-        similar, source = nearest_qi_groups(table.space, _qi_groups(table, store), qi_group, limit), "computed"
-    listed, further = similar.neighbours[:limit], similar.neighbours[limit:]
-    floor = further[0][1] if further else similar.floor
-    neighbours = [{"qi_group": qi_group_name(store.shard, neighbour), "qgssd": degree} for neighbour, degree in listed]
-    where = "its similarity list in Redis" if source == "Redis" else "computed: it has no similarity list in Redis"
+    found = nearest_to(table, qi_group, _qi_groups(table, store), limit)
+    neighbours = [{"qi_group": qi_group_name(store.shard, one.number), "qgssd": one.total} for one in found]
     lines = [
-        f"nearest to {name} ({where})",
+        f"nearest to {name}",
         *(f"{one['qi_group']:>12}  QGSSD {one['qgssd']:.6f}" for one in neighbours),
-        f"every other QI group: QGSSD at most {floor:.6f}",
     ]
-    show({"qi_group": name, "source": source, "nearest": neighbours, "floor": floor}, lines)
+    show({"qi_group": name, "nearest": neighbours}, lines)
 
 
 def group_described(table: Table, shard: int, qi_group: int, state: QIGroupState, raw: bool) -> dict[str, Any]:

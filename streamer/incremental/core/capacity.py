@@ -17,7 +17,7 @@ import numpy as np
 
 from streamer.errors import LawViolated
 from streamer.incremental.core import layout
-from streamer.incremental.core.layout import LINKS, Shard, empty_tally
+from streamer.incremental.core.layout import Shard, empty_tally
 from streamer.incremental.core.model import fill_tally
 
 DOUBLED_BELOW = 1 << 16
@@ -25,9 +25,7 @@ DOUBLED_BELOW = 1 << 16
 OWN_PAGES_FROM = 1 << 20
 """Bytes of the smallest array in pages of its own."""
 
-JOURNAL_RUNS = {
-    layout.SLOTS_BEFORE: "slots_before", layout.TOUCHED: "touched", layout.CHANGED: "changed", layout.GONE: "gone"
-}  # fmt: skip
+JOURNAL_RUNS = {layout.SLOTS_BEFORE: "slots_before", layout.TOUCHED: "touched", layout.GONE: "gone"}
 
 
 def grow(s: Shard) -> Shard:
@@ -39,17 +37,14 @@ def grow(s: Shard) -> Shard:
             groups, n = s.groups, _more(s.groups.group, least)
             work = s.work._replace(heap=_longer(s.work.heap, 2 * n, axis=1))
             demands = s.demands._replace(reached=_longer(s.demands.reached, 1 + n))
-            groups = groups._replace(
-                group=_longer(groups.group, n), box=_longer(groups.box, n), shape=_longer(groups.shape, n)
-            )
+            longer = {name: _longer(getattr(groups, name), n) for name in ("group", "box", "shape", "near")}
+            groups = groups._replace(**longer)
             return s._replace(groups=groups, demands=demands, work=work)
         case layout.POOL:
             return s._replace(groups=s.groups._replace(pool=_longer(s.groups.pool, _more(s.groups.pool[0], least), 1)))
         case layout.NODES:
             n = _more(s.tree.node, least)
             return s._replace(tree=type(s.tree)(*(_longer(part, n) for part in s.tree)))
-        case layout.LISTS:
-            return s._replace(lists=_more_lists(s, least))
         case layout.MEMBERS:
             n = _more(s.work.ints[0], least)
             ints, tie_hashes = _longer(s.work.ints, n, 1), _longer(s.work.tie_hashes, n, 1)
@@ -79,7 +74,6 @@ def with_capacity(s: Shard, what: int, least: int) -> Shard:
         layout.GROUPS: len(s.groups.group),
         layout.POOL: s.groups.pool.shape[1],
         layout.NODES: len(s.tree.node),
-        layout.LISTS: len(s.lists.one),
         layout.MEMBERS: s.work.ints.shape[1],
         layout.TALLIES: len(s.work.tally.n),
     }
@@ -140,14 +134,3 @@ def _longer(old: Any, n: int, axis: int = 0) -> Any:
         new = np.frombuffer(pages, old.dtype).reshape(shape)
     new[tuple(map(slice, old.shape))] = old
     return new.view(np.recarray) if old.dtype.names else new
-
-
-def _more_lists(s: Shard, least: int) -> layout.Lists:
-    lists = s.lists
-    if least > len(lists.one):
-        n = _more(lists.one, least)
-        lists = lists._replace(one=_longer(lists.one, n), link=_longer(lists.link, n * LINKS))
-    if least > len(lists.before):
-        n = _more(lists.before, least)
-        lists = lists._replace(before=_longer(lists.before, n), links_before=_longer(lists.links_before, n * LINKS))
-    return lists

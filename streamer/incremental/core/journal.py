@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from streamer.incremental.core.layout import CHANGED, ENTRIES, GONE, HI, LO, NONE, SLOTS_BEFORE, TOUCHED, Shard
+from streamer.incremental.core.layout import ENTRIES, GONE, HI, LO, NONE, SLOTS_BEFORE, TOUCHED, Shard
 
 
 def remember(s: Shard, g: int, rows: int) -> None:
@@ -44,17 +44,6 @@ def mark_touched(s: Shard, index: int) -> None:
         state.n_touched += 1
 
 
-def mark_changed(s: Shard, g: int, moved: int) -> None:
-    """Notes that a group's size has changed, or its box, too (`moved`)."""
-    group, state = s.groups.group[g], s.state[0]
-    if moved:
-        group.moved = 1
-    if group.changed == 0:
-        group.changed = 1
-        s.journal.changed[state.n_changed] = g
-        state.n_changed += 1
-
-
 def mark_gone(s: Shard, g: int) -> None:
     group, state = s.groups.group[g], s.state[0]
     s.journal.entry[group.entry].group = NONE
@@ -71,8 +60,6 @@ def journal_is_short(s: Shard, rows: int, groups: int) -> bool:
         state.short, state.short_by = SLOTS_BEFORE, state.n_slots_before + rows
     elif state.n_touched + rows > journal.touched.shape[0]:
         state.short, state.short_by = TOUCHED, state.n_touched + rows
-    elif state.n_changed + groups > journal.changed.shape[0]:
-        state.short, state.short_by = CHANGED, state.n_changed + groups
     elif state.n_gone + groups > journal.gone.shape[0]:
         state.short, state.short_by = GONE, state.n_gone + groups
     else:

@@ -10,7 +10,7 @@ The rules of this file
   of a row. Only `group.number` is the QI group's number outside the core.
 * A QI group's members (row indexes) and slots (numbers of values) stand in one *block* of `pool`, a run of 1 <<
   block_bits entries. The order of members decides nothing; slots are ordered.
-* A group that is gone keeps its index until the batch is drained, because lists may still name it.
+* A group that is gone keeps its index until the batch is drained, because similarity lists and the journal name it.
 * Compiled functions never allocate. They check capacity before a move begins, and name what is short in `state.short`;
   `streamer.incremental.core.capacity` enlarges it, and the same call goes on where it stopped.
 * Every function also runs uncompiled (STREAMER_NATIVE=off), over the same arrays. So no field has the name of an
@@ -35,10 +35,10 @@ NO_GROUP_YET, FREE = -1, -2
 FAN = 16
 """The most children of a node of the tree."""
 
-LENGTH, LINKS = 4, 8
-"""Entries of a similarity list: when it is new, and at most."""
+LENGTH = 4
+"""The most entries of a similarity list."""
 
-GROUPS, POOL, NODES, LISTS, ENTRIES, SLOTS_BEFORE, TOUCHED, CHANGED, GONE, MEMBERS, TALLIES, EXPORT = range(1, 13)
+GROUPS, POOL, NODES, ENTRIES, SLOTS_BEFORE, TOUCHED, GONE, MEMBERS, TALLIES, EXPORT = range(1, 11)
 """Arrays that may run out of capacity, as `state.short` names them."""
 
 NOTHING_TO_MERGE_WITH, MISCOUNTED, BELOW_K, OUTSIDE_ITS_BOX, BREAKS_MODEL, WIDER_THAN_ITS_ROWS = 1, 2, 3, 4, 5, 6
@@ -65,9 +65,6 @@ LO, HI = 0, 1
 
 HULL_LO, HULL_HI, HALF, CENTER_LO, CENTER_HI = 0, 1, 2, 3, 4
 """Of a node's hull, per attribute: see `CoreTree.hull`."""
-
-NCP, FLOOR = 0, 1
-"""Of a node's child: see `CoreTree.rank`."""
 
 FIRST_LEAF, LAST_LEAF, LEAVES = 0, 1, 2
 """Of a node of a hierarchy: see `Work.path`."""
@@ -97,17 +94,13 @@ STATE = np.dtype(
         ("nodes_used", "i8"),
         ("node_free", "i8"),
         ("root", "i8"),
-        ("lists_used", "i8"),
-        ("list_free", "i8"),
         ("pool_used", "i8"),
         ("tally_used", "i8"),
         # since the last drain
         ("n_journal", "i8"),
         ("n_slots_before", "i8"),
         ("n_touched", "i8"),
-        ("n_changed", "i8"),
         ("n_gone", "i8"),
-        ("n_lists_before", "i8"),
         ("rows_published_max", "i8"),
         ("merges", "i8"),
         ("splits", "i8"),
@@ -123,9 +116,7 @@ STATE = np.dtype(
         ("n_gathered", "i8"),  # members of a group to be formed, in `Work.ints`
         ("half_done", "i8"),  # a row was added, or has left its group, and must still join one
         ("query", "i8"),  # the group that scores are computed against; NONE: a tuple
-        ("n_candidates", "i8"),  # entries of `candidates` that an unfinished search needs: others begin after them
-        ("affected_score", "f8"),  # of the QI group that `next_affected` gave last
-        ("refreshed", "i8"),  # the batch is checked, and the similarity lists are up to date
+        ("checked", "i8"),  # the laws of the batch hold
         ("drained", "i8"),  # the batch is exported: the next operation begins another
         ("event_open", "i8"),  # all operations of an event are done, its repairs are not
         # of local repair
@@ -158,13 +149,10 @@ GROUP = np.dtype(
         ("block", "i4"),
         ("block_bits", "i4"),
         ("node", "i4"),  # the leaf of the tree that it is in
-        ("list", "i4"),  # its similarity list
-        ("listed", "i4"),  # the first link that names it
         ("entry", "i4"),  # in the journal
         ("next_free", "i4"),
         ("alive", "i1"),
-        ("moved", "i1"),  # its box is new or changed since the drain
-        ("changed", "i1"),  # is in `Journal.changed`
+        ("searched", "i1"),  # its similarity list was found since the drain
         ("to_check", "i1"),
         ("to_merge", "i1"),
         ("to_cut", "i1"),
@@ -178,30 +166,19 @@ VALUE = np.dtype([("prefix", "u8"), ("at", "i8"), ("length", "i8")])
 
 NODE = np.dtype(
     [
-        ("floor", "f8"),  # the lowest floor of the similarity lists below; inf where there is none
         ("ncp", "f8"),  # of `first`: the least of the groups below
         ("n", "i4"),
         ("parent", "i4"),  # of a free node: the next one
         ("leaf", "i4"),  # its children are QI groups
         ("first", "i4"),  # the group below that wins ties: least NCP, fewest members, lowest number
-        ("lowest", "i4"),  # the group below of lowest number
     ],
     align=True,
 )
-
-LIST = np.dtype(
-    [("floor", "f8"), ("owner", "i4"), ("n", "i4"), ("entered", "i4"), ("before", "i4"), ("next_free", "i4")],
-    align=True,
-)
-
-LINK = np.dtype([("score", "f8"), ("other", "i4"), ("next", "i4"), ("previous", "i4")], align=True)
 
 ENTRY = np.dtype(
     [("number", "i8"), ("group", "i4"), ("members", "i4"), ("slots", "i4"), ("origin", "i4")],
     align=True,
 )
-
-LIST_BEFORE = np.dtype([("floor", "f8"), ("owner", "i4"), ("n", "i4")], align=True)
 
 HEAP = np.dtype([("number", "i8"), ("named", "i8")])
 
@@ -249,6 +226,7 @@ class CoreGroups(NamedTuple):
     shape: Any  # (groups, 2, d) float64: CENTER and HALF_WIDTH in codes; of a category
     # the middle of its leaves, and how many they are
     pool: Any  # (2, entries) int32: members and slots, in blocks
+    near: Any  # (groups, LENGTH) int32: the similarity list, groups or NONE; some may be gone, or another one by now
     block_free: Any  # (BLOCK_SIZES,) int32: first free block of each size; each names the next in pool[0]
 
 
@@ -264,16 +242,7 @@ class CoreTree(NamedTuple):
     # and center + half-width (of a category, the leaves), HALF is the largest half-width (the most leaves), CENTER_LO
     # and CENTER_HI enclose the centers
     lane: Any  # (nodes, d, 5, FAN): the hulls of the children; of a group its shape
-    rank: Any  # (nodes, 2, FAN) float64: NCP and FLOOR of the children
-
-
-class Lists(NamedTuple):
-    """The similarity lists. Links to one group are a chain: `group.listed`, then `next` and `previous`."""
-
-    one: Records  # (lists,) LIST; `entered`: entries without a limit, while only the best LINKS are kept
-    link: Records  # (lists * LINKS,) LINK: list l has l * LINKS to l * LINKS + n - 1
-    before: Records  # (lists changed since the drain,) LIST_BEFORE: as they were then
-    links_before: Records  # (the same * LINKS,) LINK
+    rank: Any  # (nodes, FAN) float64: NCP of the children
 
 
 class Journal(NamedTuple):
@@ -283,7 +252,6 @@ class Journal(NamedTuple):
     box: Any  # (entries, 2, d) int32
     slots_before: Any  # int32: slots of each entry from entry.slots on
     touched: Any  # int32: rows that changed, or whose QI group did
-    changed: Any  # int32: groups whose box or size changed
     gone: Any  # int32: groups
 
 
@@ -342,7 +310,6 @@ class Shard(NamedTuple):
     rows: CoreRows
     groups: CoreGroups
     tree: CoreTree
-    lists: Lists
     journal: Journal
     values: CoreValues
     demands: Demands
@@ -381,7 +348,7 @@ def empty_shard(
     state.tallied = individuals + int((1 - demand.of_individuals + (demand.numerator < demand.denominator)).sum())
     state.qi_group_next = state.event = 1
     state.repairs, state.price, state.share = price > 0 or share > 0, price, share
-    for first_of in ("group_free", "node_free", "list_free", "root"):
+    for first_of in ("group_free", "node_free", "root"):
         state[first_of] = NONE
     return Shard(
         state,
@@ -392,6 +359,7 @@ def empty_shard(
             np.zeros((n, 2, d), np.int32),
             np.zeros((n, 2, d)),
             np.zeros((2, 16 * n), np.int32),
+            np.full((n, LENGTH), NONE, np.int32),
             np.full(BLOCK_SIZES, NONE, np.int32),
         ),
         CoreTree(
@@ -399,14 +367,13 @@ def empty_shard(
             np.zeros((n, FAN), np.int32),
             np.zeros((n, 5, d)),
             np.zeros((n, d, 5, FAN)),
-            np.zeros((n, 2, FAN)),
+            np.zeros((n, FAN)),
         ),
-        Lists(records(n, LIST), records(n * LINKS, LINK), records(n, LIST_BEFORE), records(n * LINKS, LINK)),
         Journal(
             records(n, ENTRY),
             np.zeros((n, 2, d), np.int32),
             np.zeros(16 * n, np.int32),
-            *(np.zeros(n, np.int32) for _ in range(3)),
+            *(np.zeros(n, np.int32) for _ in range(2)),
         ),
         CoreValues(records(n, VALUE), np.zeros(16 * n, np.uint8)),
         Demands(

@@ -193,7 +193,6 @@ def join(s: Shard, index: int, g: int) -> None:
     if box_contains(s.groups, g, cells):
         sum_loss(s, g)
         resized(s, g)
-        journal.mark_changed(s, g, 0)
     else:
         box = s.groups.box
         for j in range(cells.shape[0]):
@@ -217,7 +216,6 @@ def leave(s: Shard, index: int) -> None:
     assign(s, index, NO_GROUP_YET)
     sum_loss(s, g)
     resized(s, g)
-    journal.mark_changed(s, g, 0)
 
 
 def set_box(s: Shard, g: int) -> None:
@@ -230,7 +228,6 @@ def set_box(s: Shard, g: int) -> None:
     sum_loss(s, g)
     s.groups.group[g].box_event = s.state[0].event
     put(s, g)
-    journal.mark_changed(s, g, 1)
 
 
 def sum_loss(s: Shard, g: int) -> None:
@@ -293,10 +290,11 @@ def new_group(s: Shard, number: int) -> int:
         state.groups_used += 1
     group = s.groups.group[g]
     group.number, group.members, group.count, group.alive = number, 0, 0, 1
-    group.block = group.block_bits = group.node = group.list = group.listed = group.entry = NONE
-    group.moved = group.changed = 0
-    group.to_check = group.to_merge = group.to_cut = group.raw = group.to_improve = 0
+    group.block = group.block_bits = group.node = group.entry = NONE
+    group.searched = group.to_check = group.to_merge = group.to_cut = group.raw = group.to_improve = 0
     group.box_event = group.loss = 0
+    for i in range(layout.LENGTH):
+        s.groups.near[g, i] = NONE
     state.n_groups += 1
     return g
 

@@ -29,9 +29,8 @@ from streamer.incremental.core import layout, model, moves, worklist
 from streamer.incremental.core.cut import ROUNDING, cut, cut_gathered, gather, loss_of_parts, shuffled
 from streamer.incremental.core.journal import mark_touched, note_origin
 from streamer.incremental.core.layout import HI, LO, NONE, Shard
-from streamer.incremental.core.lists import partner, propose_listed, propose_near
 from streamer.incremental.core.scores import box_contains, cover_with_children, hull_ncp, set_query_tuple
-from streamer.incremental.core.search import push_candidate, top
+from streamer.incremental.core.search import nearest, neighbours, push_candidate
 from streamer.incremental.core.tree import precedes
 from streamer.kernels.boxes import cover, ncp_term
 from streamer.native import inlined
@@ -161,7 +160,7 @@ def cheapest_group(s: Shard, index: int, most: float) -> int:
 @inlined
 def costs_of_children(s: Shard, node: int) -> None:
     """Into `bounds`: the least that the query tuple costs any group at or below a child of a node."""
-    total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node, layout.NCP]
+    total, over, ncp = s.work.bounds, s.work.over, s.tree.rank[node]
     for i in range(min(total.shape[0], layout.FAN)):
         total[i] = 0.0
     for j in range(s.space.axes.shape[0]):
@@ -181,7 +180,13 @@ def costs_of_children(s: Shard, node: int) -> None:
 
 # -- a group and a neighbour are cut afresh ----------------------------------------------------------------------------
 
-NEIGHBOURS = 4
+NEIGHBOURS = 3
+
+LEAST_LOSS = 0.75
+"""A group that loses less than this share of what a group loses in the mean is not cut afresh with others."""
+
+MOST_TOGETHER = 2.0
+"""Two groups are not cut afresh if one box around both would lose more than so many times what they lose now."""
 
 ROWS_TOGETHER = 256
 
@@ -189,9 +194,9 @@ ROWS_TOGETHER = 256
 def recut_with_neighbours(s: Shard, g: int) -> int:
     """Cuts a group afresh with the neighbours with which that gains most, if it gains."""
     state, found = s.state[0], s.work.found
-    propose_listed(s, g)
-    propose_near(s, g)
-    top(s, g, NEIGHBOURS)
+    if float(s.groups.group[g].loss) * state.n_groups < LEAST_LOSS * float(state.loss):
+        return layout.ALL_DONE
+    neighbours(s, g, NEIGHBOURS)
     state.recut_gain, state.recut_one, state.recut_other = 0.0, NONE, NONE
     for a in range(state.n_found):
         for b in range(-1, a):
@@ -218,6 +223,8 @@ def try_recut(s: Shard, g: int, h: int, i: int) -> bool:
     rows, most_saved = rows_of(s, g, h, i), most_saved_by(s, g, h, i)
     if rows > ROWS_TOGETHER or most_saved <= state.recut_gain or (i != NONE and rows < 2 * two):
         return True
+    if i == NONE and rows * ncp_together(s, g, h) > MOST_TOGETHER * loss_of(s, g, h):
+        return True
     if moves.is_short(s, rows, 2):
         return False
     first = gather(s, g, h, i)
@@ -231,6 +238,19 @@ def try_recut(s: Shard, g: int, h: int, i: int) -> bool:
         try_parts(s, g, h, i, first, 1, two)
         try_parts(s, g, h, i, first, two, 1)
     return True
+
+
+def ncp_together(s: Shard, g: int, h: int) -> float:
+    """NCP of the smallest box around two groups."""
+    box, loss = s.groups.box, 0.0
+    for j in range(box.shape[2]):
+        loss += ncp_term(s.space, j, min(box[g, LO, j], box[h, LO, j]), max(box[g, HI, j], box[h, HI, j]))
+    return loss
+
+
+def loss_of(s: Shard, g: int, h: int) -> float:
+    one, other = s.groups.group[g], s.groups.group[h]
+    return float(one.members * one.ncp + other.members * other.ncp)
 
 
 def note_recut(s: Shard, h: int, i: int, gain: float, lower: int, upper: int) -> None:
@@ -277,8 +297,7 @@ def republished_of(s: Shard, g: int, h: int, i: int) -> int:
 
 def most_saved_by(s: Shard, g: int, h: int, i: int) -> float:
     """The loss that a cut of all would save if its parts lost nothing."""
-    one, other = s.groups.group[g], s.groups.group[h]
-    loss = one.members * one.ncp + other.members * other.ncp
+    loss = loss_of(s, g, h)
     if i != NONE:
         loss += s.groups.group[i].members * s.groups.group[i].ncp
     return loss - s.state[0].price * republished_of(s, g, h, i)
@@ -306,7 +325,7 @@ def form_halves(s: Shard, g: int, h: int, i: int, position: int, lower_is_larger
 
 # -- rows change groups ------------------------------------------------------------------------------------------------
 
-NEAREST = 8
+NEAREST = 16
 """Groups that a group short of a row asks for one."""
 
 ROWS_AT_MOST = 64
@@ -340,8 +359,7 @@ def adopt(s: Shard, g: int) -> int:
     state, group = s.state[0], s.groups.group
     if state.repairs == 0 or not model.one_row_may_suffice(s, g):
         return layout.ALL_DONE
-    state.n_found = 0
-    top(s, g, NEAREST)
+    neighbours(s, g, NEAREST)
     best, least = NONE, inf
     for at in range(state.n_found):
         h = int(s.work.found[at].group)
@@ -567,7 +585,7 @@ def merge_broken(s: Shard) -> bool:
             if outcome == layout.MOVED:
                 worklist.pop(s.work, layout.TO_MERGE)
                 continue
-            other = partner(s, g)
+            other = nearest(s, g)
             if other < 0:
                 state.fault, state.fault_at = layout.NOTHING_TO_MERGE_WITH, group.number
                 return False

@@ -42,8 +42,7 @@ from streamer.incremental.core.layout import (
     Work,
 )
 from streamer.kernels.boxes import Geometry, cover, first_edge, last_edge, leaves_of_cover, ncp_term
-from streamer.native import compiled, inlined
-from streamer.table.arrays import Floats
+from streamer.native import inlined
 
 HALF_CODE = 0.5
 
@@ -216,12 +215,3 @@ def qgssd_from(space: Geometry, groups: CoreGroups, g: int, h: int) -> float:
             distance = leaves - (hi - lo + other_hi - other_lo + 2) / 2
         total += closeness(distance, space.axes[j].unit)
     return total
-
-
-@compiled
-def qgssd_to_all(space: Geometry, groups: CoreGroups, own: int, scores: Floats) -> None:
-    """Sets all groups' shapes by their boxes, then fills in the QGSSD of one of them to each; scores (groups,)."""
-    for g in range(scores.shape[0]):
-        set_shape(space, groups, g)
-    for g in range(scores.shape[0]):
-        scores[g] = qgssd_from(space, groups, own, g)

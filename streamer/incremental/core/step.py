@@ -13,12 +13,12 @@ The rules of this file
   a row may still be in the block of a group that it has left; every such group is formed or retired before the change
   ends. The slots of a formed group follow the order of their values, or, if `values` of the REFORM is not 0, the values
   that its GATHERs name, one slot each.
-* RENEW gives a QI group, named by its index, the box and the similarity list that this version of the core gives it.
+* RENEW gives a QI group, named by its index, the box that this version of the core gives it.
 * A call that runs out of capacity stops before the operation, or within it (`half_done`, `event_open`), and names what
   is short in `state.short`. Called again, it goes on as if it had never stopped. A broken law, `state.fault`, stops it
   for good.
-* A drain brings the similarity lists up to date, checks every touched QI group (model and box, from its members) and
-  exports the net effect. The next operation begins a new batch.
+* A drain checks every touched QI group (model and box, from its members) and exports the net effect. The next
+  operation begins a new batch.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from __future__ import annotations
 from typing import Any
 
 from streamer.incremental.core import layout, moves
-from streamer.incremental.core.journal import mark_changed, mark_touched, note_origin, remember
-from streamer.incremental.core.layout import HI, LINKS, LO, NONE, Shard
-from streamer.incremental.core.lists import clear_marks, differs, lists_needed, refresh, restore_lists
+from streamer.incremental.core.journal import mark_touched, note_origin, remember
+from streamer.incremental.core.layout import HI, LENGTH, LO, NONE, Shard
 from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
 from streamer.incremental.core.repair import repair_event, set_price
-from streamer.incremental.core.scores import box_contains, set_shape
+from streamer.incremental.core.scores import box_contains, qgssd_from, set_shape
 from streamer.incremental.core.search import locate
 from streamer.incremental.core.tree import put
 from streamer.incremental.core.worklist import (
@@ -53,13 +52,13 @@ from streamer.table.arrays import Records
 # * the number of touched QI groups; of each its number, whether readers see a difference, its rows before and now (0:
 #   there is no such group), how it was formed (0: it was not); if readers see one and it was there before, its box (LO,
 #   then HI) and slots then; if it is there now, its box, slots and members;
-# * the number of changed similarity lists; of each the number of its QI group, its entries (NONE: no list any more) and
-#   the numbers of the groups that it names. `Export.scores` has the floor of each list, then its scores.
+# * the number of similarity lists that were found in the batch for groups whose next loss would merge them; of each the
+#   number of its QI group, its entries and the numbers of the groups that it names. `Export.scores` has their QGSSD.
 
 
 def export(s: Shard) -> bool:
     """Writes the net effect; False if capacity ran out."""
-    needed, scores = numbers_needed(s), (LINKS + 1) * s.state[0].n_lists_before
+    needed, scores = numbers_needed(s), LENGTH * s.state[0].n_journal
     if needed > s.export.numbers.shape[0] or scores > s.export.scores.shape[0]:
         s.state[0].short, s.state[0].short_by = layout.EXPORT, max(needed, scores)
         return False
@@ -72,7 +71,7 @@ def export(s: Shard) -> bool:
 def numbers_needed(s: Shard) -> int:
     """The most numbers that the export takes."""
     state, d = s.state[0], s.groups.box.shape[2]
-    needed = 3 + 4 * state.n_touched + (5 + 4 * d) * state.n_journal + (3 + LINKS) * state.n_lists_before
+    needed = 3 + 4 * state.n_touched + (5 + 4 * d + 2 + LENGTH) * state.n_journal
     for e in range(state.n_journal):
         entry = s.journal.entry[e]
         needed += entry.members
@@ -154,26 +153,34 @@ def readers_see(s: Shard, e: int) -> int:
 
 
 def export_lists(s: Shard, at: int) -> int:
-    """Writes the changed similarity lists, with their scores; returns the end of the numbers."""
-    numbers, scores, begin, score = s.export.numbers, s.export.scores, at, 0
+    """Writes the similarity lists with their degrees, best first, equal ones by number; returns the end of the numbers.
+
+    A list names groups that are there, and its degrees are those of their boxes as they are now.
+    """
+    numbers, scores, group, begin, score = s.export.numbers, s.export.scores, s.groups.group, at, 0
     numbers[begin] = 0
     at += 1
-    for i in range(s.state[0].n_lists_before):
-        if not differs(s, i):
+    for e in range(s.state[0].n_journal):
+        g = s.journal.entry[e].group
+        if g == NONE or group[g].searched == 0 or group[g].count > s.state[0].k:
             continue
+        first, end = at + 2, at + 2
+        for i in range(LENGTH):
+            h = s.groups.near[g, i]
+            if h == NONE or group[h].alive == 0:
+                continue
+            number, degree, to = group[h].number, qgssd_from(s.space, s.groups, g, h), end
+            while to > first and (
+                scores[score + to - first - 1] < degree
+                or (scores[score + to - first - 1] == degree and numbers[to - 1] > number)
+            ):
+                numbers[to], scores[score + to - first] = numbers[to - 1], scores[score + to - first - 1]
+                to -= 1
+            numbers[to], scores[score + to - first] = number, degree
+            end += 1
         numbers[begin] += 1
-        owner = s.groups.group[s.lists.before[i].owner]
-        numbers[at], numbers[at + 1] = owner.number, NONE
-        at += 2
-        if owner.list == NONE:
-            continue
-        one = s.lists.one[owner.list]
-        numbers[at - 1], scores[score] = one.n, one.floor
-        score += 1
-        for j in range(one.n):
-            link = s.lists.link[owner.list * LINKS + j]
-            numbers[at + j], scores[score + j] = s.groups.group[link.other].number, link.score
-        at, score = at + one.n, score + one.n
+        numbers[at], numbers[at + 1] = group[g].number, end - first
+        at, score = end, score + end - first
     s.state[0].n_scores = score
     return at
 
@@ -204,7 +211,7 @@ def advance(s: Shard, operations: Records, cells: Any, first: int, drains: bool)
             return i
         state.event_open = operations[i].ends
         i += 1
-    if drains and check_and_refresh(s) and export(s):
+    if drains and check(s) and export(s):
         state.drained = 1
     return i
 
@@ -358,12 +365,11 @@ def retire(s: Shard, g: int) -> bool:
 
 
 def renew(s: Shard, g: int) -> bool:
-    """RENEW: the box and the similarity list that this version's rules give a QI group of another one's."""
+    """RENEW: the box that this version's rules give a QI group of another one's."""
     if moves.is_short(s, s.groups.group[g].members, 1):
         return False
     if s.state[0].shrink != 0:
         moves.shrink(s, g)
-    mark_changed(s, g, 1)
     return True
 
 
@@ -378,20 +384,12 @@ def dissolve_all(s: Shard) -> bool:
     return True
 
 
-def check_and_refresh(s: Shard) -> bool:
-    """Checks touched groups and refreshes similarity lists; False if capacity ran out or a law is broken."""
+def check(s: Shard) -> bool:
+    """Checks touched groups, once; False if a law is broken."""
     state = s.state[0]
-    if state.refreshed != 0:
-        return True
-    needed = lists_needed(s)
-    if needed > s.lists.one.shape[0] or needed > s.lists.before.shape[0]:
-        state.short, state.short_by = layout.LISTS, needed
-        return False
-    if not check_touched(s):
-        return False
-    refresh(s)
-    state.refreshed = 1
-    return True
+    if state.checked == 0 and check_touched(s):
+        state.checked = 1
+    return bool(state.checked != 0)
 
 
 def check_touched(s: Shard) -> bool:
@@ -442,22 +440,20 @@ def clear_batch(s: Shard) -> None:
     for e in range(state.n_journal):
         if journal.entry[e].group != NONE:
             group[journal.entry[e].group].entry = NONE
-    clear_marks(s)
+            group[journal.entry[e].group].searched = 0
     for i in range(state.n_gone):
         g = journal.gone[i]
         group[g].next_free = state.group_free
         state.group_free = g
-    state.n_touched = state.n_journal = state.n_slots_before = state.n_changed = state.n_gone = 0
-    state.n_lists_before = state.rows_published_max = state.merges = state.splits = 0
-    state.refreshed = state.drained = 0
+    state.n_touched = state.n_journal = state.n_slots_before = state.n_gone = 0
+    state.rows_published_max = state.merges = state.splits = state.checked = state.drained = 0
 
 
 @compiled
-def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: Any, scores: Any) -> int:
-    """Puts groups that were written into the arrays into the tree, then makes their similarity lists.
+def restore(s: Shard, first: int) -> int:
+    """Puts groups that were written into the arrays into the tree.
 
-    first: the first group not done yet; the lists as for `restore_lists`. Returns the first group not done: their
-    number, unless capacity ran out.
+    first: the first group not done yet. Returns the first group not done: their number, unless capacity ran out.
     """
     state = s.state[0]
     state.short = 0
@@ -468,5 +464,4 @@ def restore(s: Shard, first: int, owners: Any, floors: Any, ends: Any, others: A
         moves.sum_loss(s, g)
         put(s, g)
     set_price(s)
-    restore_lists(s, owners, floors, ends, others, scores)
     return state.groups_used

@@ -7,8 +7,8 @@ along any attribute. Extents count by their logarithm, as scores fall with dista
 them to the nearest sibling that has space. The shape of the tree depends on its history; no answer does.
 
 A node knows exactly what is below it: per attribute a hull, the largest half-width and the hull of the centers; the
-group that wins ties, the one of lowest number, and the lowest floor of a similarity list. After a change, the nodes
-above are computed again from their children, upwards until one stays the same: no bound is stale, nothing is rebuilt.
+group that wins ties. After a change, the nodes above are computed again from their children, upwards until one stays
+the same: no bound is stale, nothing is rebuilt.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from streamer.incremental.core.layout import (
     CENTER_HI,
     CENTER_LO,
     FAN,
-    FLOOR,
     HALF,
     HALF_WIDTH,
     HI,
     HULL_HI,
     HULL_LO,
     LO,
-    NCP,
     NONE,
     CoreGroups,
     CoreTree,
@@ -51,15 +49,6 @@ def precedes(groups: CoreGroups, g: int, h: int) -> bool:
 
 
 @inlined
-def list_floor(s: Shard, g: int) -> float:
-    """The floor of a group's similarity list; inf if it has none."""
-    at = s.groups.group[g].list
-    if at == NONE:
-        return inf
-    return s.lists.one[at].floor
-
-
-@inlined
 def set_figure(tree: CoreTree, node: int, figure: int, j: int, value: float) -> bool:
     """Sets one figure of a node's hull; returns whether it changed."""
     changed = bool(tree.hull[node, figure, j] != value)
@@ -76,7 +65,7 @@ def lane_of(tree: CoreTree, node: int, child: int) -> int:
 
 
 def fill_lane(s: Shard, leaf: int, i: int) -> None:
-    """Copies a group's shape, NCP and floor to its lane of a leaf."""
+    """Copies a group's shape and NCP to its lane of a leaf."""
     tree, groups, g = s.tree, s.groups, s.tree.child[leaf, i]
     for j in range(s.space.axes.shape[0]):
         lane = tree.lane[leaf, j]
@@ -88,8 +77,7 @@ def fill_lane(s: Shard, leaf: int, i: int) -> None:
             lo, hi = np.nextafter(lo, -inf), np.nextafter(hi, inf)  # the sums may have been rounded inwards
         lane[HULL_LO, i], lane[HULL_HI, i], lane[HALF, i] = lo, hi, half
         lane[CENTER_LO, i], lane[CENTER_HI, i] = center, center
-    tree.rank[leaf, NCP, i] = groups.group[g].ncp
-    tree.rank[leaf, FLOOR, i] = list_floor(s, g)
+    tree.rank[leaf, i] = groups.group[g].ncp
 
 
 @inlined
@@ -103,7 +91,7 @@ def fill_lane_above(tree: CoreTree, node: int) -> None:
         lane = tree.lane[parent, j]
         for figure in range(5):
             lane[figure, i] = tree.hull[node, figure, j]
-    tree.rank[parent, NCP, i], tree.rank[parent, FLOOR, i] = tree.node[node].ncp, tree.node[node].floor
+    tree.rank[parent, i] = tree.node[node].ncp
 
 
 @inlined
@@ -128,7 +116,7 @@ def refresh_hull(tree: CoreTree, node: int) -> bool:
 @inlined
 def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     """Finds the group that wins ties among a node's children; returns whether it or its NCP changed."""
-    record, rank = tree.node[node], tree.rank[node, NCP]
+    record, rank = tree.node[node], tree.rank[node]
     best, least = NONE, inf
     for i in range(record.n):
         if best == NONE or rank[i] <= least:
@@ -142,39 +130,10 @@ def refresh_first(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
     return changed
 
 
-@inlined
-def refresh_lowest(tree: CoreTree, groups: CoreGroups, node: int) -> bool:
-    """Finds the group of lowest number among a node's children; returns whether it changed."""
-    record = tree.node[node]
-    best = NONE
-    for i in range(record.n):
-        one = tree.child[node, i]
-        if not record.leaf:
-            one = tree.node[one].lowest
-        if best == NONE or groups.group[one].number < groups.group[best].number:
-            best = one
-    changed = bool(record.lowest != best)
-    record.lowest = best
-    return changed
-
-
-@inlined
-def refresh_floor(tree: CoreTree, node: int) -> bool:
-    """Finds the lowest floor among a node's children; returns whether it changed."""
-    record, floor = tree.node[node], inf
-    for i in range(record.n):
-        floor = min(floor, tree.rank[node, FLOOR, i])
-    changed = bool(record.floor != floor)
-    record.floor = floor
-    return changed
-
-
 def refresh_node(s: Shard, node: int) -> bool:
     """Computes everything that a node knows from its children, at least one; returns whether anything changed."""
     changed = refresh_hull(s.tree, node)
     changed |= refresh_first(s.tree, s.groups, node)
-    changed |= refresh_lowest(s.tree, s.groups, node)
-    changed |= refresh_floor(s.tree, node)
     if changed:
         fill_lane_above(s.tree, node)
     return changed
@@ -195,16 +154,6 @@ def resized(s: Shard, g: int) -> None:
         if not refresh_first(s.tree, s.groups, node) and s.tree.node[node].first != g:
             return
         node = s.tree.node[node].parent
-
-
-def floor_changed(s: Shard, g: int) -> None:
-    """Refreshes the nodes above a group whose similarity list is new, gone or has another floor."""
-    tree, child, node, floor = s.tree, g, s.groups.group[g].node, list_floor(s, g)
-    while node != NONE:
-        tree.rank[node, FLOOR, lane_of(tree, node, child)] = floor
-        if not refresh_floor(tree, node):
-            return
-        child, node, floor = node, tree.node[node].parent, tree.node[node].floor
 
 
 FEW = FAN // 3
@@ -259,8 +208,7 @@ def drop_lane(tree: CoreTree, node: int, i: int) -> None:
     for j in range(tree.hull.shape[2]):
         for figure in range(5):
             tree.lane[node, j, figure, i] = tree.lane[node, j, figure, record.n]
-    for what in range(2):
-        tree.rank[node, what, i] = tree.rank[node, what, record.n]
+    tree.rank[node, i] = tree.rank[node, record.n]
 
 
 def cut_upwards(s: Shard, node: int) -> int:

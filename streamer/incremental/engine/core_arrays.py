@@ -10,7 +10,7 @@ from streamer.errors import LawViolated
 from streamer.incremental.core import capacity, layout, step
 from streamer.incremental.core.layout import OPERATION, STATE, Shard, empty_shard
 from streamer.incremental.engine.constraints import counted_by_k, demands_of
-from streamer.table.arrays import Floats, Ints, Records, records
+from streamer.table.arrays import Ints, Records, records
 from streamer.table.schema import Table
 
 BROKEN_LAWS = {
@@ -68,11 +68,11 @@ class CoreArrays:
         while self._grew():
             first = step.advance(self.arrays, operations, cells, first, drains)
 
-    def restore(self, owners: Ints, floors: Floats, ends: Ints, others: Ints, scores: Floats) -> None:
-        """Puts groups that were written into the arrays into the tree, with their similarity lists."""
-        first = step.restore(self.arrays, 0, owners, floors, ends, others, scores)
+    def restore(self) -> None:
+        """Puts groups that were written into the arrays into the tree."""
+        first = step.restore(self.arrays, 0)
         while self._grew():
-            first = step.restore(self.arrays, first, owners, floors, ends, others, scores)
+            first = step.restore(self.arrays, first)
 
     def _grew(self) -> bool:
         """True if the last call ran out of capacity, which there is now."""

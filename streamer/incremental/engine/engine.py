@@ -4,8 +4,7 @@ The rules of this file
 ----------------------
 * `apply(change)` changes the table. A change that cannot be applied raises `EventRefused` and changes nothing. Anything
   else that goes wrong is a bug and raises `LawViolated`. Beside it, `replace` replaces QI groups by others of the same
-  rows for a rebuild (`engine.replacing`), and `renew` gives QI groups of an older engine the boxes and similarity lists
-  of this one.
+  rows for a rebuild (`engine.replacing`), and `renew` gives QI groups of an older engine the boxes of this one.
 * A change of rows is decided at once from the index table; all that may refuse it is checked before the first row is
   touched. What it does to QI groups is queued as operations, which the compiled core runs many at a time (`core.step`);
   the last one says that the change is complete. Statements and questions about QI groups run the queue first.
@@ -489,7 +488,7 @@ class Engine:
         return replaced
 
     def renew(self) -> int:
-        """Gives every QI group the box and the similarity list that this version gives it; returns their number.
+        """Gives every QI group the box that this version gives it; returns their number.
 
         For a table that an older version of the engine kept. The members stay. Raises LawViolated.
         """

@@ -16,12 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamer.incremental.core.layout import BLOCK_SIZES, GROUP, CoreGroups
-from streamer.incremental.core.scores import qgssd_to_all
-from streamer.incremental.engine.stored_state import QIGroupState, SimilarityList
-from streamer.kernels.boxes import geometry
+from streamer.incremental.engine.stored_state import QIGroupState
 from streamer.privacy.models import Margin, margins, model_of
-from streamer.table.arrays import Floats, Ints, records
+from streamer.table.arrays import Floats, Ints
 from streamer.table.encode import EncodedRows
 from streamer.table.microdata import microdata_of
 from streamer.table.row import Row
@@ -120,18 +117,3 @@ def _boxes(qi_groups: Mapping[int, QIGroupState]) -> tuple[Ints, Ints, Ints]:
     numbers = np.fromiter(qi_groups, np.int64, len(qi_groups))
     box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int64)
     return numbers, box[:, 0], box[:, 1]
-
-
-def nearest_qi_groups(space: Space, qi_groups: Mapping[int, QIGroupState], number: int, count: int) -> SimilarityList:
-    """The `count` other QI groups of highest QGSSD (definition 7), and the best of the rest, by a scan of all.
-
-    Best first, equal ones by number. If there are no more QI groups, the floor is 0, below every QGSSD.
-    """
-    numbers, n, d = list(qi_groups), len(qi_groups), space.d
-    box = np.array([(state.lo, state.hi) for state in qi_groups.values()], dtype=np.int32).reshape(n, 2, d)
-    pool, blocks = np.zeros((2, 0), np.int32), np.zeros(BLOCK_SIZES, np.int32)  # the core's groups without members
-    own, found = numbers.index(number), np.empty(n)
-    qgssd_to_all(geometry(space), CoreGroups(records(n, GROUP), box, np.zeros((n, 2, d)), pool, blocks), own, found)
-    scores = [(other, score) for g, (other, score) in enumerate(zip(numbers, found.tolist(), strict=True)) if g != own]
-    scores.sort(key=lambda scored: (-scored[1], scored[0]))
-    return SimilarityList(tuple(scores[:count]), scores[count][1] if len(scores) > count else 0.0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
-from typing import NamedTuple
 
 import numpy as np
 
 from streamer.errors import ConfigError, Conflict, ShardRefused
 from streamer.incremental import remedies
 from streamer.incremental.core import capacity, layout
-from streamer.incremental.core.layout import HI, LINKS, LO, NO_GROUP_YET, NONE, Shard
+from streamer.incremental.core.layout import HI, LENGTH, LO, NO_GROUP_YET, NONE, Shard
 from streamer.incremental.core.model import fill_tally
 from streamer.incremental.core.moves import LEAST_BLOCK_BITS
 from streamer.incremental.engine.constraints import count_demands, groups_that_hold
@@ -20,7 +19,7 @@ from streamer.incremental.engine.rows import Rows, array_of
 from streamer.incremental.engine.stored_state import PENDING, QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.engine.tie_break import tie_hashes
 from streamer.privacy.models import SubjectCodes, model_of, subject_names
-from streamer.table.arrays import Floats, Ints, records
+from streamer.table.arrays import Ints, records
 from streamer.table.row import Row
 from streamer.table.schema import Table
 
@@ -78,9 +77,8 @@ def load_stored(rows: Rows, core: CoreArrays, secret: bytes, kept: StoredTable) 
     if not names.max(initial=0) < kept.qi_group_next < 1 << 63:
         raise refusal("the next number of a QI group is not a free one")
     core.arrays.state.qi_group_next = kept.qi_group_next
-    lists = stored_lists(kept.similarity, names)
-    core.arrays = capacity.with_capacity(core.arrays, layout.LISTS, len(lists.owners))
-    core.restore(*lists)
+    _lists_into(core, kept.similarity, names)
+    core.restore()
 
 
 def _with_capacity(s: Shard, n_rows: int, sizes: Ints) -> Shard:
@@ -173,7 +171,7 @@ def _groups_into(
     state.pool_used, state.groups_used, state.n_groups = int((1 << bits).sum()), n, n
     group.number[:n], group.members[:n], group.alive[:n] = names, sizes, 1
     group.block_bits[:n], group.block[:n] = bits, np.cumsum(1 << bits) - (1 << bits)
-    for name in ("node", "list", "listed", "entry"):
+    for name in ("node", "entry"):
         group[name][:n] = NONE
     found, stored = np.zeros(n, bool), iter(stored)
     while some := list(islice(stored, GROUPS_AT_ONCE)):
@@ -262,50 +260,15 @@ def _count(core: CoreArrays) -> None:
         fill_tally(s.work.tally, (group << 32) + who, n)
 
 
-class RestoredLists(NamedTuple):
-    """Similarity lists as `core.lists.restore_lists` takes them."""
-
-    owners: Ints  # (n,): indexes of QI groups
-    floors: Floats  # (n,)
-    ends: Ints  # (n,): where each list ends in others and scores
-    others: Ints  # (entries,): indexes of QI groups
-    scores: Floats  # (entries,)
-
-
-def stored_lists(stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> RestoredLists:
-    """The lists as arrays; names (groups,): the numbers of the QI groups by index, ascending. Raises ShardRefused."""
-    stored = iter(stored)
-    parts = [_as_arrays([], names)]
+def _lists_into(core: CoreArrays, stored: Iterable[tuple[int, SimilarityList]], names: Ints) -> None:
+    """Loads the similarity lists. They are hints: what names no QI group of this table is left out."""
+    near, stored = core.arrays.groups.near, iter(stored)
+    near[: len(names)] = NONE
     while some := list(islice(stored, AT_ONCE)):
-        parts.append(_as_arrays(some, names))
-    owners, floors, lengths, others, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if len(np.unique(owners)) < len(owners):
-        raise refusal("a QI group has two similarity lists")
-    return RestoredLists(owners, floors, np.cumsum(lengths), others, scores)
-
-
-def _as_arrays(some: Sequence[tuple[int, SimilarityList]], names: Ints) -> tuple[Ints, Floats, Ints, Ints, Floats]:
-    """As `RestoredLists`, but with lengths instead of ends."""
-    lengths = np.array([len(stored.neighbours) for _, stored in some], dtype=np.int64)
-    if (lengths > LINKS).any():
-        raise refusal("a similarity list has too many entries")
-    neighbours = list(chain.from_iterable([stored.neighbours for _, stored in some]))
-    owners = indexes_of_numbers(names, [number for number, _ in some])
-    others = indexes_of_numbers(names, [number for number, _ in neighbours])
-    if (owners == NONE).any() or (others == NONE).any():
-        raise refusal("a similarity list names a QI group that is not stored")
-    floors = np.array([stored.floor for _, stored in some], dtype=np.float64)
-    scores = np.array([score for _, score in neighbours], dtype=np.float64)
-    of_list = np.repeat(np.arange(len(some)), lengths)
-    pairs = np.unique(np.column_stack([of_list, others]), axis=0)
-    if len(pairs) < len(others) or (others == owners[of_list]).any():
-        raise refusal("a similarity list names a QI group twice, or its own")
-    falls = (scores[1:] <= scores[:-1]) | (of_list[1:] != of_list[:-1])
-    if not (np.isfinite(floors).all() and np.isfinite(scores).all() and falls.all()):
-        raise refusal("a similarity list has a score or floor that is not a finite number, or is not sorted")
-    if (scores < floors[of_list]).any():
-        raise refusal("a similarity list has a floor above its entries")
-    return owners, floors, lengths, others, scores
+        owners = indexes_of_numbers(names, [number for number, _ in some])
+        listed = [[other for other, _ in one.neighbours[:LENGTH]] for _, one in some]
+        others = indexes_of_numbers(names, [number for one in listed for number in [*one, *[0] * (LENGTH - len(one))]])
+        near[owners[owners != NONE]] = others.reshape(-1, LENGTH)[owners != NONE]
 
 
 def indexes_of_numbers(names: Ints, numbers: Sequence[int]) -> Ints:

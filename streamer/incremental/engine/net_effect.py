@@ -10,10 +10,9 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from streamer.incremental.core.layout import NONE
 from streamer.incremental.engine.core_arrays import CoreArrays
 from streamer.incremental.engine.rows import Rows
-from streamer.incremental.engine.stored_state import HOW, How, QIGroupState, RecordColumns, SimilarityList
+from streamer.incremental.engine.stored_state import HOW, Degrees, How, QIGroupState, RecordColumns
 from streamer.incremental.events.changes import RowChange
 from streamer.incremental.release.records import PublishedGroup
 from streamer.table.arrays import Ints, row_numbers
@@ -99,7 +98,7 @@ class Drained:
 
     records: RecordColumns = field(repr=False)
     qi_groups: Changed = field(repr=False)
-    similarity: dict[int, SimilarityList | None]
+    similarity: dict[int, Degrees | None]  # of groups whose next loss would merge them, if they were searched for
     published: list[Seen] = field(repr=False)  # groups whose published rows differ, by number
     formed: dict[int, How]  # how groups were formed that are new or have new members
     statement_ids: list[str]
@@ -121,7 +120,7 @@ def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], stateme
     return Drained(
         records=records,
         qi_groups=qi_groups,
-        similarity=_similarity(numbers, groups_end, scores),
+        similarity={**_out_of_date(qi_groups, formed), **_similarity(numbers, groups_end, scores)},
         published=published,
         formed=formed,
         statement_ids=statement_ids,
@@ -170,18 +169,18 @@ def _groups(rows: Rows, numbers: list[int], at: int) -> tuple[Changed, list[Seen
     return qi_groups, published, formed, at
 
 
-def _similarity(numbers: list[int], at: int, scores: list[float]) -> dict[int, SimilarityList | None]:
-    """The changed similarity lists; None for those that are gone."""
-    effect: dict[int, SimilarityList | None] = {}
-    n, at, floor = numbers[at], at + 1, 0
+def _out_of_date(qi_groups: Changed, formed: Mapping[int, How]) -> dict[int, None]:
+    """The QI groups whose stored similarity lists are another group's: they are gone, or have other members."""
+    return dict.fromkeys(number for number, state in qi_groups.items() if state is None or number in formed)
+
+
+def _similarity(numbers: list[int], at: int, scores: list[float]) -> dict[int, Degrees]:
+    """The similarity lists that the batch found."""
+    found: dict[int, Degrees] = {}
+    n, at, score = numbers[at], at + 1, 0
     for _ in range(n):
-        number, length = numbers[at], numbers[at + 1]
-        at += 2
-        if length == NONE:
-            effect[number] = None
-            continue
-        end = floor + 1 + length
-        neighbours = tuple(zip(numbers[at : at + length], scores[floor + 1 : end], strict=True))
-        effect[number] = SimilarityList(neighbours, scores[floor])
-        at, floor = at + length, end
-    return effect
+        number, length, first = numbers[at], numbers[at + 1], at + 2
+        at, end = first + length, score + length
+        found[number] = tuple(zip(numbers[first:at], scores[score:end], strict=True))
+        score = end
+    return found

@@ -55,11 +55,19 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     commit: int
 
 
-class SimilarityList(msgspec.Struct, frozen=True, gc=False):
-    """The nearest QI groups of one with their QGSSD, best first; every group that is not listed has QGSSD <= floor."""
+Degrees: TypeAlias = tuple[tuple[int, float], ...]
+"""QI groups by number with their similarity degrees to one (QGSSD, definition 7), best first."""
 
-    neighbours: tuple[tuple[int, float], ...]
-    floor: float
+
+class SimilarityList(msgspec.Struct, frozen=True, gc=False):
+    """The QI groups that the last search for neighbours of one found, and the commit of which the degrees are.
+
+    It decides nothing: a search begins with these groups, and finds the same without them. As `Origin`, it depends on
+    batches.
+    """
+
+    neighbours: Degrees
+    commit: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,6 @@ from streamer.incremental.engine.stored_state import (
     QIGroupState,
     Record,
     RecordColumns,
-    SimilarityList,
 )
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.release.changelog import Changelog
@@ -89,7 +88,6 @@ class Prepared:
     first: FirstTable
     records: RecordColumns = field(repr=False)
     qi_groups: Mapping[int, QIGroupState] = field(repr=False)
-    similarity: Mapping[int, SimilarityList] = field(repr=False)
     qi_group_next: int
 
     @property
@@ -127,7 +125,6 @@ def prepare(table: Table, shard: int, shards: int, first: FirstTable) -> Prepare
         first,
         drained.records,  # into an empty table nothing is removed
         _present(drained.qi_groups),
-        _present(drained.similarity),
         drained.qi_group_next,
     )
 
@@ -206,15 +203,10 @@ def _last(commit: Commit, table: Table, prepared: Prepared, found: FoundShard, s
     if prepared.n_pending:
         all_of_them = prepared.records.items()
         records = {**records, **{key: one for key, one in all_of_them if one and one.qi_group == PENDING}}
-    similarity = {
-        number + shift: SimilarityList(tuple((other + shift, degree) for other, degree in one.neighbours), one.floor)
-        for number, one in prepared.similarity.items()
-    }
     return replace(
         commit,
         meta=replace(commit.meta, fingerprint=table.fingerprint, release=max(commit.meta.release, 0)),
         records=records,
-        similarity=similarity,
         statement_ids=[said for said in prepared.first.statement_ids if said not in known],
     )
 
@@ -341,7 +333,7 @@ def release_commits(
             qi_group_next=prepared.qi_group_next,
             snapshot=msgspec.structs.replace(snapshot, ended=ended, released=done + 1, of=n),
         )
-        yield replace(commit, meta=meta, similarity=prepared.similarity if done == n - 1 else {})
+        yield replace(commit, meta=meta)
 
 
 def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapping[int, QIGroupState]) -> None:

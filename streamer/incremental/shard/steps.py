@@ -28,7 +28,7 @@ import msgspec
 from streamer.errors import EventRefused, GroupTooLarge, LawViolated, ShardRefused, StreamerError
 from streamer.incremental import remedies
 from streamer.incremental.engine.net_effect import Drained
-from streamer.incremental.engine.stored_state import Origin
+from streamer.incremental.engine.stored_state import Origin, SimilarityList
 from streamer.incremental.events.changes import NO_MESSAGES, Counts
 from streamer.incremental.events.snapshot_marks import Mark
 from streamer.incremental.release.changelog import Changelog
@@ -168,10 +168,16 @@ def next_commit(
     outbox += sealed.entries
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
-    kept = drained.records, drained.qi_groups, drained.similarity
-    origins = origins_of(drained, following.commit)
+    similarity = similarity_of(drained, following.commit)
+    kept, origins = (drained.records, drained.qi_groups, similarity), origins_of(drained, following.commit)
     changes = drained.row_changes
     return Commit(following, *kept, statement_ids, outbox, origins=origins, row_changes=changes, sealed=sealed.changes)
+
+
+def similarity_of(drained: Drained, commit: int) -> dict[int, SimilarityList | None]:
+    """The similarity lists that were found; None for groups that have none any more."""
+    found = drained.similarity.items()
+    return {number: None if degrees is None else SimilarityList(degrees, commit) for number, degrees in found}
 
 
 def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:

@@ -9,14 +9,13 @@ The rules of this file
 * Reading trusts nothing: the decoders are typed. Bytes that do not fit raise ShardRefused, which names the kind of
   value and its format, never what is in it. Every `decode_` function does so.
 * An outbox entry begins with the number of its commit as text, so that a store can trim by commit without decoding.
-* A sorted set keeps no order among equal degrees; `in_order` is the order in which both stores hand out a list.
+* A similarity list is a hint that decides nothing: one that cannot be read is none, and is not refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, fields
-from math import isnan
 from operator import attrgetter
 from typing import Literal, NoReturn, TypeVar
 
@@ -24,7 +23,7 @@ import msgspec
 
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
-from streamer.incremental.engine.stored_state import How, Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.engine.stored_state import Degrees, How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.stored_state import SealedMark, SealedPlace, StoredCohort
@@ -163,6 +162,7 @@ COUNTS_AT = [field.name for field in fields(Meta)].index("counts")
 FINGERPRINT_AT = _StoredMeta.__struct_fields__.index("fingerprint")
 
 _meta = msgspec.msgpack.Decoder(_StoredMeta).decode
+_similarity = msgspec.msgpack.Decoder(tuple[_Version, int, Degrees]).decode
 _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
 _place = msgspec.msgpack.Decoder(tuple[_Version, SealedPlace]).decode
 _cohort = msgspec.msgpack.Decoder(tuple[_Version, StoredCohort]).decode
@@ -233,13 +233,17 @@ def decode_number(data: bytes) -> int:
     return int(data)
 
 
-def decode_similarity(floor: bytes, neighbours: Iterable[tuple[bytes, float]]) -> SimilarityList:
-    """A similarity list from its floor, as text, and a sorted set."""
+def encode_similarity(similar: SimilarityList) -> bytes:
+    return _encode((FORMAT_VERSION, similar.commit, similar.neighbours))
+
+
+def decode_similarity(data: bytes) -> SimilarityList | None:
+    """A similarity list; None if it is of another format: older streamers kept the degrees in sorted sets."""
     try:
-        named = tuple((decode_number(number), float(degree)) for number, degree in neighbours)
-        return in_order(SimilarityList(named, float(floor)))
-    except ValueError:
-        raise ShardRefused(f"store: a similarity list is damaged; {remedies.reload()}") from None
+        _, commit, neighbours = _similarity(data)
+    except UNREADABLE:
+        return None
+    return SimilarityList(neighbours, commit)
 
 
 def encode_meta(meta: Meta) -> bytes:
@@ -286,17 +290,6 @@ def decode_entry(data: bytes) -> tuple[int, OutboxEntry]:
     commit = commit_of(data)
     _, topic, message_key, value = _decoded(_entry, data.partition(b":")[2], "outbox entry")
     return commit, OutboxEntry(topic, message_key, value)
-
-
-def in_order(similar: SimilarityList) -> SimilarityList:
-    """The list with the nearest QI group first, equal degrees by number. Raises ValueError for NaN.
-
-    >>> in_order(SimilarityList(((7, 0.5), (3, 2.0), (2, 0.5)), floor=0.25)).neighbours
-    ((3, 2.0), (2, 0.5), (7, 0.5))
-    """
-    if any(isnan(degree) for degree in (similar.floor, *(degree for _, degree in similar.neighbours))):
-        raise ValueError("a similarity list holds NaN: no store can keep it in order")
-    return SimilarityList(tuple(sorted(similar.neighbours, key=lambda pair: (-pair[1], pair[0]))), similar.floor)
 
 
 def _refuse(kind: str, data: bytes) -> NoReturn:

@@ -1,15 +1,13 @@
 -- One commit of one shard: everything or nothing.
 --
 -- KEYS  1 meta  2 records  3 groups  4 similarity  5 outbox  6 statements  7 origins  8 sealed  9 cohorts
---       10.. one sorted set per changed list
+--       10.. sorted sets of an older streamer, which are removed
 -- ARGV  1 fence  2 number of the commit before  3 number of this commit  4 encoded meta  5 statement ids to remember
---       6 1: nothing of what was kept stays but statement ids and what is sealed; KEYS then name the sorted sets of all
---         former lists too; 2: what is sealed does not stay either
---       7..20 how many slices each of the fourteen sections has  21 how many values each sorted set gets, as numbers
---       22.. the slices: first the lengths of a slice's values, as numbers, then the values, one behind the other
---       Numbers are packed, four bytes each, the highest first. The slices of the sorted sets come last, as one stream.
--- Returns the number of write commands and, after it, of similarity entries written: neighbours added, moved or removed,
--- one for a list that is gone; or a single 0 for a commit that is stored already, -1 fenced, -2 conflict.
+--       6 1: nothing of what was kept stays but statement ids and what is sealed; 2: what is sealed does not stay either
+--       7..20 how many slices each of the fourteen sections has
+--       21.. the slices: first the lengths of a slice's values, as numbers, then the values, one behind the other
+--       Numbers are packed, four bytes each, the highest first.
+-- Returns the number of write commands; 0 for a commit that is stored already, -1 fenced, -2 conflict.
 --
 -- Redis undoes nothing when a script fails in the middle, so all that can fail comes before the first change: the
 -- comparisons, the reads (a key of a wrong type), and one write that changes nothing (a server that is full, read-only or
@@ -21,15 +19,14 @@ local byte, sub = string.byte, string.sub
 local meta = KEYS[1]
 
 local stored = redis.call('HMGET', meta, 'fence', 'commit', 'committed_by')
-if stored[1] ~= ARGV[1] then return {-1} end
-if stored[2] == ARGV[3] and stored[3] == ARGV[1] then return {0} end
-if (stored[2] or '0') ~= ARGV[2] then return {-2} end
+if stored[1] ~= ARGV[1] then return -1 end
+if stored[2] == ARGV[3] and stored[3] == ARGV[1] then return 0 end
+if (stored[2] or '0') ~= ARGV[2] then return -2 end
 
-local LISTS = 10
+local FORMER = 10
 for i = 2, 4 do redis.call('HLEN', KEYS[i]) end
 for i = 5, 6 do redis.call('LLEN', KEYS[i]) end
-for i = 7, LISTS - 1 do redis.call('HLEN', KEYS[i]) end
-for i = LISTS, #KEYS do redis.call('ZCARD', KEYS[i]) end
+for i = 7, FORMER - 1 do redis.call('HLEN', KEYS[i]) end
 redis.call('HSET', meta, 'fence', ARGV[1])
 
 local SECTIONS = {
@@ -41,7 +38,7 @@ local SECTIONS = {
   {'HSET', KEYS[8]}, {'HDEL', KEYS[8]},
   {'HSET', KEYS[9]}, {'HDEL', KEYS[9]},
 }
-local slice_at = 7 + #SECTIONS + 1
+local slice_at = 7 + #SECTIONS
 local commands = 2
 
 local function number_at(packed, at)
@@ -77,43 +74,12 @@ for i, section in ipairs(SECTIONS) do
   end
 end
 
--- The next `count` values of the sorted sets.
-local stream, streamed = {}, 0
-local function take(count)
-  local taken = {}
-  for i = 1, count do
-    if streamed == #stream then stream, streamed = next_slice(), 0 end
-    streamed = streamed + 1
-    taken[i] = stream[streamed]
-  end
-  return taken
+for first = FORMER, #KEYS, SLICE do
+  redis.call('UNLINK', unpack(KEYS, first, math.min(first + SLICE - 1, #KEYS)))
+  commands = commands + 1
 end
-
--- A similarity list mostly changes in one place: only what differs is written.
-local similarity_entries = 0
-local function rewrite(list, values)
-  local kept, gone = {}, {}
-  for i = 2, #values, 2 do kept[values[i]] = true end
-  for _, neighbour in ipairs(redis.call('ZRANGE', list, 0, -1)) do
-    if not kept[neighbour] then gone[#gone + 1] = neighbour end
-  end
-  if #values == 0 then
-    similarity_entries = similarity_entries + redis.call('DEL', list)
-    commands = commands + 1
-  elseif #gone > 0 then
-    similarity_entries = similarity_entries + redis.call('ZREM', list, unpack(gone))
-    commands = commands + 1
-  end
-  for first = 1, #values, SLICE do
-    local last = math.min(first + SLICE - 1, #values)
-    similarity_entries = similarity_entries + redis.call('ZADD', list, 'CH', unpack(values, first, last))
-    commands = commands + 1
-  end
-end
-local sizes = 7 + #SECTIONS
-for i = LISTS, #KEYS do rewrite(KEYS[i], take(number_at(ARGV[sizes], 4 * (i - LISTS) + 1))) end
 
 redis.call('LTRIM', KEYS[6], '-' .. ARGV[5], -1)
 local now = redis.call('TIME')[1] -- for people to read: nothing depends on it
 redis.call('HSET', meta, 'state', ARGV[4], 'commit', ARGV[3], 'committed_by', ARGV[1], 'committed_at', now)
-return {commands + 1, similarity_entries}
+return commands + 1

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from streamer.errors import Conflict, Fenced, ShardRefused
 from streamer.incremental import remedies
-from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, SimilarityList, StoredTable
+from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, StoredTable
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.stored_state import StoredSealed
 from streamer.incremental.store import codec
@@ -46,7 +46,7 @@ class ShardBytes:
     meta: bytes | None = field(default=None, repr=False)
     records: dict[bytes, bytes] = field(default_factory=dict, repr=False)
     qi_groups: dict[int, bytes] = field(default_factory=dict, repr=False)
-    similarity: dict[int, SimilarityList] = field(default_factory=dict, repr=False)
+    similarity: dict[int, bytes] = field(default_factory=dict, repr=False)
     origins: dict[int, bytes] = field(default_factory=dict, repr=False)
     sealed: dict[bytes, bytes] = field(default_factory=dict, repr=False)
     cohorts: dict[int, bytes] = field(default_factory=dict, repr=False)
@@ -149,7 +149,7 @@ class MemoryStore:
             qi_group_next=meta.qi_group_next,
             records=[(source_key.decode(), codec.decode_record(data)) for source_key, data in shard.records.items()],
             qi_groups=[(number, codec.decode_qi_group(data)) for number, data in shard.qi_groups.items()],
-            similarity=list(shard.similarity.items()),
+            similarity=[(n, one) for n, data in shard.similarity.items() if (one := codec.decode_similarity(data))],
             statement_ids=self.statement_ids(),
         )
         sealed = StoredSealed(
@@ -181,7 +181,7 @@ class MemoryStore:
         meta = codec.encode_meta(commit.meta)
         records = _each(codec.encode_record, commit.records, str.encode)
         qi_groups = _each(codec.encode_qi_group, commit.qi_groups, int)
-        similarity = _each(codec.in_order, commit.similarity, int)
+        similarity = _each(codec.encode_similarity, commit.similarity, int)
         origins = _each(codec.encode_origin, commit.origins, int)
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
         places = _each(codec.encode_place, commit.sealed.places, str.encode) if commit.sealed else {}

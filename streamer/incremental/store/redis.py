@@ -4,10 +4,10 @@ The rules of this file
 ----------------------
 * All keys of a shard have one hash tag, so that one script may change them all, on a cluster too:
   `{table:shard}:meta` (hash: fence, commit, state ...), `:records` (hash: source key -> row), `:groups` (hash: QI group
-  -> box, members, slots), `:similarity` (hash: QI group -> floor) with `:similarity:<QI group>` (sorted set: neighbour,
-  QGSSD), `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which
-  commit), `:sealed` (hash: source key -> cohort, or since when it waits for one), `:cohorts` (hash: number -> id, rows,
-  people left). Raw values are stored here: access control and TLS are part of a deployment.
+  -> box, members, slots), `:similarity` (hash: QI group -> similarity degrees, and the commit that they are of),
+  `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which commit),
+  `:sealed` (hash: source key -> cohort, or since when it waits for one), `:cohorts` (hash: number -> id, rows, people
+  left). Raw values are stored here: access control and TLS are part of a deployment.
   `{table:shard}:custody` (hash) is what people and commands read: who holds the shard, who loads the table.
 * Every change is one Lua call that can be repeated without harm: the client repeats a call whose answer was lost.
 """
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.resources import files
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeVar
 
 from redis.exceptions import AskError
@@ -35,10 +35,9 @@ from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of
 
-# The arguments of `commit.lua`: fourteen sections, each the arguments of one Redis command, and then the sorted sets.
-# Values are joined into slices: one argument says how long each value is, the next holds them all. A dozen values per
-# event as arguments of their own would cost the client more than everything else in a commit. Floats are sent as their
-# shortest exact text, which Redis reads back to the same double.
+# The arguments of `commit.lua`: fourteen sections, each the arguments of one Redis command. Values are joined into
+# slices: one argument says how long each value is, the next holds them all. A dozen values per event as arguments of
+# their own would cost the client more than everything else in a commit.
 
 FENCED, CONFLICT = -1, -2
 """The script's answers if it wrote nothing; 0: this very commit is stored already."""
@@ -65,13 +64,12 @@ Texts = list[bytes]
 
 def arguments(fence: str, commit_before: int, commit: Commit) -> list[str | int | bytes]:
     """All arguments of the script: the comparisons, meta, the counts, the slices."""
-    lists = [[] if one is None else _scores(codec.in_order(one)) for one in commit.similarity.values()]
     sections = [_slices(section) for section in _sections(commit)]
     state = codec.encode_meta(commit.meta)
     replaced = (1 if commit.meta.sealed else 2) if commit.replaces else 0
     head = (fence, commit_before, commit.meta.commit, state, STATEMENT_IDS_MAX, replaced)
     counts = [len(slices) // 2 for slices in sections]
-    return [*head, *counts, _packed(list(map(len, lists))), *chain(*sections), *_slices(list(chain(*lists)))]
+    return [*head, *counts, *chain(*sections)]
 
 
 def _slices(values: Texts) -> Texts:
@@ -88,17 +86,12 @@ def _packed(numbers: Sequence[int]) -> bytes:
     return struct.pack(f">{len(numbers)}I", *numbers)
 
 
-def keys(shard_keys: Sequence[str], similarity_key: str, commit: Commit) -> list[str]:
-    """The shard's nine keys and those of the changed similarity lists."""
-    return [*shard_keys, *(f"{similarity_key}:{qi_group}" for qi_group in commit.similarity)]
-
-
 def entries(commit: Commit) -> dict[str, int]:
-    """The number of fields and list entries that a commit writes, by kind; the script counts the similarity lists'."""
+    """The number of fields and list entries that a commit writes, by kind."""
     return {
         "records": len(commit.records),
         "groups": len(commit.qi_groups),
-        "floors": len(commit.similarity),
+        "similarity": len(commit.similarity),
         "outbox": len(commit.outbox),
         "statements": len(commit.statement_ids),
         "origins": len(commit.origins),
@@ -111,11 +104,10 @@ def entries(commit: Commit) -> dict[str, int]:
 def _sections(commit: Commit) -> list[Texts]:
     """The values of the script's fourteen sections, each as the arguments of its command."""
     number, sealed = commit.meta.commit, commit.sealed
-    floors = {n: None if similar is None else similar.floor for n, similar in commit.similarity.items()}
     return [
         *_put_and_gone(commit.records, str.encode, codec.encode_record),
         *_put_and_gone(commit.qi_groups, _number, codec.encode_qi_group),
-        *_put_and_gone(floors, _number, _float),
+        *_put_and_gone(commit.similarity, _number, codec.encode_similarity),
         [codec.encode_entry(number, entry) for entry in commit.outbox],
         [statement_id.encode() for statement_id in commit.statement_ids],
         *_put_and_gone(commit.origins, _number, codec.encode_origin),
@@ -138,22 +130,12 @@ def _put_and_gone(
     return put, gone
 
 
-def _scores(similar: SimilarityList) -> Texts:
-    """The score and the number of each neighbour."""
-    return [part for number, degree in similar.neighbours for part in (_float(degree), _number(number))]
-
-
 def _number(number: int) -> bytes:
     return b"%d" % number
 
 
-def _float(value: float) -> bytes:
-    return repr(value).encode()
-
-
 FIELDS_PER_SCAN = 5_000
 ENTRIES_PER_READ = 1_000
-LISTS_PER_READ = 1_000
 
 TOKENS_KEPT = 100
 """Fences that this process asked for without an answer, and remembers: far more than an outage leaves."""
@@ -171,6 +153,7 @@ class RedisStore:
         """Counts of what commits wrote: "calls", "commands" inside the calls, and entries of each kind (`entries`)."""
         self._tokens: list[str] = []
         self._claim = ""  # of the command that uses this object, if it has left its mark
+        self._has_former = False  # an older streamer's similarity lists were read
         self._client: Any = client  # redis-py types every answer as "or an awaitable"
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
@@ -248,13 +231,12 @@ class RedisStore:
         number = commit.meta.commit
         if number == commit_before:
             raise ValueError(f"commit {number} on top of itself: a repeated call could not be told from a new one")
-        if commit.replaces:  # the script removes the lists by name; no one else can add one without fencing us
-            with self._answers():
-                former = dict.fromkeys(map(int, self._client.hkeys(self._similarity)))
-            commit = replace(commit, similarity=former | dict(commit.similarity))
+        former = self._former_lists() if commit.replaces or self._has_former else []
+        if former:
+            commit = replace(commit, similarity={**dict.fromkeys(former), **commit.similarity})
         with self._answers():
-            commands, *similarity = self._commit_script(
-                keys=keys(self._keys, self._similarity, commit),
+            commands = self._commit_script(
+                keys=[*self._keys, *(f"{self._similarity}:{qi_group}" for qi_group in former)],
                 args=arguments(fence, commit_before, commit),
             )
         if commands == FENCED:
@@ -262,7 +244,8 @@ class RedisStore:
         if commands == CONFLICT:
             raise Conflict(f"shard {self.shard}: the store is not at commit {commit_before}; load it again")
         if commands:
-            self.writes.update(entries(commit), similarity=sum(similarity), calls=1, commands=commands)
+            self._has_former = False
+            self.writes.update(entries(commit), calls=1, commands=commands)
 
     def trim(self, fence: str, commit: int) -> None:
         with self._answers():
@@ -331,26 +314,23 @@ class RedisStore:
         self._check_still_at(commit)
 
     def _read_lists(self, commit: int) -> Iterator[tuple[int, SimilarityList]]:
-        floors = self._scan(self._similarity)
-        while some := list(islice(floors, LISTS_PER_READ)):
-            yield from self._similarity_lists(some)
+        for number, data in self._scan(self._similarity):
+            similar = codec.decode_similarity(data)
+            if similar is None:
+                self._has_former = True
+            else:
+                yield codec.decode_number(number), similar
         self._check_still_at(commit)
+
+    def _former_lists(self) -> list[int]:
+        """The QI groups whose degrees an older streamer kept, each in a sorted set."""
+        kept = self._scan(self._similarity)
+        return [codec.decode_number(number) for number, data in kept if codec.decode_similarity(data) is None]
 
     def _check_still_at(self, commit: int) -> None:
         meta = self.meta()
         if meta is None or meta.commit != commit:
             raise Conflict(f"shard {self.shard}: somebody committed while it was being read; load it again")
-
-    def _similarity_lists(self, floors: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[int, SimilarityList]]:
-        """The lists of the QI groups of these numbers, with these floors."""
-        numbers = [codec.decode_number(number) for number, _ in floors]
-        with self._answers():
-            pipeline = self._client.pipeline(transaction=False)
-            for number in numbers:
-                pipeline.zrange(f"{self._similarity}:{number}", 0, -1, withscores=True)
-            answers = pipeline.execute()
-        for number, (_, floor), neighbours in zip(numbers, floors, answers, strict=True):
-            yield number, codec.decode_similarity(floor, neighbours)
 
     def _scan(self, hash_name: str) -> Iterator[tuple[bytes, bytes]]:
         """Fields and values of a hash, a slice at a time. Each comes once as long as the hash is not written to.

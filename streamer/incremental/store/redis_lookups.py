@@ -250,8 +250,8 @@ class RedisLookups(RedisStore):
     def read_similarity(self, qi_group: int) -> SimilarityList | None:
         """One similarity list, without loading the shard; None for a QI group that has none."""
         with self._answers():
-            floor = self._client.hget(self._similarity, qi_group)
-        return None if floor is None else dict(self._similarity_lists([(b"%d" % qi_group, floor)]))[qi_group]
+            data = self._client.hget(self._similarity, qi_group)
+        return None if data is None else codec.decode_similarity(data)
 
 
 def _measured(text: str) -> Measured:

@@ -278,7 +278,7 @@ def test_the_calls_that_python_makes_are_heard_and_not_those_that_these_make() -
 
     with recorded(hear):
         call_core()
-    assert heard == ["advance", "fill_tally", "qgssd_to_all", "restore"]
+    assert heard == ["advance", "fill_tally", "restore"]
 
 
 def of_pair(pair: Any) -> int:

@@ -14,6 +14,7 @@ from streamer.incremental import remedies
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.stored_state import Origin
 from streamer.incremental.events.changes import Insert
+from streamer.incremental.shard.steps import similarity_of
 from streamer.incremental.store.base import Adopted, Commit, Meta
 from streamer.incremental.store.redis import RedisStore
 from streamer.incremental.store.redis_server import connect
@@ -57,7 +58,7 @@ class Explained:
         meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint, adopted=adopted)
         store = RedisStore(connect(redis), "people", 0)
         origins = {number: Origin(how, 1) for number, how in drained.formed.items()} if has_origins else {}
-        kept = drained.records, drained.qi_groups, drained.similarity
+        kept = drained.records, drained.qi_groups, similarity_of(drained, 1)
         store.commit(store.take_over(), 0, Commit(meta, *kept, origins=origins))
 
     def run(self, *arguments: str) -> Result:
@@ -100,7 +101,7 @@ def test_a_group_that_can_spare_nobody_is_merged_by_the_next_loss(people: Explai
     report = people.report("--group", name)
     assert "similarity" not in report
     assert report["next_loss"]["may_break_the_model"] is True
-    assert report["next_loss"]["similarity_list"] == [people.report("dee")["qi_group"]["name"]]
+    assert report["next_loss"]["nearest"][0]["qi_group"] == people.report("dee")["qi_group"]["name"]
     page = people.run("--group", name).stdout
     assert "rows to spare: 0" in page
     assert "the next loss may merge it with" in page

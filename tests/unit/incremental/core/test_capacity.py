@@ -28,13 +28,12 @@ from worlds.small_tables import AGE, CITY, REPAIRED_MODELS, YEARS, changes, tabl
 SHORT = {
     name: getattr(layout, name)
     for name in (
-        "GROUPS", "POOL", "NODES", "LISTS", "ENTRIES", "SLOTS_BEFORE", "TOUCHED", "CHANGED", "GONE", "MEMBERS",
-        "TALLIES", "EXPORT",
+        "GROUPS", "POOL", "NODES", "ENTRIES", "SLOTS_BEFORE", "TOUCHED", "GONE", "MEMBERS", "TALLIES", "EXPORT",
     )
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ["GROUPS", "POOL", "NODES", "LISTS", "MEMBERS", "TALLIES"])
+@pytest.mark.parametrize("what", ["GROUPS", "POOL", "NODES", "MEMBERS", "TALLIES"])
 def test_capacity_for_so_many_is_made_where_there_is_less_and_only_there(what: str) -> None:
     small = empty_shard(table(YEARS).space, 2, recut=True, shrink=True, individuals=True)
     before = lengths_of(small)[what][0]
@@ -122,16 +121,16 @@ def columns_of(array: Any) -> list[Any]:
 @pytest.mark.parametrize("what", sorted(set(SHORT) - {"TALLIES", "EXPORT"}))
 def test_contents_keep_their_indexes_and_the_rest_is_zero(tight: Shard, what: str) -> None:
     random = np.random.default_rng(1)
-    for part in (tight.groups, tight.tree, tight.lists, tight.journal):
+    for part in (tight.groups, tight.tree, tight.journal):
         for array in part:
             fill(array, random)
     fill(tight.work.ints, random)
-    before = [[array.copy() for array in arrays_in(part)] for part in (*tight[3:7], tight.work)]
+    before = [[array.copy() for array in arrays_in(part)] for part in (*tight[3:6], tight.work)]
     tight.state.short, tight.state.short_by = SHORT[what], 50
     after = capacity.grow(tight)
     assert int(after.state.short[0]) == 0
     longer = 0
-    for olds, news in zip(before, (*after[3:7], after.work), strict=True):
+    for olds, news in zip(before, (*after[3:6], after.work), strict=True):
         for old, new in zip(olds, arrays_in(news), strict=True):
             assert (type(new), new.dtype) == (type(old), old.dtype)
             longer += new.shape != old.shape
@@ -151,14 +150,12 @@ def test_there_is_as_much_as_was_asked_for(tight: Shard, what: str) -> None:
 
 def lengths_of(s: Shard) -> dict[str, list[int]]:
     return {
-        "GROUPS": [*map(len, s.groups[:3]), s.work.heap.shape[1] // 2],
+        "GROUPS": [*map(len, s.groups[:3]), len(s.groups.near), s.work.heap.shape[1] // 2],
         "POOL": [s.groups.pool.shape[1]],
         "NODES": [*map(len, s.tree)],
-        "LISTS": [len(s.lists.one), len(s.lists.link) // 8, len(s.lists.before), len(s.lists.links_before) // 8],
         "ENTRIES": [len(s.journal.entry), len(s.journal.box)],
         "SLOTS_BEFORE": [len(s.journal.slots_before)],
         "TOUCHED": [len(s.journal.touched)],
-        "CHANGED": [len(s.journal.changed)],
         "GONE": [len(s.journal.gone)],
         "MEMBERS": [s.work.ints.shape[1], s.work.tie_hashes.shape[1], len(s.work.losses)],
         "TALLIES": [len(s.work.tally.n)],
@@ -215,7 +212,7 @@ def test_under_a_steady_load_nothing_keeps_growing(individual: str | None, monke
             engine.drain()
             sizes.append([array.nbytes for array in arrays_in(engine.arrays)])
     engine.drain()
-    used = ("pool_used", "groups_used", "nodes_used", "lists_used", "rows_used", "tally_used")
+    used = ("pool_used", "groups_used", "nodes_used", "rows_used", "tally_used")
     assert {name: n for name in used if (n := int(engine.arrays.state[name][0])) > 8 * 110} == {}
     assert len(engine.rows.values.things) < 500
     assert all(last <= 2 * half_way for last, half_way in zip(sizes[-1], sizes[len(sizes) // 2], strict=True))

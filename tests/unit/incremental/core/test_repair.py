@@ -98,10 +98,22 @@ def test_groups_that_lie_across_each_other_are_cut_afresh() -> None:
 @pytest.mark.parametrize(("rows", "groups"), [(ROWS_TOGETHER, 3), (ROWS_TOGETHER + 1, 2)])
 def test_groups_that_have_too_many_rows_together_are_left_alone(rows: int, groups: int) -> None:
     """Cut afresh, the larger half is cut up."""
-    world = repaired((0, 9), (1, 8) * ((rows - 2) // 2) + (8,) * (rows % 2))
-    world.rewrite(0, 1)
+    world = repaired((1, 8) * 64, (2, 9) * 64 + (9,) * (rows - 256))
+    world.rewrite(0, 2)
     assert (len(world.numbers()) >= groups) is True
-    assert (world.cells(1) == [1, 9]) is (groups == 2)
+    assert (len(world.cells(1)) == 128) is (groups == 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((0, 1), (5, 9)), ((0, 3), (7, 9))],
+    ids=["it loses little beside the others", "one box around both would lose much"],
+)
+def test_what_hardly_ever_gains_is_not_tried(first: tuple[int, int], second: tuple[int, int]) -> None:
+    world = repaired(first, second)
+    world.rewrite(0, 1)
+    assert world.cells_by_number() == {1: [1, first[1]], 2: [*second]}
+    assert world.s.groups.group[world.group(1)].searched == (first == (0, 3))
 
 
 def test_a_group_one_short_of_k_takes_the_row_that_costs_least_from_a_group_that_can_lose_one() -> None:

@@ -239,7 +239,7 @@ RECORDS = {key: Record(row_of(year), number) for key, year, number in (("a", 0, 
     "d": Record(row_of(9, "cough"), 4)
 }
 QI_GROUPS = {1: QIGroupState((0,), (1,), ("b", "a"), (FLU, FLU)), 4: QIGroupState((8,), (9,), ("c", "d"), (COUGH, FLU))}
-SIMILARITY = {1: SimilarityList(((4, 0.25),), 0.0), 4: SimilarityList(((1, 0.25),), 0.0)}
+SIMILARITY = {1: SimilarityList(((4, 0.25),), 1), 4: SimilarityList(((1, 0.25),), 1)}
 
 
 def loaded(
@@ -493,7 +493,7 @@ def test_what_comes_in_any_order_and_some_at_a_time_is_put_together(monkeypatch:
     groups = {
         number: QIGroupState((at,), (at,), (f"{10 + at}", f"{at}"), (FLU,) * 2) for at, number in enumerate(numbers)
     }
-    lists = {number: SimilarityList((), 0.5) for number in numbers[:5]}
+    lists = {number: SimilarityList((), 1) for number in numbers[:5]}
     engine = loaded(records, groups, lists, 31)
     assert dict(engine.index_table()) == {key: record.qi_group for key, record in records.items()}
     engine.apply(Delete("11"))

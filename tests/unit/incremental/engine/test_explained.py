@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from streamer.incremental.engine.engine import Engine
 from streamer.incremental.engine.explained import (
-    nearest_qi_groups,
     nearest_to,
     qgssd_terms,
     similar_to_row,
     slack,
     t_qgssd_terms,
 )
-from streamer.incremental.engine.stored_state import PENDING, QIGroupState, SimilarityList
+from streamer.incremental.engine.stored_state import PENDING, QIGroupState
 from streamer.incremental.events.changes import Insert
 from streamer.table.row import Row
 from streamer.table.schema import Diversity
@@ -91,10 +90,13 @@ def test_a_merge_takes_the_nearest_first(data: st.DataObject, name: str) -> None
     engine, kept = Engine(small), FoldedTable()
     apply_valid(engine, data.draw(st.lists(changes(small), min_size=4, max_size=25)))
     kept.fold(engine.drain())
+    twin = Scan(small.space)
+    twin.groups = {number: (state.lo, state.hi, len(state.members)) for number, state in kept.qi_groups.items()}
     for number in kept.qi_groups:
         found = nearest_to(small, number, kept.qi_groups, 3)
-        scanned = nearest_qi_groups(small.space, kept.qi_groups, number, 3)
-        assert [one.total for one in found] == [score for _, score in scanned.neighbours]
+        scores = {other: twin.qgssd(number, other) for other in twin.groups if other != number}
+        nearest = sorted(scores, key=lambda other: (-scores[other], twin.tie(other)))[:3]
+        assert [(one.number, one.total) for one in found] == [(other, scores[other]) for other in nearest]
 
 
 def test_its_own_group_comes_first_whatever_its_place() -> None:
@@ -132,19 +134,3 @@ def test_slack_counts_what_the_model_counts() -> None:
 def stored(*some: Box) -> dict[int, QIGroupState]:
     """QI groups as a store has them, numbered from 1; not by their order."""
     return {number: QIGroupState(tuple(lo), tuple(hi), (), ()) for number, (lo, hi) in reversed([*enumerate(some, 1)])}
-
-
-@given(data=st.data(), space=st.sampled_from(list(SPACES.values())), count=st.integers(1, 5))
-def test_they_are_the_best_of_a_scan_and_the_floor_is_the_best_of_the_rest(
-    data: st.DataObject, space: Space, count: int
-) -> None:
-    some, twin = data.draw(st.lists(boxes(space), min_size=1, max_size=12)), Scan(space)
-    twin.groups = {number: (lo, hi, 1) for number, (lo, hi) in enumerate(some, 1)}
-    scan = sorted((-twin.qgssd(1, other), other) for other in twin.groups if other != 1)
-    found = nearest_qi_groups(space, stored(*some), 1, count)
-    assert found.neighbours == tuple((other, -score) for score, other in scan[:count])
-    assert found.floor == (-scan[count][0] if len(scan) > count else 0.0)
-
-
-def test_a_lone_qi_group_has_none() -> None:
-    assert nearest_qi_groups(SPACES["numbers"], stored(([0, 0], [1, 1])), 1, 3) == SimilarityList((), 0.0)

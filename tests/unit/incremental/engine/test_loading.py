@@ -1,64 +1,37 @@
-"""Stored similarity lists, loaded: sound lists by indexes; of any other a refusal."""
+"""Stored similarity lists, loaded: hints by indexes; what they cannot name is left out."""
 
 from __future__ import annotations
-
-from math import inf, nan
 
 import numpy as np
 import pytest
 
-from streamer.errors import ShardRefused
-from streamer.incremental.core.layout import LINKS, NONE
+from streamer.incremental.core.layout import NONE
 from streamer.incremental.engine import loading
-from streamer.incremental.engine.loading import indexes_of_numbers, stored_lists
-from streamer.incremental.engine.stored_state import SimilarityList
+from streamer.incremental.engine.engine import Engine
+from streamer.incremental.engine.loading import indexes_of_numbers
+from streamer.incremental.engine.stored_state import QIGroupState, Record, SimilarityList, StoredTable
+from worlds.engine_tables import row_of
+from worlds.small_tables import YEARS, table
 
 NAMES = np.array([3, 5, 8, 9])
+
+LISTS = {
+    8: ((3, 2.0), (9, 0.5)),
+    3: (),
+    9: ((5, 0.5), (8, 0.5)),
+    4: ((3, 1.0),),  # no such QI group
+    5: ((4, 1.0), (2**70, 0.9), (9, 0.8), (3, 0.7), (8, 0.6)),  # two are not there, and more than a list holds
+}
 
 
 def test_lists_come_by_the_indexes_of_their_qi_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "AT_ONCE", 2)
-    lists = {
-        8: SimilarityList(((3, 2.0), (9, 0.5)), 0.25),
-        3: SimilarityList((), 0.0),
-        9: SimilarityList(((5, 0.5), (8, 0.5)), 0.5),
-    }
-    restored = stored_lists(iter(lists.items()), NAMES)
-    assert [column.tolist() for column in restored] == [
-        [2, 0, 3], [0.25, 0.0, 0.5], [2, 2, 4], [0, 3, 1, 2], [2.0, 0.5, 0.5, 0.5]
-    ]  # fmt: skip
-
-
-def test_no_lists_are_empty_arrays() -> None:
-    assert [len(column) for column in stored_lists([], NAMES)] == [0] * 5
-    assert [len(column) for column in stored_lists([], NAMES[:0])] == [0] * 5
-
-
-DAMAGED = {
-    "of nobody": ([(4, SimilarityList((), 0.0))], "names a QI group that is not stored"),
-    "that names nobody": ([(3, SimilarityList(((4, 0.5),), 0.0))], "names a QI group that is not stored"),
-    "that names what no array holds": (
-        [(3, SimilarityList(((2**70, 0.5),), 0.0))], "names a QI group that is not stored"
-    ),
-    "too long": ([(3, SimilarityList(((5, 0.5),) * (LINKS + 1), 0.0))], "too many entries"),
-    "that names one twice": ([(3, SimilarityList(((5, 0.5), (5, 0.5)), 0.0))], "twice, or its own"),
-    "that names its own": ([(3, SimilarityList(((3, 0.5),), 0.0))], "twice, or its own"),
-    "without a score": ([(3, SimilarityList(((5, nan),), 0.0))], "not a finite number"),
-    "of an endless score": ([(3, SimilarityList(((5, inf),), 0.0))], "not a finite number"),
-    "without a floor": ([(3, SimilarityList((), nan))], "not a finite number"),
-    "with an endless floor": ([(3, SimilarityList((), inf))], "not a finite number"),
-    "in no order": ([(3, SimilarityList(((5, 0.5), (8, 1.0)), 0.0))], "is not sorted"),
-    "below its floor": ([(3, SimilarityList(((5, 0.5),), 0.75))], "a floor above its entries"),
-    "given twice": ([(3, SimilarityList((), 0.0)), (3, SimilarityList((), 0.5))], "two similarity lists"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("lists", "said"), DAMAGED.values(), ids=DAMAGED.keys())
-def test_a_list_that_cannot_be_is_refused_and_the_remedy_is_named(
-    lists: list[tuple[int, SimilarityList]], said: str
-) -> None:
-    with pytest.raises(ShardRefused, match=f"the store is damaged: a .*{said}.*; reload <table> from"):
-        stored_lists(lists, NAMES)
+    small, keys = table(YEARS, k=1), [f"{number}" for number in NAMES]
+    records = [(key, Record(row_of(1), int(key))) for key in keys]
+    groups = [(int(key), QIGroupState((1,), (1,), (key,), ((b'"flu"',),))) for key in keys]
+    lists = [(number, SimilarityList(listed, 1)) for number, listed in LISTS.items()]
+    near = Engine.load(small, 0, 1, StoredTable(10, records, groups, lists, ())).arrays.groups.near[: len(keys)]
+    assert near.tolist() == [[NONE] * 4, [NONE] * 4, [0, 3, NONE, NONE], [1, 2, NONE, NONE]]
 
 
 def test_a_number_that_is_not_there_has_no_index() -> None:

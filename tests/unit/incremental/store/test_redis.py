@@ -16,7 +16,7 @@ from streamer.incremental.store.base import Commit, Meta
 from streamer.table.row import Row
 
 ANN, GROUP = Record(Row((3,), (b'"flu"',)), 1), QIGroupState((0,), (4,), ("ann",), ((b'"flu"',),))
-LISTED = SimilarityList(((4, 1 / 3), (9, 0.5)), 0.1)
+LISTED = SimilarityList(((9, 0.5), (4, 1 / 3)), 8)
 LETTER = OutboxEntry("dead-letters", b"k", b"{}")
 MARK, COHORT = SealedMark(2, 120, 5, 9, b"digest"), StoredCohort(bytes(16), 5, 4, touched=True)
 
@@ -51,17 +51,15 @@ def slices_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
 
 
 def sections_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
-    """The values of the fourteen sections and of each sorted set."""
-    counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS + 1 :])
+    """The values of the fourteen sections."""
+    counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS :])
     sections = []
     for count in counts:
         assert isinstance(count, int)
         sections.append([value for some in slices[:count] for value in some])
         del slices[:count]
-    stream = [value for some in slices for value in some]
-    ends = list(accumulate(numbers(arguments[HEAD + SECTIONS]), initial=0))
-    assert ends[-1] == len(stream)
-    return sections + [stream[start:end] for start, end in pairwise(ends)]
+    assert not slices
+    return sections
 
 
 def test_the_comparisons_stand_first() -> None:
@@ -78,7 +76,7 @@ def test_every_section_holds_the_arguments_of_its_command() -> None:
         [b"bob"],
         [b"1", codec.encode_qi_group(GROUP)],
         [b"2"],
-        [b"1", b"0.1"],
+        [b"1", codec.encode_similarity(LISTED)],
         [b"2"],
         [codec.encode_entry(8, LETTER)],
         [b"s-1", b"s-2"],
@@ -88,47 +86,31 @@ def test_every_section_holds_the_arguments_of_its_command() -> None:
         [b"bob"],
         [b"3", codec.encode_cohort(COHORT)],
         [b"4"],
-        [b"0.5", b"9", repr(1 / 3).encode(), b"4"],  # nearest first
-        [],  # a list that is gone
     ]
 
 
 def test_an_empty_commit_is_a_head_and_as_many_empty_sections() -> None:
-    assert redis.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [*[0] * SECTIONS, b""]
+    assert redis.arguments("3-token", 7, Commit(Meta(8)))[HEAD:] == [0] * SECTIONS
 
 
 def test_a_slice_is_no_longer_than_the_script_can_take_and_parts_no_field_from_its_value() -> None:
     records = {f"person {i}": ANN for i in range(6_001)}
     arguments = redis.arguments("3-token", 7, Commit(Meta(8), records=records))
-    slices = slices_of(arguments[HEAD + SECTIONS + 1 :])
+    slices = slices_of(arguments[HEAD + SECTIONS :])
     assert [len(some) for some in slices] == [5_000, 5_000, 2_002]
     assert all(some[0].startswith(b"person") for some in slices)
 
 
-def test_every_changed_list_has_a_key_of_its_own_behind_the_shards() -> None:
-    kinds = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins", "sealed", "cohorts")
-    shard_keys = [f"{{t:0}}:{kind}" for kind in kinds]
-    assert redis.keys(shard_keys, "{t:0}:similarity", FULL) == [
-        *shard_keys, "{t:0}:similarity:1", "{t:0}:similarity:2",
-    ]  # fmt: skip
-
-
 def test_what_a_commit_writes_is_counted_by_kind() -> None:
     assert redis.entries(FULL) == {
-        "records": 2, "groups": 2, "floors": 2, "outbox": 1, "statements": 2, "origins": 2, "sealed": 2,
+        "records": 2, "groups": 2, "similarity": 2, "outbox": 1, "statements": 2, "origins": 2, "sealed": 2,
         "cohorts": 2, "meta": 1,
     }  # fmt: skip
 
 
-NUMBERS = st.integers(1, 50)
-SCORES = st.floats(0, 1e6, allow_nan=False)
-NEIGHBOURS = st.dictionaries(NUMBERS, SCORES, max_size=4).map(lambda degrees: tuple(degrees.items()))
-LISTS = st.builds(SimilarityList, NEIGHBOURS, SCORES)
-
-
 @given(
     st.dictionaries(st.text("ab", max_size=3), st.none() | st.just(ANN), max_size=4),
-    st.dictionaries(NUMBERS, st.none() | LISTS, max_size=4),
+    st.dictionaries(st.integers(1, 50), st.none() | st.just(LISTED), max_size=4),
     st.lists(st.just(LETTER), max_size=3),
 )
 def test_the_counts_cut_the_values_wherever_they_stand(
@@ -138,7 +120,5 @@ def test_the_counts_cut_the_values_wherever_they_stand(
     cut = sections_of(redis.arguments("f", 7, commit))
     assert len(cut[0]) == 2 * sum(record is not None for record in records.values())
     assert set(cut[1]) == {key.encode() for key, record in records.items() if record is None}
-    for listed, found in zip(similarity.values(), cut[SECTIONS:], strict=True):
-        neighbours = () if listed is None else listed.neighbours
-        read = zip(found[::2], found[1::2], strict=True)
-        assert {(int(number), float(degree)) for degree, number in read} == set(neighbours)
+    assert len(cut[4]) == 2 * sum(listed is not None for listed in similarity.values())
+    assert cut[6] == [codec.encode_entry(8, LETTER)] * len(outbox)
