@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from streamer.native.arrays import widened
@@ -22,9 +22,15 @@ from unit.native.subset import CASES
 from worlds.native import called, made_of
 
 
+FIRST = settings(max_examples=1, phases=[Phase.generate], database=None)
+"""The first example that is drawn says the types; to make it simpler takes ten seconds of all of them."""
+
+
 @pytest.fixture(scope="module", params=[(), ("-DCHECKED",)], ids=["plain", "checked"])
 def forms(request: pytest.FixtureRequest) -> Mapping[str, Sequence[EntryForm]]:
-    calls = [(function, [find(one, lambda _: True) for one in drawn]) for function, drawn in CASES.values()]
+    calls = [
+        (function, [find(one, lambda _: True, settings=FIRST) for one in drawn]) for function, drawn in CASES.values()
+    ]
     return made_of(calls, *request.param)
 
 
