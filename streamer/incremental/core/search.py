@@ -150,7 +150,7 @@ def most_similar(s: Shard, best: int, most: float) -> int:
 
 # -- least added width -------------------------------------------------------------------------------------------------
 
-FIRST, LAST = 0, 1
+OWN_FIRST, OWN_LAST = 0, 1
 """In `work.terms`: the ends of the query group's box along each number."""
 
 
@@ -165,7 +165,7 @@ def neighbours(s: Shard, g: int, count: int) -> None:
     set_query_group(s, g)
     for j in range(s.space.axes.shape[0]):
         center, half = s.groups.shape[g, CENTER, j], s.groups.shape[g, HALF_WIDTH, j]
-        s.work.terms[FIRST, j], s.work.terms[LAST, j] = center - half, center + half
+        s.work.terms[OWN_FIRST, j], s.work.terms[OWN_LAST, j] = center - half, center + half
     stack[0].node, stack[0].bound = state.root, inf
     depth = 1
     while depth > 0:
@@ -210,11 +210,11 @@ def widths_added_by_children(s: Shard, node: int) -> None:
                 leaves = max(over[i], most * own)
                 added[i] += (leaves - 0.5 * min(most, leaves)) * per
         elif leaf:
-            first, last = s.work.terms[FIRST, j], s.work.terms[LAST, j]
+            first, last = s.work.terms[OWN_FIRST, j], s.work.terms[OWN_LAST, j]
             for i in range(min(added.shape[0], FAN)):
                 added[i] += (max(last, hi[i]) - min(first, lo[i]) - half[i]) * per
         else:
-            first, last = s.work.terms[FIRST, j], s.work.terms[LAST, j]
+            first, last = s.work.terms[OWN_FIRST, j], s.work.terms[OWN_LAST, j]
             for i in range(min(added.shape[0], FAN)):
                 wide = max(last, lo[i]) - min(first, hi[i])
                 added[i] += (wide - min(half[i], 0.5 * wide)) * per

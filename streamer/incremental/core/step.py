@@ -28,7 +28,7 @@ from typing import Any
 from streamer.incremental.core import layout, moves
 from streamer.incremental.core.journal import mark_touched, note_origin, remember
 from streamer.incremental.core.layout import HI, LENGTH, LO, NONE, Shard
-from streamer.incremental.core.model import counts_are_right, reached_by, values_in, values_out
+from streamer.incremental.core.model import can_spare_one, counts_are_right, reached_by, values_in, values_out
 from streamer.incremental.core.repair import repair_event, set_price
 from streamer.incremental.core.scores import box_contains, qgssd_from, set_shape
 from streamer.incremental.core.search import locate
@@ -162,7 +162,7 @@ def export_lists(s: Shard, at: int) -> int:
     at += 1
     for e in range(s.state[0].n_journal):
         g = s.journal.entry[e].group
-        if g == NONE or group[g].searched == 0 or group[g].count > s.state[0].k:
+        if g == NONE or group[g].searched == 0 or can_spare_one(s, g):
             continue
         first, end = at + 2, at + 2
         for i in range(LENGTH):

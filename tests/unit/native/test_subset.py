@@ -21,7 +21,6 @@ from streamer.native.statements import ends
 from unit.native.subset import CASES
 from worlds.native import called, made_of
 
-
 FIRST = settings(max_examples=1, phases=[Phase.generate], database=None)
 """The first example that is drawn says the types; to make it simpler takes ten seconds of all of them."""
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.incremental.core import search
-from streamer.incremental.core.layout import FAN, LENGTH
+from streamer.incremental.core.layout import FAN, LENGTH, Shard
 from streamer.table.hierarchy import Hierarchy
 from streamer.table.space import Space
 from worlds.boxes import (
@@ -91,7 +91,12 @@ def test_thousands_of_equal_boxes_cost_a_search_for_neighbours_no_more_than_a_fe
     world, visited, scored = ShardBoxes(SPACES["numbers"], n_groups=3_000), set[int](), search.widths_added_by_children
     for number in range(1, 2_001):
         world.put(number, [3, 3], [4, 4], 2)
-    monkeypatch.setattr(search, "widths_added_by_children", lambda s, node: [visited.add(node), scored(s, node)])
+
+    def counted(s: Shard, node: int) -> None:
+        visited.add(node)
+        scored(s, node)
+
+    monkeypatch.setattr(search, "widths_added_by_children", counted)
     assert world.neighbours(2_000, 3) == [1, 2, 3]
     assert len(visited) < 20
 
