@@ -29,7 +29,7 @@ from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency, compare, former_version, lost_records, new_topics
-from streamer.incremental.shard.rebuild import CHANGED_LEAST, CHANGED_SHARE, LOOK_SECONDS, last_rebuild, told
+from streamer.incremental.shard.rebuild import LOOK_SECONDS, last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
@@ -103,12 +103,9 @@ def share(n: float) -> str:
     return f"{n:.1%}" if 0 < n < 0.0995 else f"{n:.0%}"
 
 
-LOSS_UNKNOWN = "how much of the detail is given up is known once a worker holds published rows"
-FRESH_UNKNOWN = (
-    f"a fresh table's share is known after the next look for drift (every {LOOK_SECONDS // 60} min, after "
-    f"{CHANGED_LEAST} changes or {CHANGED_SHARE:.0%} of the rows)"
-)
-FRESH_NOT_MEASURED = "a fresh table's share is not measured, as `drift` is `never`"
+LOSS_UNKNOWN = "the loss is known once a worker holds published rows"
+FRESH_UNKNOWN = f"a fresh table: not measured yet (every {LOOK_SECONDS // 60} min, if enough rows have changed)"
+FRESH_NOT_MEASURED = "a fresh table: not measured, as `drift` is `never`"
 
 
 def loss_told(ncp: float | None, fresh: float | None, drift: object) -> str:
