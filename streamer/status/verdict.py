@@ -350,17 +350,17 @@ def _nothing_in_redis(table: Table, shard: ShardFacts, position: Position) -> st
     if position.outside:
         return (
             f"{lost}restore it from a copy not older than commit {position.outside}, which did not come from the "
-            f"input, or, {remedies.reload(table.name)}"
+            f"input, or {remedies.reload(table.name)}"
         )
     ours = version_of(table.fingerprint)
     if position.engine not in ("", ours):
         return (
             f"{lost}restore it from any former copy, and start workers of engine version {position.engine}, which "
-            f"decided what is published (this streamer's is {ours}), or, {remedies.reload(table.name)}"
+            f"decided what is published (this streamer's is {ours}), or {remedies.reload(table.name)}"
         )
     if begins := shard.kafka.input_state.earliest:
         return (
-            f"{lost}restore it from a copy that had reached offset {begins}, where the input begins now, or, "
+            f"{lost}restore it from a copy that had reached offset {begins}, where the input begins now, or "
             f"{remedies.reload_from_file(table.name)}"
         )
     if _lacks_secret(shard):
@@ -483,7 +483,7 @@ class RedisLoss(NamedTuple):
         'if Redis is lost: 1,200,000 messages are read again from offset 0, about 4 min at 5,000/s'
         """
         if self.reload:
-            return f"if Redis is lost, without a copy: the table has to be reloaded, as {self.reload}"
+            return f"back up Redis: if it is lost without a copy, the table has to be reloaded, since {self.reload}"
         lasts = ago(self.messages / REPLAYED_PER_SECOND)
         return (
             f"if Redis is lost: {self.messages:,} messages are read again from offset 0, about {lasts} at "
@@ -504,8 +504,8 @@ def _why_reload(table: Table, shard: ShardFacts) -> str:
     outside = max(one.outside if one is not None else 0 for one in (position, meta))
     if outside:
         return (
-            f"commit {outside} of shard {shard.number} (a load, a rebuild, a first snapshot, a recreated output) did "
-            "not come from the input: copy Redis after it"
+            f"commit {outside} of shard {shard.number} did not come from the input (a load, a rebuild, a first "
+            "snapshot, a recreated output); the copy must be younger"
         )
     if position is not None and begins:
         return f"the input of shard {shard.number} begins at offset {begins}"

@@ -51,7 +51,8 @@ def check_alpha(table: Table, found: Frequencies) -> list[str]:
             share = withheld_share(table.k, alpha, (n / rows for n in counts.values()))
             warnings.append(
                 f"sealed changelog: about {100 * share:.0f} % of the cohorts will withhold their values, since"
-                f" {100 * largest:.1f} % of the rows share one {name}; a larger alpha or k withholds fewer"
+                f" {100 * largest:.1f} % of the rows share one {name};"
+                " a larger publish.sealed.alpha or k withholds fewer"
             )
     return warnings
 

@@ -35,7 +35,7 @@ def test_alpha_below_twice_the_most_frequent_value_is_a_warning_with_what_will_b
     table = sealed_table(5, "0.5", sensitive=("problem", "drug"))
     assert warnings(table, values_of("xxxxyyzz", "abcdefgh")) == [
         "sealed changelog: about 71 % of the cohorts will withhold their values, since 50.0 % of the rows share one"
-        " problem; a larger alpha or k withholds fewer"
+        " problem; a larger publish.sealed.alpha or k withholds fewer"
     ]
 
 
