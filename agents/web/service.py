@@ -47,16 +47,7 @@ from streamer.incremental.shard.steps import told
 from streamer.kafka.clients import AtMost
 from streamer.status.collect import look
 from streamer.status.facts import WorkerFacts
-from streamer.status.verdict import (
-    FRESH_NOT_MEASURED,
-    FRESH_UNKNOWN,
-    LOSS_UNKNOWN,
-    ago,
-    loss_told,
-    not_ready,
-    share,
-    worker_problems,
-)
+from streamer.status.verdict import ago, loss_told, not_ready, share, worker_problems
 from streamer.worker.options import Address, host_in, is_loopback
 from streamer.worker.settings import WorkerSettings
 
@@ -97,9 +88,10 @@ def page(facts: Mapping[str, Any]) -> str:
         old=min((server["answered"] for server in silent), default=None),
         tiles=_tiles(facts, now),
         charted=_charted(facts, now),
-        unknown=_unknown(shards, facts["drift"]),
+        unknown=_unknown(shards),
         account=_account(shards),
         letters=sorted(facts["dead_letters"].items(), key=lambda one: -one[1]),
+        refused=_refused(shards, facts["dead_letters"]),
         remedy=lambda reason: OF_DEAD_LETTERS.get(reason, "`streamer dead-letters` says why"),
         rebuilds=_rebuilds(shards),
         ago=lambda at, unknown=NO_VALUE: f"{_lasting(at, now)} ago" if at else unknown,
@@ -140,6 +132,8 @@ def _in_a_word(verdict: Mapping[str, Any], silent: Sequence[Mapping[str, Any]]) 
         return "red", ", ".join(filter(None, [f"✖ {problems:,} problem{'s' * (problems != 1)}", warned]))
     if silent:
         return "grey", f"◌ Not known while {' and '.join(one['name'] for one in silent)} does not answer"
+    if verdict["ok"] is None:
+        return "grey", ", ".join(filter(None, ["◌ Looking at the whole table", warned]))
     return ("amber", f"▲ It works, with {warned}") if warned else ("green", "✔ Everything works")
 
 
@@ -225,16 +219,12 @@ def _round_up(n: float) -> float:
     return int(top) if top >= 1 else round(top, 12)
 
 
-def _unknown(shards: Sequence[Mapping[str, Any]], drift: float | None) -> Iterator[str]:
-    """Sentences that say when the gaps in the table of shards will be filled."""
+def _unknown(shards: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Sentences that say when the gaps in the table of shards will be filled; those of losses stand above it."""
     if any(one["messages"] is None for one in shards):
         yield f"Lag and counts that are {NO_VALUE} are known once the shard is taken over."
     if any(not one["here"] for one in shards):
-        yield "What a shard of another worker does in a second, and its merges and splits, are on that worker's page."
-    if any(one["ncp"] is None for one in shards):
-        yield f"{LOSS_UNKNOWN.capitalize()}."
-    if any(one["ncp_fresh"] is None for one in shards):
-        yield f"{(FRESH_UNKNOWN if drift else FRESH_NOT_MEASURED).capitalize()}."
+        yield f"If a figure of another worker's shard is {NO_VALUE}, that worker's page has it."
 
 
 def _charted(facts: Mapping[str, Any], now: datetime) -> str:
@@ -254,6 +244,13 @@ def _account(shards: Sequence[Mapping[str, Any]]) -> str:
     applied, ignored, letters = map(_count, parts)
     adds = "it adds up" if read == sum(parts) else "it does NOT add up"
     return f"messages {_count(read)} = applied {applied} + ignored {ignored} + dead letters {letters}: {adds}"
+
+
+def _refused(shards: Sequence[Mapping[str, Any]], letters: Mapping[str, int]) -> str:
+    """How many of the table's dead letters this worker knows by reason: those since it began."""
+    ever, own = _total(shards, "dead_letters"), sum(letters.values())
+    of = "" if ever is None else f", of {ever:,} in the table's life" if ever >= own else ""
+    return f"{own:,} since this worker began{of}"
 
 
 def _rebuilds(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

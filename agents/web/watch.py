@@ -69,6 +69,7 @@ PROBE_SECONDS, FIRST_PROBE_SECONDS = 2.0, 0.5  # between two questions to a serv
 KAFKA_ANSWER_SECONDS_MAX, REDIS_ANSWER_SECONDS_MAX = 4.0, 2.0
 
 PAGE_LOOK_SECONDS = 5.0  # after this time the facts of the whole table are collected again
+NOT_OF_NOW_SECONDS = 15.0  # after this time they no longer prove that everything works
 OLD_SECONDS = 60.0  # after this time they are not shown any more
 
 
@@ -247,6 +248,12 @@ class Seen:
     facts: TableFacts | None = None
     problem: str = ""
     warning: str = ""
+    age: float = 0.0  # in seconds
+
+    @property
+    def is_of_now(self) -> bool:
+        """True if the whole table was seen just now."""
+        return self.facts is not None and not self.warning and self.age <= NOT_OF_NOW_SECONDS
 
 
 class TableLook:
@@ -262,7 +269,8 @@ class TableLook:
     @property
     def seen(self) -> Seen:
         """The last look, if it is not too old."""
-        return self._seen if self._clock() - self._began <= OLD_SECONDS else Seen()
+        age = self._clock() - self._began
+        return replace(self._seen, age=age) if age <= OLD_SECONDS else Seen()
 
     @property
     def busy(self) -> bool:
@@ -292,7 +300,8 @@ class TableLook:
 # The facts as one JSON object, at /facts, of which the page is made.
 #
 # * The worker's own shards are shown as it knows them now, others as the last look saw them. One verdict is over both.
-# * Times are ISO 8601 in UTC; what nobody knows yet is null. No value of a row and no key. The page escapes all texts.
+# * Times are ISO 8601 in UTC; what nobody knows yet is null, such as `ok` until the whole table was looked at.
+# * No value of a row and no key. The page escapes all texts.
 # * NCP is the mean over the published rows and the quasi-identifiers, 0 to 1 (`Space.mean_loss`). For a rebuild it is
 #   that of the regions done.
 
@@ -340,11 +349,11 @@ def page_facts(
             {"name": one.name, "answered": iso(facts.now - one.silent_seconds), "silent": one in silent}
             for one in facts.servers
         ],
-        "verdict": {"ok": not verdict.problems, "problems": verdict.problems, "warnings": verdict.warnings},
-        "shards": [
-            _described(shard, facts, metrics[shard.number] if shard.held else None, told, table.space)
-            for shard in shards
-        ],
+        "verdict": {
+            "ok": False if verdict.problems else True if seen.is_of_now else None,
+            "problems": verdict.problems, "warnings": verdict.warnings,
+        },
+        "shards": [_described(shard, facts, told, table.space) for shard in shards],
         "dead_letters": dict(sorted(letters.items())),
         "unlisted": list(unknown_category_warnings(table, counts.unlisted, counts.applied, "applied messages")),
         "history": list(history),
@@ -391,24 +400,18 @@ def _verdict(table: Table, facts: WorkerFacts, shards: Sequence[ShardFacts], see
     return verdict
 
 
-def _described(
-    shard: ShardFacts, facts: WorkerFacts, metrics: ShardMetrics | None, told: bool, space: Space
-) -> dict[str, Any]:
-    """One shard. metrics: None if another worker holds it; told: whether Kafka says who holds which shard."""
+def _described(shard: ShardFacts, facts: WorkerFacts, told: bool, space: Space) -> dict[str, Any]:
+    """One shard. told: whether Kafka says who holds which shard."""
     here, custody = shard.held is not None, facts.refused.get(shard.number, shard.redis.custody)
     worker = shard.worker if here or told else custody.owner
     held = _held(shard, worker)
     refusal = held.refused or (custody.refusal.reason if custody.refusal and not held.taken_over else "")
     wrong = held_problems(held, worker) if here else []
-    is_known, done = held.taken_over or shard.kafka != InKafka(), (metrics or ShardMetrics()).done
-    counts = held.counts
+    is_known, counts = held.taken_over or shard.kafka != InKafka(), held.counts
     figures: tuple[int, ...] = (held.lag, held.rows, held.pending, held.qi_groups)
     figures += (counts.messages, counts.applied, counts.ignored, counts.dead_letters)
     counted = dict(zip(COUNTED, figures, strict=True)) if is_known else dict.fromkeys(COUNTED)
-    of_process = {
-        "messages_per_s": round(held.messages_per_s, 1), "records_per_s": round(held.records_per_s, 1),
-        "merges": done.merges, "splits": done.splits,
-    }  # fmt: skip
+    rates = {"messages_per_s": round(held.messages_per_s, 1), "records_per_s": round(held.records_per_s, 1)}
     state = ELSEWHERE if worker else NOBODY
     if here:
         state = STANDING_STILL if wrong else HELD if held.taken_over else TAKING_OVER
@@ -416,7 +419,7 @@ def _described(
         "shard": shard.number, "worker": worker or None, "here": here,
         "state": REFUSED_SHARD if refusal else state, "since": iso(held.since),
         **counted, "pending_oldest": iso(held.pending_since),
-        **(of_process if here else dict.fromkeys(of_process)),
+        **(rates if here else dict.fromkeys(rates)),
         "release": held.release or None, "last_commit": iso(held.committed_at or custody.committed_at),
         "ncp": _rounded(held.ncp), "ncp_fresh": _rounded(held.ncp_fresh),
         "reason": refusal or "; ".join(wrong) or None,

@@ -89,7 +89,7 @@ def sealed_is_lost(table_name: str) -> str:
     """If the topic of cohorts was recreated, or has lost records: nobody may be published a second time."""
     return (
         f"{topic_name(table_name, SEALED)} was recreated or has lost cohorts, and what was published there cannot be "
-        "published again without telling more about people: restore the topic from a mirror with the same offsets, or, "
+        "published again without telling more about people: restore the topic from a mirror with the same offsets, or "
         f"{under_another_name(table_name)}"
     )
 
@@ -145,13 +145,15 @@ RETRY_LATER = "`streamer dead-letters retry` again, in a moment"
 
 _REASONS_BY_REMEDY = {
     "correct the rows at the source, which sends them again; or widen table.yaml, and `streamer reload`": (
-        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed missing-column missing-key "
-        "missing-individual missing-row row-too-large oversized individual-changed key-changed key-exists key-unknown"
+        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed missing-column row-too-large oversized"
     ),
-    "set the producer or its converter as the letters say, and send the rows again": (
-        "message-key-missing message-key-form message-key-unreadable message-key-of-other-row wrong-partition "
-        "ambiguous-decimal unknown-type unavailable-value unknown-op malformed-json malformed-avro not-an-object "
-        "schema-registry unknown-schema"
+    "correct the rows at the source, which sends them again": "missing-individual",
+    "if the source has the row, send it as an `upsert`; if not, nothing": "key-exists key-unknown",
+    "send a deletion of the former row, then the row as it is": "individual-changed key-changed",
+    "set the producer, its converter or the registry as the letters say, and send the rows again": (
+        "missing-key missing-row message-key-missing message-key-form message-key-unreadable message-key-of-other-row "
+        "wrong-partition ambiguous-decimal unknown-type unavailable-value unknown-op malformed-json malformed-avro "
+        "not-an-object schema-registry unknown-schema"
     ),
     "`streamer produce --truncate`, then let the source send the present rows": "truncate-one-shard",
     "send corrected statements": "bad-statement bad-result statement-too-large rows-left-unchanged",

@@ -35,6 +35,10 @@ from streamer.table.schema import AVRO
 AT_ONCE_MAX = 4  # shards in memory at the same time: more threads wait for Python's lock
 
 
+WRITE = "write"
+"""The step that changes Redis and the output; those before it only read."""
+
+
 def begin(shards: Shards, wanted: WantedRows, executors: Workplace | None = None) -> Iterator[Begun]:
     """Loads shards, and yields what was done, shard by shard; without claims, what would be done: nothing is written.
 
@@ -61,7 +65,7 @@ def begin(shards: Shards, wanted: WantedRows, executors: Workplace | None = None
         if not shards.claims:
             yield from made
             return
-        step("write")
+        step(WRITE)
         name = f"shard {{}} of {table.name}".format
         with whole_table(
             [Claimed(name(n), shards.stores[n], claim, shards.metas[n]) for n, claim in shards.claims.items()]

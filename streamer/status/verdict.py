@@ -29,7 +29,7 @@ from streamer.incremental.events.changes import NO_MESSAGES
 from streamer.incremental.shard.answers import WAITING_SECONDS_MAX
 from streamer.incremental.shard.outlet import Position
 from streamer.incremental.shard.preflight import Consistency, compare, former_version, lost_records, new_topics
-from streamer.incremental.shard.rebuild import CHANGED_LEAST, CHANGED_SHARE, LOOK_SECONDS, last_rebuild, told
+from streamer.incremental.shard.rebuild import LOOK_SECONDS, last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
 from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
@@ -103,12 +103,9 @@ def share(n: float) -> str:
     return f"{n:.1%}" if 0 < n < 0.0995 else f"{n:.0%}"
 
 
-LOSS_UNKNOWN = "how much of the detail is given up is known once a worker holds published rows"
-FRESH_UNKNOWN = (
-    f"a fresh table's share is known after the next look for drift (every {LOOK_SECONDS // 60} min, after "
-    f"{CHANGED_LEAST} changes or {CHANGED_SHARE:.0%} of the rows)"
-)
-FRESH_NOT_MEASURED = "a fresh table's share is not measured, as `drift` is `never`"
+LOSS_UNKNOWN = "the loss is known once a worker holds published rows"
+FRESH_UNKNOWN = f"a fresh table: not measured yet (every {LOOK_SECONDS // 60} min, if enough rows have changed)"
+FRESH_NOT_MEASURED = "a fresh table: not measured, as `drift` is `never`"
 
 
 def loss_told(ncp: float | None, fresh: float | None, drift: object) -> str:
@@ -353,17 +350,17 @@ def _nothing_in_redis(table: Table, shard: ShardFacts, position: Position) -> st
     if position.outside:
         return (
             f"{lost}restore it from a copy not older than commit {position.outside}, which did not come from the "
-            f"input, or, {remedies.reload(table.name)}"
+            f"input, or {remedies.reload(table.name)}"
         )
     ours = version_of(table.fingerprint)
     if position.engine not in ("", ours):
         return (
             f"{lost}restore it from any former copy, and start workers of engine version {position.engine}, which "
-            f"decided what is published (this streamer's is {ours}), or, {remedies.reload(table.name)}"
+            f"decided what is published (this streamer's is {ours}), or {remedies.reload(table.name)}"
         )
     if begins := shard.kafka.input_state.earliest:
         return (
-            f"{lost}restore it from a copy that had reached offset {begins}, where the input begins now, or, "
+            f"{lost}restore it from a copy that had reached offset {begins}, where the input begins now, or "
             f"{remedies.reload_from_file(table.name)}"
         )
     if _lacks_secret(shard):
@@ -486,7 +483,7 @@ class RedisLoss(NamedTuple):
         'if Redis is lost: 1,200,000 messages are read again from offset 0, about 4 min at 5,000/s'
         """
         if self.reload:
-            return f"if Redis is lost, without a copy: the table has to be reloaded, as {self.reload}"
+            return f"back up Redis: if it is lost without a copy, the table has to be reloaded, since {self.reload}"
         lasts = ago(self.messages / REPLAYED_PER_SECOND)
         return (
             f"if Redis is lost: {self.messages:,} messages are read again from offset 0, about {lasts} at "
@@ -507,8 +504,8 @@ def _why_reload(table: Table, shard: ShardFacts) -> str:
     outside = max(one.outside if one is not None else 0 for one in (position, meta))
     if outside:
         return (
-            f"commit {outside} of shard {shard.number} (a load, a rebuild, a first snapshot, a recreated output) did "
-            "not come from the input: copy Redis after it"
+            f"commit {outside} of shard {shard.number} did not come from the input (a load, a rebuild, a first "
+            "snapshot, a recreated output); the copy must be younger"
         )
     if position is not None and begins:
         return f"the input of shard {shard.number} begins at offset {begins}"

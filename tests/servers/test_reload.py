@@ -314,7 +314,7 @@ def test_a_load_of_many_rows_ends_within_two_seconds_of_a_signal_at_any_moment(
     file = as_csv(tmp_path / "rows.csv", rows(400_000))
     began = monotonic()
     reload(world, file)
-    seconds, took = monotonic() - began, {}
+    seconds, took, published = monotonic() - began, {}, world.ends(LIVE)
     for moment in (0.1, 0.3, 0.5, 0.7, 0.9):
         with world.begun("reload", "--from-source", file, stderr=subprocess.PIPE) as process:
             sleep(moment * seconds)
@@ -322,6 +322,12 @@ def test_a_load_of_many_rows_ends_within_two_seconds_of_a_signal_at_any_moment(
             sent = monotonic()
             _, said = process.communicate()
         took[moment] = monotonic() - sent
+        if process.returncode and b"nothing was published: call it again" in said:
+            assert world.ends(LIVE) == published, moment
+        elif process.returncode:
+            assert b"stopped while it wrote: call it again" in said, moment
+        assert moment > 0.1 or b"stopped; nothing was published" in said
+        published = world.ends(LIVE)
         assert process.returncode in (0, -number if number == signal.SIGTERM else 130), (moment, said)
         if world.store(0).custody().beginning:
             assert remedies.PARTLY_LOADED in world.refusal()

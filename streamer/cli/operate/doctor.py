@@ -125,7 +125,7 @@ def _in_turn(parts: Sequence[tuple[str, Try]]) -> Iterator[Tried]:
             yield Tried(part, None, str(why))
         except StreamerError as error:
             failed = part
-            yield Tried(part, False, str(error), error.hint)
+            yield Tried(part, False, str(error), error.hint if isinstance(error, ServerUnreachable) else "")
 
 
 # -- the parts --------------------------------------------------------------------------------------------------------

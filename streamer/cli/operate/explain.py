@@ -193,35 +193,31 @@ def _lines(table: Table, report: dict[str, Any]) -> Iterator[Line]:
         yield f"  {margin['what']}: {has}, the model wants {needs}; rows to spare: {margin['spare']}"
     origin: Origin | None = group["origin"]
     formed = NOT_KNOWN if origin is None else f"{HOW_FORMED[origin.how]}, in commit {origin.commit}"
-    yield f"  how it was formed: {formed} (numbers given so far: {group['numbers_given']})"
+    yield f"  how it was formed: {formed}"
     if group["adopted"] is not None:
         adopted = Adopted(**group["adopted"])
         yield f"  engine version {adopted.version} formed it; a newer one adopted it, in commit {adopted.commit}"
     if "members" in group:
         yield f"  source keys: {', '.join(group['members'])}"
     if not loss["nearest"]:
-        yield "a loss that violates the model would leave its rows pending: there is no other QI group"
+        yield "if it falls below the model, its rows become pending: there is no other QI group"
         return
-    when = "the next loss may merge it" if loss["may_break_the_model"] else "a loss that violates the model merges it"
-    yield f"{when} with {loss['nearest'][0]['qi_group']}, the nearest now by QGSSD"
+    when = "the next loss may merge it" if loss["may_break_the_model"] else "if it falls below the model, it merges"
+    yield f"{when} with {loss['nearest'][0]['qi_group']}, the nearest group now (QGSSD)"
     if loss["similarity"]:
         listed = ", ".join(f"{name} {degree:.3f}" for name, degree in loss["similarity"]["qgssd"].items())
         yield f"similarity degrees (QGSSD) in Redis, as of commit {loss['similarity']['commit']}: {listed}"
     if loss["local_repair"]:
-        yield (
-            f"local repair (engine: repair {loss['local_repair']}) comes first: a group that lacks one row gets one "
-            "that a near group can spare, and any event may move rows of the groups that it touches"
-        )
+        yield f"  before that, local repair ({loss['local_repair']}) takes a row from a near group that can spare one"
     yield from _similar_lines(loss["nearest"], names, "QGSSD")
 
 
 def _similar_lines(found: Sequence[dict[str, Any]], names: Sequence[str], title: str) -> Iterator[Line]:
-    grid = Grid("place", "QI group", title, *names)
+    grid = Grid("QI group", title, *names)
     for one in found:
         inside = " *" if one.get("contains") else ""
-        terms = [f"{one['terms'][name]:.6f}" for name in names]
-        total = one[title.lower().replace("-", "_")]
-        grid.add_row(str(one["place"]), f"{one['qi_group']}{inside}", f"{total:.6f}", *terms)
+        terms = (one[title.lower().replace("-", "_")], *(one["terms"][name] for name in names))
+        grid.add_row(f"{one['qi_group']}{inside}", *map(figure, terms))
     yield grid
     if any(one.get("contains") for one in found):
         yield "* its box contains the row"

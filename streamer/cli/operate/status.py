@@ -42,6 +42,8 @@ COUNTED_FACTS = ("lag", "rows", "pending", "qi_groups", "outbox", "messages", "a
 SHOWN_FACTS = {"lag": "lag", "rows": "rows", "qi_groups": "QI groups", "messages": "read", "dead_letters": "dead"}
 """The counts in the table for people, and the headings of their columns."""
 
+LEGEND = "dead: dead letters; over fresh: loss over a fresh table's; records /event: published for each; -: unknown"
+
 OLD_SECONDS = 60.0  # a worker measures every few seconds: an older measure is not of now
 
 
@@ -156,6 +158,7 @@ def _lines(schema: Table, facts: TableFacts, shards: list[dict[str, Any]], total
     grid.add_row("all", "", "", *_counted(total, of_table(facts.shards)))
     now = facts.redis_now.time
     yield grid
+    yield LEGEND
     yield _account(total)
     yield measured_line(of_table(facts.shards), now, schema.rebuilding.drift)
     yield from _spread_lines(facts)
@@ -275,4 +278,4 @@ def _verdict_lines(verdict: Verdict) -> Iterator[Line]:
     yield from ((f"PROBLEM  {problem}", 9) for problem in verdict.problems)
     yield from ((f"warning  {warning}", 9) for warning in verdict.warnings)
     if not verdict.problems:
-        yield "everything else fits together" if verdict.warnings else "everything fits together"
+        yield "no other problem" if verdict.warnings else "everything fits together"

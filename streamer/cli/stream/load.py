@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from secrets import token_bytes
+from threading import Lock
 from typing import Any, NamedTuple
 
 import click
@@ -18,17 +19,19 @@ from streamer.cli.support.next_call import KAFKA, REDIS, say_next
 from streamer.cli.support.options import ROWS_OR_URL, TOPIC
 from streamer.cli.support.progress import stages
 from streamer.cli.support.signals import interruptible
-from streamer.cli.support.tables import as_json, plural, show
+from streamer.cli.support.tables import as_json, plural, say, show
 from streamer.engines.pool import LOCAL, SPARK, SparkPool, private_folder
 from streamer.errors import UsageError
 from streamer.incremental.shard.bootstrap import Begun
 from streamer.kafka.registry import registry_from
 from streamer.loading.first_tables import EARLIEST, END, STORED, WantedRows
-from streamer.loading.load import begin
+from streamer.loading.load import WRITE, begin
 from streamer.loading.shards import Shards, claimed, empty_shards
 from streamer.loading.waiting_rows import Workplace, at_executors
+from streamer.progress import OnProgress
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import load_table
+from streamer.uninterrupted import Terminated
 from streamer.worker.settings import WorkerSettings
 
 
@@ -135,21 +138,30 @@ def carry_out(how: Loading, name: str, find: Find, source: RowSource | None, alt
     if how.from_offset not in (END, EARLIEST, STORED) and not re.fullmatch("[0-9]{1,18}", how.from_offset):
         raise UsageError("--from-offset: end, stored, earliest or the number of an offset")
     chosen = None if how.shards is None else options.chosen_shards(how.shards)
-    done = Done([], [], not how.prepare)
+    done, going, begun_steps = Done([], [], not how.prepare), Lock(), list[str]()
     with stages() as progress, ExitStack() as closing:
         executors = _executors(how, closing)
         claims = {} if how.prepare else closing.enter_context(claimed(settings, name, chosen))
 
+        def step(name: str) -> OnProgress:
+            with going:
+                begun_steps.append(name)
+            return progress.next(name)
+
         def load() -> None:
-            progress.next("look")
-            told = progress.say, done.warnings.append, progress.next
+            step("look")
+            told = progress.say, done.warnings.append, step
             wanted = WantedRows(source, how.from_offset, although_trimmed, *told)
             for begun in begin(find(settings, claims, chosen), wanted, executors):
                 done.shards.append(begun)
 
         try:
             interruptible(load)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, (Terminated, KeyboardInterrupt)):
+                going.acquire()  # for good: the thread begins no other step, so that what is said stays true
+                wrote = done.written and WRITE in begun_steps
+                say(f"stopped{' while it wrote' if wrote else '; nothing was published'}: call it again", err=True)
             if not as_json():  # it would be followed by the error's object
                 _show(done)
             raise

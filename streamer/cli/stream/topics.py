@@ -166,7 +166,7 @@ def _same_partitions(table_name: str, found: dict[str, FoundTopic], wanted: int 
     if wanted not in (None, count):
         raise UsageError(
             f"--shards {wanted}: the topics of {table_name} have {count} partitions, and the number cannot be "
-            f"changed (a row's later messages would get into other shards than the row); leave out --shards, or, "
+            f"changed (a row's later messages would get into other shards than the row); leave out --shards, or "
             f"{remedies.start_over(table_name)}"
         )
     return count

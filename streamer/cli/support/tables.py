@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
@@ -24,6 +25,7 @@ AS_JSON = "streamer.as_json"  # the key in click's context that says whether --j
 PIPE_WIDTH = 160
 FIGURES = ("cells", "refused rows", "k", "QI groups", "NCP", "suppressed", "its NCP")
 """Columns whose headings begin so are right-aligned."""
+FOLDED = 8  # columns that a text needs which may be cut into lines anywhere
 COLUMNS = 80  # of a terminal that does not say how wide it is
 
 Line: TypeAlias = "str | tuple[str, int] | Mapping[str, object] | Table"
@@ -121,11 +123,43 @@ def filled(table: Table, rows: Iterable[Iterable[str]]) -> Table:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table as wide as the terminal allows, or $COLUMNS."""
+    """Prints a table as wide as the terminal allows, or $COLUMNS; if words would be cut, with rows as columns."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() or _wanted_columns() else PIPE_WIDTH
-    Console(width=width, markup=False, highlight=False).print(table)
+    console = Console(width=width, markup=False, highlight=False)
+    fits = not table.row_count or _least_width(table) <= console.width
+    for i, part in enumerate([table] if fits else _transposed(table, console.width)):
+        console.print(*[""] * bool(i), part, sep="\n")
+
+
+def _texts(table: Table) -> list[list[str]]:
+    """The heading and the cells of each column."""
+    return [[str(column.header).replace("\n", " "), *map(str, column.cells)] for column in table.columns]
+
+
+def _least_width(table: Table) -> int:
+    """The width at which no word is cut; a column that may be folded needs next to none."""
+    words = zip(table.columns, _texts(table), strict=True)
+    longest = [
+        FOLDED if column.overflow == "fold" else max(len(word) for text in texts for word in (text.split() or [""]))
+        for column, texts in words
+    ]
+    return sum(longest) + len(longest) * (3 if table.box else 1) + bool(table.box)
+
+
+def _transposed(table: Table, width: int) -> Iterator[Table]:
+    """Tables with a column for each row of this one, as many side by side as fit."""
+    (first, *names), *others = _texts(table)
+    room = width - max(len(texts[0]) for texts in [[first], *others])
+    widths = [max(map(len, cells)) + 1 for cells in zip(names, *(texts[1:] for texts in others), strict=True)]
+    done = 0
+    while done < len(names):
+        fits = sum(so_far <= room for so_far in accumulate(widths[done:]))
+        part = slice(done, done + max(1, fits))
+        grid = type(table)(first, *names[part], box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        yield filled(grid, ([texts[0], *texts[1:][part]] for texts in others))
+        done = part.stop
 
 
 def figure(value: float | None) -> str:

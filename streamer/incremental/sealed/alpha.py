@@ -50,9 +50,9 @@ def check_alpha(table: Table, found: Frequencies) -> list[str]:
         if alpha < 2 * largest:
             share = withheld_share(table.k, alpha, (n / rows for n in counts.values()))
             warnings.append(
-                f"publish.sealed.alpha: {alpha} is below twice the share of the most frequent value of {name}"
-                f" ({100 * largest:.1f} %): about {100 * share:.0f} % of cohorts of {table.k} rows will withhold their"
-                " values; a larger alpha or k withholds fewer"
+                f"sealed changelog: about {100 * share:.0f} % of the cohorts will withhold their values, since"
+                f" {100 * largest:.1f} % of the rows share one {name};"
+                " a larger publish.sealed.alpha or k withholds fewer"
             )
     return warnings
 

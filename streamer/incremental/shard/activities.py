@@ -226,7 +226,7 @@ class Activities:
                     raise ShardRefused(
                         f"shard {self._shard} of {self._table.name}: a former version carried a truncation here that "
                         f"has not taken effect yet (offset {asked.offset} of the control topic), and this version "
-                        f"carries none: run the former one until it has, or, "
+                        f"carries none: run the former one until it has, or "
                         f"{remedies.reload_from_file(self._table.name)}"
                     )
                 case Refused():

@@ -341,7 +341,7 @@ def _check_same(table: Table, shard: int, made: Sequence[NewGroup], stored: Mapp
     if {one.number: one.state for one in made} != dict(stored):
         raise ShardRefused(
             f"shard {shard} of {table.name}: the release of its snapshot was begun with other QI groups than this "
-            f"streamer makes of the same rows; run the version that began it, or, {remedies.reload(table.name)}"
+            f"streamer makes of the same rows; run the version that began it, or {remedies.reload(table.name)}"
         )
 
 

@@ -140,7 +140,7 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
         if not parts:
             return
         raise ShardRefused(
-            f"{name}: table.yaml has changed since this state was written ({changed}); restore it, or, {mend}"
+            f"{name}: table.yaml has changed since this state was written ({changed}); restore it, or {mend}"
         )
     kept, ours = versions[0] or "5 or a lower one", versions[1]
     why = "which is older and does not read it" if versions[0] else "and the state does not say of which table.yaml"
@@ -148,7 +148,7 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
     run = "newer streamer" if versions[0] else "version that kept it"
     raise ShardRefused(
         f"{name}: the state was kept by engine version {kept}, and this streamer's is {ours}, {why}{also}; run the "
-        f"{run}, or, {mend}"
+        f"{run}, or {mend}"
     )
 
 
@@ -241,7 +241,7 @@ def _behind(name: str, table: Table, meta: Meta, position: Position, emptied: bo
         raise ShardRefused(
             f"{name}: the store has lost commits that engine version {decided} decided, and this streamer's is {ours}: "
             f"the same messages come to another table by it; run version {decided} until it has read them again, then "
-            f"this one, or, {remedies.reload(table.name)}"
+            f"this one, or {remedies.reload(table.name)}"
         )
     return Consistency.BEHIND
 

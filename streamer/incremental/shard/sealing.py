@@ -135,7 +135,7 @@ def to_repeat(
         raise ShardRefused(
             f"{name}: Redis has lost epoch {unsaid[0]} of the sealed changelog, and the control topic, which said when "
             f"the clock ended it, was recreated or has lost that, so reading the input again cannot repeat it; restore "
-            f"Redis from a copy that holds epoch {unsaid[-1]}, or, {remedies.reload(table.name)}"
+            f"Redis from a copy that holds epoch {unsaid[-1]}, or {remedies.reload(table.name)}"
         )
     return tuple(by_epoch[epoch] for epoch in lost if epoch in by_epoch)
 

@@ -354,7 +354,7 @@ class Repetition:
                 f"shard {shard} of {table.name}: reading the input again does not give the published table of commit "
                 f"{self.to.commit}: the input has changed, or another version of streamer published it, or the "
                 f"secret by which rows that are alike are ordered was lost, with Redis and the control topic; restore "
-                f"Redis from any former copy and start the workers, or, {remedies.reload(table.name)}"
+                f"Redis from any former copy and start the workers, or {remedies.reload(table.name)}"
             )
         to = self.to
         meta = replace(meta, whole=to.whole, begins=to.begins, last_of=to.last_of)
@@ -365,6 +365,6 @@ def cannot_repeat(table: Table, shard: int, offset: int, why: str) -> ShardRefus
     """The refusal of a replay that cannot apply again what was retried."""
     return ShardRefused(
         f"shard {shard} of {table.name}: offset {offset} was a dead letter that was tried again and applied, and "
-        f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or, "
+        f"reading the input again cannot repeat that ({why}); restore Redis from a copy that holds it, or "
         f"{remedies.reload(table.name)}"
     )

@@ -48,10 +48,10 @@ def unread(found: int, known: int, mend: str) -> str:
     """Words about a thing in a format that is not read; known: the newest format that is; mend: what else to do.
 
     >>> unread(7, 5, "reload it")
-    'is in format 7, and this streamer reads up to format 5: run the version that wrote it, or, reload it'
+    'is in format 7, and this streamer reads up to format 5: run the version that wrote it, or reload it'
     """
     reads = f"up to format {known}" if found > known else f"format {known}"
-    return f"is in format {found}, and this streamer reads {reads}: run the version that wrote it, or, {mend}"
+    return f"is in format {found}, and this streamer reads {reads}: run the version that wrote it, or {mend}"
 
 
 def check_format(json: bytes, known: int, what: str, mend: str) -> None:
@@ -317,6 +317,6 @@ def _refuse_newer(said: list[msgspec.Raw], mend: str) -> None:
     if len(said) > known or precedes(ours, engine):
         raise ShardRefused(
             f"store: a meta of {len(said)} fields, kept by engine version {engine or 'unknown'}, is a newer "
-            f"streamer's: this one reads {known} fields, and its engine version is {ours}; run the newer streamer, or, "
+            f"streamer's: this one reads {known} fields, and its engine version is {ours}; run the newer streamer, or "
             f"{mend}"
         ) from None

@@ -2,8 +2,8 @@
 
 A draft says which words are nulls, how dates and numbers are written, the type and the scale. More rows will come, so
 codes and dates get room for other values, and categories take unknown ones. A column is left out, with the reason, if
-its name says that it names people, if its texts hardly repeat (names or free text), or if nothing fits. Roles are a
-judgement: a column is guessed to be sensitive by its name alone, and marked as a guess. No reason repeats a value.
+its name says that it identifies people, if its texts hardly repeat (names or free text), or if nothing fits. Roles are
+a judgement: a column is guessed to be sensitive by its name alone, and marked as a guess. No reason repeats a value.
 """
 
 from __future__ import annotations
@@ -336,8 +336,8 @@ def _left_out(name: str, cells: _Cells) -> str:
     if not cells.distinct:
         return "holds nothing"
     if words_of(name) & NAMING:
-        return "names people, by its own name"
-    return "an identifier, by its name" if words_of(name) & IDS else ""
+        return "its name says that it identifies people"
+    return "its name says that it is a key" if words_of(name) & IDS else ""
 
 
 def _type(cells: _Cells) -> str:
@@ -424,7 +424,7 @@ def _category(name: str, cells: _Cells) -> Drafted:
         hint = hint_of(distinct) or "names or free text?"
         return Drafted(name, "", f"{len(distinct)} different texts in {cells.filled} cells: {hint}")
     spellings = hint_of_spellings(distinct)
-    why = "published as it is or not at all: add levels to its hierarchy; unknown values count as other"
+    why = "its hierarchy is flat, so a value is published exactly or as *: add levels; unknown values count as other"
     of_empty = f"empty cells ({empty}) are a category of their own" if empty else ""
     short = _short(distinct)
     rows = sum(cells.rows[text] for text in set(distinct) - set(short))

@@ -24,7 +24,7 @@ FINE_HINT = "times finer than a microsecond? write six digits after the second a
 ZONES_HINT = "times with a zone by name? write the offset from UTC, such as 2024-02-28T14:30:00+01:00"
 CLOCKS_HINT = "times of day or durations? write them as numbers, such as minutes"
 SHORT_YEARS_HINT = "dates with years of two digits? write the whole year in the source, such as DD.MM.YYYY"
-MEASURED_HINT = "numbers with a unit, a sign or words beside them? plain numbers would get intervals"
+MEASURED_HINT = "contains digits: if they are codes or amounts, write them plainly to get intervals"
 WORDS_HINT = (
     "numbers and a few words? list the words that are nulls in the column's `na`, and write the rest as numbers"
 )

@@ -297,8 +297,10 @@ def test_what_a_loss_of_redis_would_cost_today_is_said_beforehand() -> None:
 
     well, other = shard(), shard(replace(META, next=44_900))
     assert told(well, other) == "if Redis is lost: 45,000 messages are read again from offset 0, about 9 s at 5,000/s"
-    reload = "if Redis is lost, without a copy: the table has to be reloaded, as "
-    assert told(well, shard(replace(META, outside=3))).startswith(f"{reload}commit 3 of shard 0 (a load, a rebuild")
+    reload = "back up Redis: if it is lost without a copy, the table has to be reloaded, since "
+    assert told(well, shard(replace(META, outside=3))).startswith(
+        f"{reload}commit 3 of shard 0 did not come from the input"
+    )
     assert told(well, reading(well, earliest=40)) == f"{reload}the input of shard 0 begins at offset 40"
     assert told(reading(well, control_end=0)) == f"{reload}patients.control does not have the secret of shard 0"
     never = shard(None, before=None)

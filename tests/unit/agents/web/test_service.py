@@ -39,7 +39,7 @@ from agents.web.service import (
     runner_of,
     web_app,
 )
-from agents.web.watch import History, Seen, page_facts, point
+from agents.web.watch import NOT_OF_NOW_SECONDS, History, Seen, page_facts, point
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.shard.outlet import Position
@@ -68,7 +68,7 @@ TOP = {
 }  # fmt: skip
 SHARD = {
     "shard", "worker", "here", "state", "since", "lag", "rows", "pending", "pending_oldest", "qi_groups", "messages",
-    "applied", "ignored", "dead_letters", "messages_per_s", "records_per_s", "merges", "splits", "release",
+    "applied", "ignored", "dead_letters", "messages_per_s", "records_per_s", "release",
     "last_commit", "ncp", "ncp_fresh", "reason", "rebuild", "rebuilds",
 }  # fmt: skip
 RUNNING = {"algorithm", "why", "began", "done", "of"}
@@ -124,11 +124,10 @@ def test_the_object_has_the_fields_that_the_page_reads_and_is_json() -> None:
 
 
 def test_a_shard_that_is_here_is_told_by_the_worker_itself() -> None:
-    one = ShardMetrics(done=StepReport(merges=4, splits=5))
-    said = said_of(worker(WELL), metrics={0: one})["shards"][0]
+    said = said_of(worker(WELL))["shards"][0]
     assert (said["here"], said["state"], said["worker"]) == (True, "held", "here:1")
     assert (said["messages"], said["applied"], said["ignored"], said["dead_letters"]) == (105, 100, 2, 3)
-    assert (said["merges"], said["splits"], said["release"], said["ncp"]) == (4, 5, 7, 0.25)
+    assert (said["release"], said["ncp"]) == (7, 0.25)
     assert (said["since"], said["reason"]) == ("2025-11-24T15:59:00.000Z", None)
 
 
@@ -189,13 +188,51 @@ def test_what_a_rebuild_gained_is_told_in_mean_losses_where_the_rows_were_counte
 
 
 def test_the_verdict_is_the_workers_own_and_that_of_the_whole_table() -> None:
-    assert said_of(worker())["verdict"] == {"ok": True, "problems": [], "warnings": []}
     refused = other(Ownership("there:2", refusal=Refusal("its topic was recreated", "there:2", int(NOW) - 5)), "")
     said = said_of(worker(replace(WELL, lost=True)), seen(refused, replace(other(Ownership(), ""), number=4)))[
         "verdict"
     ]
     assert (said["ok"], said["warnings"]) == (False, ["no worker holds shards 4, 5: start `streamer worker`"])
     assert [problem.partition(":")[0] for problem in said["problems"]] == ["shard 0", "shard 5"]
+
+
+WELL_SEEN = seen().facts
+
+
+@pytest.mark.parametrize(
+    ("looked", "ok", "word"),
+    [
+        (Seen(), None, "◌ Looking at the whole table –"),
+        (Seen(WELL_SEEN, warning="not just now"), None, "◌ Looking at the whole table, 1 warning –"),
+        (Seen(warning="not just now"), None, "◌ Looking at the whole table, 1 warning –"),
+        (Seen(WELL_SEEN, age=NOT_OF_NOW_SECONDS + 1), None, "◌ Looking at the whole table –"),
+        (Seen(problem="Redis b:2: no answer"), False, "✖ 1 problem –"),
+        (Seen(WELL_SEEN), True, "✔ Everything works –"),
+    ],
+)
+def test_nothing_is_green_before_the_whole_table_was_looked_at_just_now(
+    looked: Seen, ok: bool | None, word: str
+) -> None:
+    """Before: whoever opened the page read "Everything works" until the first look, whatever it then found."""
+    said = said_of(worker(WELL), looked)
+    assert said["verdict"]["ok"] is ok
+    assert Read(page(said)).text.startswith(word)
+    assert ("bar green" in Read(page(said)).classes) == (ok is True)
+    standing = said_of(worker(replace(WELL, lost=True)), looked)
+    assert standing["verdict"]["ok"] is False, "the worker's own problems are red at once"
+
+
+def test_figures_of_one_place_count_from_one_time() -> None:
+    """Before: "dead letters 11 of 612" stood beside "None since this worker began", merges of a minute beside rows."""
+    counts = Counts(applied=600, ignored=1, dead_letters=11)
+    reasons = {0: ShardMetrics(done=StepReport(reasons=Counter({"key-exists": 4})))}
+    for metrics, own in [({}, 0), (reasons, 4)]:
+        seen = shown(worker(replace(WELL, counts=counts)), metrics=metrics)
+        assert "dead letters 11 of 612 messages" in seen.text
+        assert f"by reason {own} since this worker began, of 11 in the table's life: streamer dead-letters" in seen.text
+        assert "None since" not in seen.text and "merges" not in seen.text
+    reloaded = shown(worker(replace(WELL, counts=Counts())), metrics=reasons)
+    assert "by reason 4 since this worker began: streamer dead-letters" in reloaded.text
 
 
 def test_a_table_that_cannot_be_looked_at_is_part_of_the_verdict_and_its_shards_stay() -> None:
@@ -330,7 +367,7 @@ def test_shards_without_a_worker_and_shards_of_another_are_told_apart() -> None:
 
 def test_a_worker_that_has_just_begun_says_what_it_does_not_know() -> None:
     nothing = read(history=[], dead_letters={}, verdict={"ok": True, "problems": [], "warnings": ["no shard yet"]})
-    for words in ("It works, with 1 warning", "None: Kafka has not given any shard yet.", "None since this worker"):
+    for words in ("It works, with 1 warning", "None: Kafka has not given any shard yet.", "by reason 0 since this"):
         assert words in nothing.text
 
 
@@ -353,9 +390,9 @@ def test_a_fresh_worker_says_when_it_will_know_what_it_does_not_know_yet() -> No
     later = "– known once a shard is taken over"
     assert seen.rows[0] == "0 ◌ taking over – here:1 (this one) – 0 0 none yet none yet – – –"
     assert all(f"{name} {later}" in seen.text for name in ("lag", "rows", "dead letters"))
-    assert "loss – how much of the detail is given up is known once a worker holds published rows" in seen.text
+    assert "loss – the loss is known once a worker holds published rows" in seen.text
     assert "Lag and counts that are – are known once the shard is taken over." in seen.text
-    assert "A fresh table's share is known after the next look for drift (every 5 min, after 500 changes" in seen.text
+    assert seen.text.count("the loss is known once a worker holds") == 1
     assert "Known once a shard is taken over." in seen.text and "it adds up" not in seen.text
     assert "nan" not in seen.text.split()
 
@@ -369,9 +406,9 @@ def test_a_shard_that_is_being_taken_over_is_shown_as_the_servers_show_it_if_the
 def test_after_commits_the_detail_given_up_stands_beside_that_of_a_fresh_table() -> None:
     assert "loss 25% of the detail is given up (a fresh table: 20%)" in shown(worker(WELL)).text
     unlooked = worker(replace(WELL, ncp=0.042, ncp_fresh=None))
-    assert "loss 4.2% of the detail is given up; a fresh table's share is known after the next" in shown(unlooked).text
+    assert "loss 4.2% of the detail is given up; a fresh table: not measured yet (every 5 min" in shown(unlooked).text
     never = page(said_of(unlooked, history=[point(unlooked)]) | {"drift": None})
-    assert "fresh table's share is not measured, as `drift` is `never`" in Read(never).text
+    assert "a fresh table: not measured, as `drift` is `never`" in Read(never).text
 
 
 def test_a_shard_that_stands_still_says_so_and_why() -> None:
@@ -417,7 +454,7 @@ def test_what_only_another_worker_knows_is_no_zero() -> None:
     page_of_others = shown(worker(WELL), seen(other(Ownership("there:2", int(NOW)), "there:2")))
     row = next(row for row in page_of_others.rows if row.startswith("5 ○ elsewhere 0 there:2"))
     assert " – – " in row
-    assert "What a shard of another worker does in a second, and its merges and splits, are on" in page_of_others.text
+    assert "If a figure of another worker's shard is –, that worker's page has it." in page_of_others.text
     assert "of this worker's shards alone" in page_of_others.text
 
 
@@ -428,6 +465,16 @@ def test_a_retry_is_offered_only_to_messages_that_it_can_apply() -> None:
     assert {reason for reason, row in rows.items() if "dead-letters retry" in row} == retried.keys()
     assert rows["unknown-category"].startswith("unknown-category 4 correct the rows at the source, which sends them")
     assert rows["of-a-later-version"].endswith(" streamer dead-letters says why")
+
+
+def test_a_wider_table_yaml_is_offered_only_to_messages_that_it_can_heal() -> None:
+    """Before: a deletion without `key` was told to widen table.yaml, and so were keys that exist already."""
+    healed = {"out-of-domain": 1, "null-not-allowed": 1, "oversized": 1}
+    others = {"missing-key": 1, "missing-row": 1, "missing-individual": 1, "key-exists": 1, "key-changed": 1}
+    rows = {row.split()[0]: row for row in read(dead_letters=healed | others).rows}
+    assert {reason for reason, row in rows.items() if "widen table.yaml" in row} == healed.keys()
+    assert rows["missing-key"].endswith("as the letters say, and send the rows again")
+    assert rows["key-exists"].endswith("if the source has the row, send it as an upsert ; if not, nothing")
 
 
 def test_rebuilds_stand_the_latest_first_and_one_that_runs_says_how_far_it_is() -> None:
@@ -769,7 +816,7 @@ async def test_it_says_where_it_listens_and_answers_there(caplog: pytest.LogCapt
             assert (status, '"table":"patients"' in facts) == (200, True)
             status, page = await asked(url)
             assert status == 200
-            assert "Everything works" in page and "None: Kafka has not given any shard yet." in page
+            assert "Looking at the whole table" in page and "None: Kafka has not given any shard yet." in page
     assert "other machines" not in caplog.text
 
 

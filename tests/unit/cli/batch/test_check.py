@@ -32,7 +32,7 @@ def checked(*arguments: str | Path) -> dict[str, Any]:
 # -- the table ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("alpha", "says"), [("0.2", "is below twice the share"), ("0.1", "set alpha to 0.2 or more")])
+@pytest.mark.parametrize(("alpha", "says"), [("0.2", "cohorts will withhold"), ("0.1", "set alpha to 0.2 or more")])
 def test_whether_a_sealed_changelog_can_keep_its_alpha_is_judged_by_the_data(
     tmp_path: Path, alpha: str, says: str
 ) -> None:

@@ -76,7 +76,7 @@ UNKNOWN_PEOPLE = "Whose rows they are not known: every row counts as a person"
 KINDS = {
     "nulls shared": Kind(
         [(years, "" if years < 40 else illness, "Unknown" if years < 40 else pay) for years, illness, pay in PLAIN],
-        ("nobody has an answer: of them it is known that none is on record, and no value.", UNKNOWN_PEOPLE),
+        ("nobody has a value; readers learn only that.", UNKNOWN_PEOPLE),
         ("illness, of a person whose QI group is known guessed right with 100 %",),
     ),
     "unique values": Kind(

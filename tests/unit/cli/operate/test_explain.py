@@ -46,6 +46,7 @@ class Explained:
         text: str = TABLE_YAML,
         has_origins: bool = True,
         adopted: tuple[Adopted, ...] = (),
+        ages: int = 1,
     ) -> None:
         self.redis = redis
         self.path = folder / "table.yaml"
@@ -53,7 +54,7 @@ class Explained:
         table = load_table(self.path)
         engine = Engine(table)
         for key, (age, problem) in people.items():
-            engine.apply(Insert(key, Row((age,), (json.dumps(problem).encode(),))))
+            engine.apply(Insert(key, Row((age,) * ages, (json.dumps(problem).encode(),))))
         drained = engine.drain()
         meta = Meta(1, len(people), 1, drained.qi_group_next, fingerprint=table.fingerprint, adopted=adopted)
         store = RedisStore(connect(redis), "people", 0)
@@ -130,6 +131,23 @@ def test_of_a_group_that_an_earlier_version_formed_nothing_is_made_up(tmp_path: 
     assert "how it was formed: not known" in old.run("ann").stdout
 
 
+TEN = [f"Verwaltungsbezirk_{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize("arguments", [("explain", "ann"), ("explain", "--group", "0-1"), ("groups",)])
+def test_ten_columns_are_read_on_eighty(
+    tmp_path: Path, redis: str, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """Before: every heading and every figure was cut (`Gebur...`, `1.000...`)."""
+    monkeypatch.setenv("COLUMNS", "80")
+    column = "{role: quasi-identifier, type: integer, domain: [0, 99]}"
+    more = "".join(f"  {name}: {column}\n" for name in TEN)
+    wide = Explained(tmp_path, redis, ROWS, TABLE_YAML.replace("  age: ", f"{more}  age: "), ages=11)
+    lines = wide.call(*arguments).stdout.splitlines()
+    assert not [line for line in lines if "\u2026" in line]
+    assert all(any(line.startswith(f"{name} ") for line in lines) for name in TEN)
+
+
 def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: str) -> None:
     lonely = Explained(tmp_path, redis, {"ann": (20, "flu")})
     assert lonely.report("ann") == {
@@ -145,7 +163,7 @@ def test_a_pending_row_is_in_no_group(tmp_path: Path, redis: str) -> None:
 def test_a_single_group_has_nothing_to_merge_with(tmp_path: Path, redis: str) -> None:
     two = Explained(tmp_path, redis, {"ann": (20, "flu"), "bob": (21, "flu")})
     assert two.report("ann")["next_loss"]["nearest"] == []
-    assert "would leave its rows pending" in two.run("ann").stdout
+    assert "its rows become pending: there is no other QI group" in two.run("ann").stdout
 
 
 def test_without_local_repair_nothing_is_told_of_it(tmp_path: Path, redis: str) -> None:

@@ -69,15 +69,15 @@ def test_what_no_worker_has_measured_yet_is_said_not_guessed() -> None:
     """A shard without a look for drift leaves that of the whole table unknown."""
     nothing = measured_line(of_table([of_rows(100, Measured())]), 1e9, DRIFT)
     assert nothing == (
-        "how much of the detail is given up is known once a worker holds published rows; published records per event: "
-        "known after a worker's next message"
+        "the loss is known once a worker holds published rows; published records per event: known after a worker's "
+        "next message"
     )
     some = of_table([of_rows(100, Measured(0.3, 0.2, 50, 200, 9)), of_rows(300, Measured(0.1, None, 50, 100, 9))])
     assert measured_line(some, 9.0, DRIFT) == (
-        "15% of the detail is given up; a fresh table's share is known after the next look for drift (every 5 min, "
-        "after 500 changes or 5% of the rows); published records per event: 3.00"
+        "15% of the detail is given up; a fresh table: not measured yet (every 5 min, if enough rows have changed); "
+        "published records per event: 3.00"
     )
-    assert "a fresh table's share is not measured, as `drift` is `never`" in measured_line(some, 9.0, None)
+    assert "a fresh table: not measured, as `drift` is `never`" in measured_line(some, 9.0, None)
 
 
 def test_figures_of_a_worker_that_is_gone_are_told_with_their_age() -> None:

@@ -75,7 +75,7 @@ def test_a_warning_about_alpha_is_said_beside_the_report(sealed: Path) -> None:
     sealed.write_text(sealed.read_text().replace("10 events", "10 events, alpha: 0.2"))
     done = streamer("replay", "--table", sealed, SOME_EVENTS, "--initial", ROWS)
     assert done.exit_code == 0
-    assert "publish.sealed.alpha: 0.2 is below twice the share" in done.stderr
+    assert "% of the cohorts will withhold their values" in done.stderr
     assert "warnings" not in done.stdout
 
 

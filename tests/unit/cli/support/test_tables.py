@@ -36,6 +36,40 @@ def test_a_table_in_a_pipe_is_as_wide_as_columns_says(
     assert max(map(len, capsys.readouterr().out.splitlines())) == 60
 
 
+COLUMNS_OF_TEN = [f"quasi-identifier_{n}" for n in range(10)]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize("value", ["0.9771", "2020-01-01 to 2020-01-31", "(none)"])
+def test_a_table_whose_words_would_be_cut_has_its_rows_as_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rows: int, value: str
+) -> None:
+    """Before: with ten columns at 80 every heading and every figure was cut."""
+    monkeypatch.setenv("COLUMNS", "80")
+    table = Table("QI group", *COLUMNS_OF_TEN)
+    for n in range(rows):
+        table.add_row(f"0-{n}", *[value] * 10)
+    print_table(table)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80 and "\u2026" not in out
+    parts = out.count("QI group")
+    assert out.count(value) == 10 * rows
+    assert [out.count(name) for name in COLUMNS_OF_TEN] == [parts] * 10
+    assert [f"0-{n}" in out for n in range(rows)] == [True] * rows
+    assert parts == 1 or rows > 2
+
+
+def test_a_table_that_fits_stays_as_it_is_and_so_does_one_whose_texts_may_be_folded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    table = Table("shard", "held by", "a text")
+    table.columns[1].overflow = "fold"
+    table.add_row("0", "x" * 40, "of many words that wrap")
+    print_table(table)
+    assert "held by" in capsys.readouterr().out.splitlines()[1]
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0, "0"), (1234567, "1234567"), (0.5, "0.5"), (2 / 3, "0.6667"), (1e-9, "1e-09")]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -34,7 +35,10 @@ from streamer.incremental.events.statements import parse_assignments, parse_cond
 from streamer.table.codes import LOCAL_TIMESTAMP, TIMESTAMP, KeptColumn, SourceText
 from streamer.table.row import Row
 from streamer.table.schema import Limits, Table
+from streamer.table.yaml.loading import load_table
 from worlds import avro_messages as avro
+from worlds.checkout import PATIENTS as EXAMPLE
+from worlds.checkout import ROOT
 from worlds.connect_json import TIME, recorded_of, struct, with_schema
 from worlds.dates import temporal
 from worlds.small_tables import AGE, BMI, CITY, PROBLEM, table
@@ -62,6 +66,21 @@ def refusal(message: object, key: bytes | None = None) -> EventRefused:
 
 def envelope(op: str, before: object = None, after: object = None) -> dict[str, object]:
     return {"before": before, "after": after, "source": SOURCE, "op": op, "ts_ms": 1, "transaction": None}
+
+
+PLAIN_MESSAGES = re.findall(r"^\| `({.*})` \| ", (ROOT / "docs/how-to/changes.md").read_text("utf-8"), re.M)
+
+
+def test_every_form_of_a_plain_message_is_documented_as_it_is_read() -> None:
+    known = re.findall(r"\w+", refusal({"op": "x"}).detail.partition("none of ")[2].partition(" (plain)")[0])
+    patients = load_table(EXAMPLE)
+    read = [(json.loads(text)["op"], type(decode(json.loads(text), of=patients))) for text in PLAIN_MESSAGES]
+    assert {op for op, _ in read} == {*known}
+    assert {kind for _, kind in read} == {Insert, Upsert, Modify, Delete, ModifyWhere, DeleteWhere, Truncate}
+    for message in map(json.loads, PLAIN_MESSAGES):
+        for member in message.keys() - {"op"}:
+            with pytest.raises(EventRefused):
+                decode({name: value for name, value in message.items() if name != member}, of=patients)
 
 
 # -- envelopes --------------------------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ def test_a_value_that_is_more_frequent_than_alpha_is_refused_with_the_remedy_and
 def test_alpha_below_twice_the_most_frequent_value_is_a_warning_with_what_will_be_withheld() -> None:
     table = sealed_table(5, "0.5", sensitive=("problem", "drug"))
     assert warnings(table, values_of("xxxxyyzz", "abcdefgh")) == [
-        "publish.sealed.alpha: 0.5 is below twice the share of the most frequent value of problem (50.0 %): about 71 %"
-        " of cohorts of 5 rows will withhold their values; a larger alpha or k withholds fewer"
+        "sealed changelog: about 71 % of the cohorts will withhold their values, since 50.0 % of the rows share one"
+        " problem; a larger publish.sealed.alpha or k withholds fewer"
     ]
 
 

@@ -190,13 +190,13 @@ def test_a_state_of_a_newer_engine_is_refused_by_both_versions_and_the_newer_str
         said = refusal(AT_FIVE, meta=meta)
         assert f"the state was kept by engine version 1000, and this streamer's is {OURS}, which is older" in said
         assert also in said
-        assert f"run the newer streamer, or, {remedies.reload('people')}" in said
+        assert f"run the newer streamer, or {remedies.reload('people')}" in said
 
 
 def test_a_state_that_does_not_say_of_which_table_yaml_it_is_is_not_adopted() -> None:
     said = refusal(AT_FIVE, meta=replace(FIVE, fingerprint="0123456789abcdef0123456789abcdef"))
     assert f"the state was kept by engine version 5 or a lower one, and this streamer's is {OURS}, and the" in said
-    assert "does not say of which table.yaml; run the version that kept it, or," in said
+    assert "does not say of which table.yaml; run the version that kept it, or" in said
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_lost_commits_of_an_older_engine_are_that_versions_to_read_again(meta: M
     """Else a store that lost everything would be read again to the end, and then be another table than is published."""
     said = refusal(msgspec.structs.replace(AT_SEVEN, engine="1"), meta=meta)
     assert f"the store has lost commits that engine version 1 decided, and this streamer's is {OURS}" in said
-    assert f"run version 1 until it has read them again, then this one, or, {remedies.reload('people')}" in said
+    assert f"run version 1 until it has read them again, then this one, or {remedies.reload('people')}" in said
 
 
 def test_lost_commits_of_a_newer_engine_are_not_repeated_by_this_one() -> None:

@@ -36,7 +36,7 @@ def test_a_newer_format_is_refused_with_both_numbers_and_the_mend() -> None:
     with pytest.raises(ShardRefused) as refused:
         check_format(b'{"format":4,"who":"canary"}', 3, "the thing", "mend it")
     assert str(refused.value) == (
-        "the thing is in format 4, and this streamer reads up to format 3: run the version that wrote it, or, mend it"
+        "the thing is in format 4, and this streamer reads up to format 3: run the version that wrote it, or mend it"
     )
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_object_with_a_number_is_none(text: bytes) -> None:
 
 def test_an_older_format_that_is_not_read_any_more_is_told_as_such() -> None:
     assert unread(3, 5, "mend it") == (
-        "is in format 3, and this streamer reads format 5: run the version that wrote it, or, mend it"
+        "is in format 3, and this streamer reads format 5: run the version that wrote it, or mend it"
     )
 
 
@@ -147,7 +147,7 @@ def with_version(kind: str, version: int) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_format_that_is_newer_is_refused_and_both_are_named(kind: str) -> None:
-    said = f"a {kind} is in format 7, and this streamer reads up to format 6: run the version that wrote it, or, "
+    said = f"a {kind} is in format 7, and this streamer reads up to format 6: run the version that wrote it, or "
     with pytest.raises(ShardRefused, match=said):
         KINDS[kind][1](with_version(kind, 7))
 

@@ -355,7 +355,7 @@ def test_curves_say_where_they_are_of_a_part_of_the_rows(changed: dict[str, int]
     report = compared() | changed
     html = compare_page(report, PROVENANCE, [Curve("k", (2.0, 5.0), (0.1, 0.2), 5)])
     assert "What more privacy would cost" in html
-    assert (f"{ROWS_MAX:,} rows drawn from the table" in html.replace("\n", " ")) == says
+    assert (f"sample of {ROWS_MAX:,} rows" in html.replace("\n", " ")) == says
 
 
 def compared() -> dict[str, Any]:

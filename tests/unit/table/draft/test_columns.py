@@ -257,9 +257,9 @@ def test_categories_take_those_that_are_not_known_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "texts", "why"),
     [
-        ("surname", ["x"] * 9, "names people"),
-        ("home_address", ["x"] * 9, "names people"),
-        ("customerId", ["7"] * 9, "an identifier"),
+        ("surname", ["x"] * 9, "its name says that it identifies people"),
+        ("home_address", ["x"] * 9, "its name says that it identifies people"),
+        ("customerId", ["7"] * 9, "its name says that it is a key"),
         ("remarks", [f"text {i}" for i in range(9)], "9 different texts in 9 cells"),
         ("essay", ["x" * 61] * 9, "1 different texts in 9 cells"),
         ("nothing", [""] * 9, "holds nothing"),
