@@ -55,7 +55,7 @@ def anonymize(
     algorithm: str = DEFAULT_ALGORITHM,
     k: int | None = None,
     suppression: float = 0.0,
-    merge_equal_boxes: bool = False,
+    keep_equal_boxes: bool = False,
     seed: int | None = None,
     spill: str | Path | None = None,
 ) -> AnonymizedFrames:
@@ -73,7 +73,7 @@ def anonymize(
     source = private.with_name(f"{private.name}.rows")
     with cleaned_up(), private_folder(source, token_bytes(16)):  # one that a killed job has left is emptied
         frame.select(*(f"`{name}`" for name in schema.named)).write.parquet(f"file://{(source / SOURCE).resolve()}")
-        options = checked_options(suppression, 0, merge_equal_boxes, seed)
+        options = checked_options(suppression, 0, keep_equal_boxes, seed)
         recipe = Recipe(schema, model_of(schema), algorithm, options, fragment_rows)
         spark, where = frame.sparkSession, None if index is None else Path(index)
         job = FragmentJob(source / SOURCE, place, recipe, seed, b"spark", private, 1, where, spark=spark)

@@ -2,7 +2,8 @@
 
 Every part of the table leaves a file: for each row a line with two hashes, of 63 bits, of the values that may be alike,
 and facts of the row. A range of the first hash is then looked at by itself. Two hashes together tell any two values
-apart; the values themselves are never read again.
+apart; the values themselves are never read again. Of a published value the first one is of its counted text, so it is
+the same for all its spellings.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def crowds_between(table: Table, paths: Sequence[Path], low: int, high: int, dro
     lines = lines_between(paths, low, high)
     lines = lines[~np.isin(lines[:, 2], dropped)]
     who = None if table.individual is None else np.unique(lines[:, 3], return_inverse=True)[1].astype(np.int64)
-    return alike_rows(table, row_numbers(lines[:, :2]), who)
+    return alike_rows(table, row_numbers(lines[:, :2]), lines[:, 0], who)
 
 
 # -- what a report counts ---------------------------------------------------------------------------------------------
@@ -126,8 +127,11 @@ def leave_published(microdata: Microdata, who: Sequence[Ints], paths: Sequence[P
     number, together = np.zeros(len(microdata), dtype=np.int64), list[Ints]()
     for i, texts in enumerate(microdata.texts):
         value = microdata.values[:, i]
-        hashes, says = hashes_of_texts(np.array(texts, dtype=object))[value], ~silent(texts)[value]
-        together.append(hashes[:, 0])
+        counted = [microdata.table.counted_value(text) or "" for text in texts]
+        hashes = hashes_of_texts(np.array(texts, dtype=object))
+        hashes[:, 0] = hashes_of_texts(np.array(counted, dtype=object))[:, 0]
+        hashes, says = hashes[value], ~silent(texts)[value]
+        together.append(hashes[:, 1])
         leave(paths[i], np.column_stack([hashes, number, *who])[says])
     if together:
         leave(paths[-1], np.column_stack([hashes_of_numbers(np.stack(together, axis=1)), number, *who]))

@@ -63,17 +63,17 @@ def anonymize(
     k: int | None = None,
     suppression: float | Decimal = 0.0,
     refine: int = 0,
-    merge_equal_boxes: bool = False,
+    keep_equal_boxes: bool = False,
     seed: int | None = None,
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
     table: a Table, a table.yaml, or a directory that holds one. frame: the columns that the table names, with or
-    without its key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the
-    same values become one. seed: for tests; without one the operating system's chance numbers the QI groups that
-    publish the same values, and all else is the same in every run. Returns the published columns, rows by QI group.
-    Ends of intervals are int64 or float64 (Decimals if a float would round them), of dates and timestamps datetime64;
-    labels are text; kept columns have the type that table.yaml gives them, else that of the DataFrame's numbers and
+    without its key, as texts or typed values; NaN and None are nulls. keep_equal_boxes: QI groups that publish the
+    same values stay apart, and the operating system's chance numbers them. seed: this chance, for tests. Returns the
+    published columns, rows by QI group. Ends of intervals are int64 or float64 (Decimals if a float would round them),
+    of dates and timestamps datetime64; labels are text; kept columns have the type that table.yaml gives them, else
+    that of the DataFrame's numbers and
     booleans, else text: see `streamer.table.typed_frame`. `attrs["measures"]` holds every measure
     (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for each column how many rows have a category
     that only `other` takes.
@@ -103,10 +103,10 @@ def anonymize(
     require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
     require_type("refine", refine, WHOLE_NUMBER)
-    require_type("merge_equal_boxes", merge_equal_boxes, FLAG)
+    require_type("keep_equal_boxes", keep_equal_boxes, FLAG)
     require_type("seed", seed, WHOLE_NUMBER, or_none=True)
     chosen = algorithm_named(algorithm)
-    options = checked_options(suppression, refine, merge_equal_boxes, seed)
+    options = checked_options(suppression, refine, keep_equal_boxes, seed)
     schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame.columns)
     model = model_of(schema)
     microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
@@ -146,7 +146,7 @@ def _computable(cells: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def checked_options(
-    suppression: float | Decimal = 0.0, refine: int = 0, merge_equal_boxes: bool = False, seed: int | None = None
+    suppression: float | Decimal = 0.0, refine: int = 0, keep_equal_boxes: bool = False, seed: int | None = None
 ) -> Options:
     """The options of a run; without a seed, chance comes from the operating system and differs in every run.
 
@@ -163,4 +163,4 @@ def checked_options(
     if seed is not None and seed < 0:
         raise UsageError("seed must not be negative")
     chance = secrets.randbits(SEED_BITS) if seed is None else seed
-    return Options(seed or 0, share, refine, merge_equal_boxes, chance)
+    return Options(seed or 0, share, refine, not keep_equal_boxes, chance)

@@ -125,7 +125,7 @@ def rows() -> pd.DataFrame:
         ("k", "3", "k must be a whole number or None, not str"),
         ("suppression", "5%", "suppression must be a number, not str"),
         ("refine", 1.5, "refine must be a whole number, not float"),
-        ("merge_equal_boxes", "yes", "merge_equal_boxes must be True or False, not str"),
+        ("keep_equal_boxes", "yes", "keep_equal_boxes must be True or False, not str"),
         ("seed", "1", "seed must be a whole number or None, not str"),
     ],
 )

@@ -95,7 +95,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @shared.k_option
 @shared.suppression_option
 @shared.refine_option
-@shared.merge_option
+@shared.keep_boxes_option
 @shared.seed_option
 @click.option(
     "--fragment-rows",
@@ -132,16 +132,17 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 def command(**given: Any) -> None:
     """Anonymizes rows and writes the published table, with the columns of the live changelog.
 
-    The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
-    order of the values that they publish, and at random if they publish the same. The order of the rows says nothing
-    about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they are. --index is
-    private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
+    The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. There is one QI group for each box,
+    unless --keep-equal-boxes says otherwise, numbered from 1 in the order of the published values. The order of the
+    rows says nothing about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they
+    are. --index is private: it says the QI group of every row, by the key, or by the number of the row if the data has
+    no key column.
 
     For a table that does not fit into memory, give --fragment-rows, and a folder as OUT: it gets Parquet files.
     """
     asked = GivenOptions(**given)
     chosen = algorithm_named(asked.algorithm)
-    options = checked_options(asked.suppression, asked.refine, asked.merge_equal_boxes, asked.seed)
+    options = checked_options(asked.suppression, asked.refine, asked.keep_equal_boxes, asked.seed)
     schema = with_k(load_table(asked.table, needs_key=False), asked.k)
     with stages() as progress:
         anonymize = _whole if asked.fragment_rows is None else _by_fragments
@@ -168,7 +169,7 @@ class GivenOptions:
     k: int | None
     suppression: float
     refine: int
-    merge_equal_boxes: bool
+    keep_equal_boxes: bool
     seed: int | None
     fragment_rows: int | None
     workers: int
@@ -330,7 +331,7 @@ def described(
             "k": table.k,
             "suppression": options.suppression,
             "refine": options.refine,
-            "merge_equal_boxes": options.merge_equal_boxes,
+            "keep_equal_boxes": not options.merge_equal_boxes,
         },
         "form": form,
         "measures": measures,

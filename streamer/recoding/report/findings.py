@@ -4,6 +4,8 @@ The European data protection authorities ask three things of an anonymous table 
 05/2014): can a person be singled out, can records about one person be linked, can something be inferred about a person.
 The figures answer them for what is published, and the first one for the input too, so that both can be compared. They
 are counts, shares, roles and what table.yaml says, never a value of a row.
+
+What is published is counted by box (`contract.by_box`), that of a lossy join by QI group.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.recoding.algorithms.contract import Recoding
+from streamer.recoding.algorithms.contract import Recoding, by_box
 from streamer.recoding.metrics.risk import (
     grouped,
     individuals_by_group,
@@ -40,7 +42,7 @@ class Drawn(NamedTuple):
 
     losses: list[float] | None  # by attribute
     sizes: Ints  # rows of the QI groups (g,)
-    shares: list[list[int]]  # by sensitive column, QI groups by the share of their most frequent value: SHARE_EDGES
+    shares: list[list[int]]  # by sensitive column, boxes by the share of their most frequent value: SHARE_EDGES
 
 
 CROWDS = (2, 3, 5, 10, 20)
@@ -56,6 +58,7 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
     left = np.flatnonzero(recoding.qi_group >= 0)
     published, table = microdata.rows(left), microdata.table
     exact = _exact(published, recoding, form, recoding.qi_group[left])
+    crowd = recoding if form == LOSSY_JOIN else by_box(recoding)
     return {
         "by_individual": microdata.individuals is not None,
         "declared": table.individual is not None,
@@ -63,8 +66,8 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
         "values_of_one": _values_of_one(table, [rows_of_one(published, i) for i in range(len(table.kept))], len(left)),
         "together_of_one": crowds(published, _alike(published.values)) if len(table.kept) > 1 else None,
         "before": crowds(microdata, _alike(microdata.codes)),
-        "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else _regrouped(recoding, left)),
-        "inference": [_inferred(published, recoding.qi_group[left], i) for i in table.sensitive if len(left)],
+        "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else _regrouped(crowd, left)),
+        "inference": [_inferred(published, crowd.qi_group[left], i) for i in table.sensitive if len(left)],
         "as_they_are": [column.name for column in table.kept if not column.sensitive],
     }
 
@@ -79,13 +82,13 @@ def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) 
 
 def drawn_of(microdata: Microdata, recoding: Recoding) -> Drawn:
     """The figures in the pictures of one run."""
-    losses = ncp_by_attribute(microdata, recoding)
-    shares = [share_bins(share_by_group(microdata, recoding, Subject(column))) for column in microdata.table.sensitive]
+    losses, boxes = ncp_by_attribute(microdata, recoding), by_box(recoding)
+    shares = [share_bins(share_by_group(microdata, boxes, Subject(column))) for column in microdata.table.sensitive]
     return Drawn(None if losses is None else losses.tolist(), recoding.sizes, shares)
 
 
 def share_bins(shares: Floats) -> list[int]:
-    """The number of QI groups whose shares (g,) lie between two of SHARE_EDGES."""
+    """The number of boxes whose shares (g,) lie between two of SHARE_EDGES."""
     return np.histogram(shares, SHARE_EDGES)[0].tolist()  # type: ignore[no-any-return]
 
 
@@ -93,7 +96,7 @@ def share_bins(shares: Floats) -> list[int]:
 
 
 class PublishedPart(NamedTuple):
-    """Figures of some whole QI groups, from which those of all follow."""
+    """Figures of some whole boxes, from which those of all follow."""
 
     rows: int
     exact: dict[str, int]
@@ -106,27 +109,29 @@ class Alike(NamedTuple):
     """Rows that are alike in something, all of them, from which the figures of all rows follow."""
 
     crowds: Figures | None
-    most: int  # rows of the largest crowd
+    most: int  # rows of the most frequent value, however it is written
 
 
 def published_part(microdata: Microdata, recoding: Recoding) -> PublishedPart:
-    """The figures of some QI groups; no row is suppressed."""
-    everybody = np.arange(len(microdata))
+    """The figures of some whole boxes; no row is suppressed."""
+    everybody, boxes = np.arange(len(microdata)), by_box(recoding)
     return PublishedPart(
         len(microdata),
         _exact(microdata, recoding, ROWS, recoding.qi_group),
-        crowds(microdata, _regrouped(recoding, everybody)) or {},
-        [_inferred(microdata, recoding.qi_group, i) for i in microdata.table.sensitive],
+        crowds(microdata, _regrouped(boxes, everybody)) or {},
+        [_inferred(microdata, boxes.qi_group, i) for i in microdata.table.sensitive],
         drawn_of(microdata, recoding),
     )
 
 
-def alike_rows(table: Table, number: Ints, who: Ints | None) -> Alike:
-    """Crowds of rows with equal numbers, int64 (n,); who: their individuals, from 0."""
+def alike_rows(table: Table, number: Ints, counted: Ints, who: Ints | None) -> Alike:
+    """Crowds of rows with equal numbers, int64 (n,); counted: equal if the rows' values count as one; who: their
+    individuals, from 0.
+    """
     n = len(number)
-    groups = _alike(number[:, None])
     rows = Microdata(table, np.zeros((n, 0), np.int64), who, np.zeros((n, 0), np.int64), ())
-    return Alike(crowds(rows, groups), int(groups.sizes.max(initial=0)))
+    most = int(np.unique(counted, return_counts=True)[1].max(initial=0))
+    return Alike(crowds(rows, _alike(number[:, None])), most)
 
 
 def united_alike(parts: Iterable[Alike]) -> Alike:
@@ -231,11 +236,11 @@ def _regrouped(recoding: Recoding, left: Ints) -> Recoding:
     return grouped(recoding.qi_group[left], recoding.n_groups)
 
 
-# Inference: what is learned of everybody in a QI group. A missing answer is nobody's secret, so it is counted apart.
+# Inference: what is learned of everybody in a box. A missing answer is nobody's secret, so it is counted apart.
 
 
 def _inferred(published: Microdata, qi_group: Ints, column: int) -> Figures:
-    """The values of a sensitive column that QI groups give away; qi_group: of the published rows."""
+    """The values of a sensitive column that boxes give away; qi_group: of the published rows, one for each box."""
     mute = silent(published.texts[column])
     answers = np.where(mute[published.values[:, column]], 0, published.subject(Subject(column)))
     groups = grouped(qi_group, int(qi_group.max()) + 1)

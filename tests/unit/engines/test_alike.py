@@ -42,7 +42,7 @@ def test_crowds_are_those_of_the_whole_table(rows: Ints, parts: int, ranges: int
             alike.crowds_between(INDIVIDUALS, paths, low, high, numbers[~counts]) for low, high in pairwise(ends)
         )
     dense = np.unique(who[counts], return_inverse=True)[1].astype(np.int64)
-    expected = alike_rows(INDIVIDUALS, row_numbers(values[counts] + 3), dense)
+    expected = alike_rows(INDIVIDUALS, number := row_numbers(values[counts] + 3), number, dense)
     assert found.crowds is not None
     assert expected.crowds is not None
     assert found.most == expected.most
