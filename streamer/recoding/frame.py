@@ -14,20 +14,23 @@ from decimal import Decimal
 from math import nan
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, UsageError, require_type
+from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, PrivacyWarning, UsageError, require_type
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.metrics.measures import measure
 from streamer.recoding.publication import published_frame
-from streamer.table.data_warnings import unknown_category_rows
+from streamer.recoding.report.cautions import cautions
+from streamer.recoding.report.findings import findings
+from streamer.table.data_warnings import stand_ins, unknown_category_rows
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of_columns
-from streamer.table.schema import Table
+from streamer.table.schema import ROWS, Table
 from streamer.table.typed_frame import decode_json
 from streamer.table.yaml import K_MAX, K_MIN
 from streamer.table.yaml.loading import table_of
@@ -76,7 +79,8 @@ def anonymize(
     that of the DataFrame's numbers and
     booleans, else text: see `streamer.table.typed_frame`. `attrs["measures"]` holds every measure
     (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for each column how many rows have a category
-    that only `other` takes.
+    that only `other` takes. `attrs["cautions"]`, which are warned of (PrivacyWarning), and `attrs["to_know"]` are what
+    the head of a report says.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.
@@ -86,12 +90,12 @@ def anonymize(
     >>> from streamer.table.schema import Table
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
     >>> table = Table("people", ("id",), (age,), (KeptColumn("problem", sensitive=True),), k=2)
-    >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "cough", "flu"]}
+    >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "ulcer", "flu"]}
     >>> published = anonymize(pd.DataFrame(people), table)
     >>> published
       qi_group  age_lo  age_hi problem
-    0      0-1      30      39   cough
-    1      0-1      30      39     flu
+    0      0-1      30      39     flu
+    1      0-1      30      39   ulcer
     2      0-2      60      69     flu
     3      0-2      60      69   ulcer
     >>> published.attrs["measures"]["k"]
@@ -114,6 +118,10 @@ def anonymize(
     published = _with_numbers(published_frame(microdata, recoding), schema, frame)
     published.attrs["measures"] = measure(microdata, recoding, model)
     published.attrs["unlisted"] = unknown_category_rows(schema, frame)
+    said = cautions(schema, ROWS, findings(microdata, recoding, ROWS, schema.named), stand_ins(schema, frame))
+    published.attrs |= said._asdict()
+    for sentence in said.cautions:
+        warn(sentence, PrivacyWarning, stacklevel=2)
     return published
 
 

@@ -32,6 +32,8 @@ from streamer.errors import (
 )
 from worlds.checkout import PATIENTS
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")  # tables of a few rows
+
 OURS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StreamerError)]
 
 

@@ -29,7 +29,6 @@ from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import Line, figure, plural, show
 from streamer.copies import is_parquet, write_parquet, write_published
-from streamer.engines.alike import ReportFigures
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
@@ -40,13 +39,23 @@ from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
-from streamer.recoding.report.findings import drawn_of
+from streamer.recoding.report.cautions import cautions
+from streamer.recoding.report.findings import drawn_of, findings
 from streamer.spark import session
 from streamer.table import data_warnings
 from streamer.table.codes import Spellings
 from streamer.table.csv_files import ESCAPE, write_index
 from streamer.table.encode import Encoder
-from streamer.table.files import PARQUET, STDIN, STDOUT, atomic_writers, is_stream, sha256_by_name, table_files
+from streamer.table.files import (
+    PARQUET,
+    STDIN,
+    STDOUT,
+    atomic_writers,
+    is_stream,
+    sha256_by_name,
+    sha256_written,
+    table_files,
+)
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, column_names
@@ -191,7 +200,8 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
         with progress.stage("read"):
             frame = asked.data.rows(schema.named)
             schema = without_absent_key(schema, frame.columns)
-            sources = {} if report is None else reports.sources_of(asked.table, asked.data, frame.columns)
+            sources = {} if report is None else reports.sources_of(asked.table, asked.data)
+            header = list(map(str, frame.columns))
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
@@ -200,6 +210,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             unlisted = data_warnings.unknown_category_rows(schema, frame)
             microdata = microdata_of_columns(schema, encoded)
             spelt = data_warnings.several_spellings(schema, frame)
+            stood = data_warnings.stand_ins(schema, frame)
             source_keys = [] if index is None else encoded.source_keys.by_row()
             del frame, encoded  # half of the memory
         with progress.stage("anonymize") as on_progress:
@@ -211,11 +222,14 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
             n = len(microdata)
             facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused)
+            found = findings(microdata, recoding, form, header)
+            facts |= cautions(schema, form, found, stood)._asdict()
         curves = () if report is None or form == LOSSY_JOIN else reports.curves_of(microdata, chosen, options, progress)
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
             facts |= {"published": _written(microdata, recoding, form, written, asked.formulas)}
-            facts["report"] = report and reports.findings_of(microdata, recoding, form, sources, written)
+            output = {path.name: sha256_written(file) for path, file in written.items()}
+            facts["report"] = report and reports.with_digests(found, sources, output)
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
@@ -259,21 +273,18 @@ def _by_fragments(
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
         facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.spelt, done.refused)
+        found = done.report.findings(column_names(data, encoding))
         facts |= {"published": {out.name: done.columns}, "report": None}
+        facts |= cautions(schema, ROWS, found, done.stand_ins)._asdict()
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
-        if report is not None and done.report is not None:
-            facts["report"] = _figures_of_fragments(asked, done.report)
-            curves = reports.curves_of(done.report.sample, chosen, options, progress)
+        if report is not None and done.sample is not None:
+            sources = reports.sources_of(asked.table, asked.data)
+            facts["report"] = reports.with_digests(found, sources, sha256_by_name(out))
+            curves = reports.curves_of(done.sample, chosen, options, progress)
             page = reports.anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
             files[report].write(page)
     return facts | {"files": [str(path) for path in (out, *others)]}
-
-
-def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[str, Any]:
-    columns = column_names(asked.data.file("--fragment-rows"), asked.data.encoding)
-    sources = reports.sources_of(asked.table, asked.data, columns)
-    return reports.with_digests(figures.findings(sources["columns"]), sources, sha256_by_name(asked.out))
 
 
 def _about_rows(
@@ -363,7 +374,8 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[Line]:
     if facts["left_out"] is not None:
         lines["left out"] = skip_refused.sentence(facts["left_out"])
     yield lines
-    yield from (f"warning: {warning}" for warning in facts["warnings"])
+    yield from (f"warning: {warning}" for warning in (*facts["cautions"], *facts["warnings"]))
+    yield from (f"to know: {sentence}" for sentence in facts["to_know"])
 
 
 def _loss(facts: Mapping[str, Any]) -> str:

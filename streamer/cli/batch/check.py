@@ -23,10 +23,12 @@ from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
 from streamer.privacy.models import counted, model_of, subject_names, words
-from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
+from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
-from streamer.recoding.metrics.risk import rows_of_one
+from streamer.recoding.report.cautions import Cautions, cautions
+from streamer.recoding.report.findings import findings
 from streamer.table import data_warnings
 from streamer.table.codes import (
     CLOCKS,
@@ -44,7 +46,7 @@ from streamer.table.hierarchy import labels_beside_their_leaves
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, Table
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
@@ -75,7 +77,10 @@ def try_data(
     individuals = n if whole.individuals is None else int(whole.individuals.max(initial=-1)) + 1
     used = whole.rows(np.arange(min(n, ROWS_TRIED_MAX)))
     shortfall = model.shortfall(whole.subjects(model.subjects), subject_names(table, model))
-    tried = None
+    tried, published = None, Cautions([], [])
+    if n and not shortfall:
+        with progress.stage("publish"):
+            published = _cautions(table, used, left)
     if n and not no_costs:
         with progress.stage("try") as on_progress:
             tried = costs(used, on_progress)
@@ -95,16 +100,16 @@ def try_data(
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
             *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),
         ],
-        "values_of_one": _values_of_one(whole),
+        **published._asdict(),
         "costs": tried,
     }
 
 
-def _values_of_one(microdata: Microdata) -> list[dict[str, Any]]:
-    """The kept columns in which a row could be found by a value that nobody else has, with how many such rows."""
-    n = len(microdata)
-    counted_rows = ((column.name, rows_of_one(microdata, i)) for i, column in enumerate(microdata.table.kept))
-    return [{"column": name, "rows": rows, "share": rows / n} for name, rows in counted_rows if rows]
+def _cautions(table: Table, microdata: Microdata, left: pd.DataFrame) -> Cautions:
+    """What would be said of these rows if they were published as a whole table."""
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model_of(table), Options(merge_equal_boxes=True))
+    found = findings(microdata, recoding, ROWS, table.named)
+    return cautions(table, ROWS, found, data_warnings.stand_ins(table, left))
 
 
 def _key_missing(table: Table, frame: pd.DataFrame) -> Iterator[str]:
@@ -145,25 +150,14 @@ def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
             )
 
 
-VALUES_OF_ONE_HELP = (
-    "whoever knows such a value finds its row, whatever k is; what helps: make the column a quasi-identifier, which is"
-    " published as an interval or a category; round its numbers (`grid`) and cap the highest ones (`domain`); give it a"
-    " hierarchy whose `other` takes rare values together; or leave it out"
-)
-
-
 def _data_lines(data: dict[str, Any]) -> Iterator[Line]:
     yield f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted"
     yield f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}"
     if data["refused"]:
         refused = ((f"{one['rows']:,}", one["reason"], one["column"] or "") for one in data["refused"])
         yield filled(grid_of("refused rows", "reason", "column"), refused)
-    yield from (f"warning: {warning}" for warning in data["warnings"])
-    for one in data["values_of_one"]:
-        rows = f"{one['rows']:,} of {plural(data['accepted'], 'row')} ({100 * one['share']:.3g} %)"
-        yield f"warning: {one['column']} is published as it is, and in {rows} has a value that nobody else has"
-    if data["values_of_one"]:
-        yield VALUES_OF_ONE_HELP
+    yield from (f"warning: {warning}" for warning in (*data["cautions"], *data["warnings"]))
+    yield from (f"to know: {sentence}" for sentence in data["to_know"])
     if data["costs"] is not None:
         yield from _cost_lines(data["costs"], data["accepted"])
 

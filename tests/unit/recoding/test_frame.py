@@ -28,6 +28,8 @@ from streamer.table.sources import read_rows
 from streamer.table.yaml.loading import load_table
 from worlds.checkout import PATIENTS, ROOT
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")  # tables of a few rows
+
 AGE = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
 PEOPLE = Table("people", ("id",), (AGE,), (KeptColumn("problem", sensitive=True),), k=2)
 

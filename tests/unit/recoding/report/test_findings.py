@@ -12,13 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamer.recoding.algorithms.contract import Recoding, by_box, local_recoding
-from streamer.recoding.metrics.risk import silent
+from streamer.recoding.metrics.risk import grouped, silent
 from streamer.recoding.report.findings import (
     alike_rows,
     drawn_of,
     drawn_of_parts,
     findings,
     findings_of_parts,
+    open_rows,
     published_part,
     range_of,
     united_alike,
@@ -117,6 +118,10 @@ def test_figures_of_the_parts_of_a_table_are_those_of_the_whole(
         if len(rows):
             parts.append(published_part(data.rows(rows), local_recoding(data.rows(rows), recoding.qi_group[rows])))
 
+    left = grouped(by_box(recoding).qi_group[published], int(box.max()) + 1)
+    is_open = np.zeros(len(data), dtype=bool)
+    is_open[published] = open_rows(data.rows(published), left, 0)
+
     def alike(number: np.ndarray, counted: np.ndarray, rows: np.ndarray) -> Any:
         who = np.arange(len(data)) if data.individuals is None else data.individuals
         some = [counted % n == part for part in range(n)]
@@ -124,7 +129,9 @@ def test_figures_of_the_parts_of_a_table_are_those_of_the_whole(
             None if data.individuals is None else np.unique(who[rows[one]], return_inverse=True)[1] for one in some
         ]
         pairs = zip(some, names, strict=True)
-        return united_alike(alike_rows(table, number[one], counted[one], names) for one, names in pairs)
+        return united_alike(
+            alike_rows(table, number[one], counted[one], is_open[rows[one]], names) for one, names in pairs
+        )
 
     before = alike(row_numbers(data.codes), row_numbers(data.codes), np.arange(len(data)))
     says = published[~silent(data.texts[0])[data.values[published, 0]]]

@@ -246,7 +246,8 @@ def facts(recoding: Recoding = GROUPS, data: Microdata = SEVEN, form: str = "row
         "levels": None, "details": {"cuts_made": 1_234_567}, "form": form,
         "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(data, recoding, k_anonymity(3)),
         "report": findings(data, recoding, form, HEADER) | {"sha256": DIGESTS},
-        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, "warnings": [], **changed,
+        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, "warnings": [], "cautions": [],
+        "to_know": [], **changed,
     }  # fmt: skip
 
 
