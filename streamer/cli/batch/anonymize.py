@@ -17,7 +17,7 @@ import click
 from streamer.cli.batch import reports
 from streamer.cli.support import options as shared
 from streamer.cli.support import skip_refused
-from streamer.cli.support.next_call import say_next
+from streamer.cli.support.next_call import say_read
 from streamer.cli.support.outputs import (
     CSV,
     OutputPath,
@@ -91,6 +91,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @click.option(
     "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page to sign: what is guaranteed, what it cost."
 )
+@shared.no_costs_option
 @force_option
 @click.option(
     "--form",
@@ -158,7 +159,8 @@ def command(**given: Any) -> None:
         facts = anonymize(asked, schema, chosen, options, progress) | {"seconds": progress.seconds}
     with words_beside(asked.out):
         show(facts, _lines(facts))
-    say_next(["check", "--table", asked.table, "--data", *asked.data.words])
+    if asked.report is not None:
+        say_read(asked.report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ class GivenOptions:
     out: Path
     index: Path | None
     report: Path | None
+    no_costs: bool
     force: bool
     form: str
     formulas: str
@@ -224,7 +227,8 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused)
             found = findings(microdata, recoding, form, header)
             facts |= cautions(schema, form, found, stood)._asdict()
-        curves = () if report is None or form == LOSSY_JOIN else reports.curves_of(microdata, chosen, options, progress)
+        wanted = report is not None and form != LOSSY_JOIN and not asked.no_costs
+        curves = reports.curves_of(microdata, chosen, options, progress) if wanted else ()
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
             facts |= {"published": _written(microdata, recoding, form, written, asked.formulas)}
@@ -281,7 +285,7 @@ def _by_fragments(
         if report is not None and done.sample is not None:
             sources = reports.sources_of(asked.table, asked.data)
             facts["report"] = reports.with_digests(found, sources, sha256_by_name(out))
-            curves = reports.curves_of(done.sample, chosen, options, progress)
+            curves = () if asked.no_costs else reports.curves_of(done.sample, chosen, options, progress)
             page = reports.anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
             files[report].write(page)
     return facts | {"files": [str(path) for path in (out, *others)]}

@@ -46,7 +46,7 @@ from streamer.table.hierarchy import labels_beside_their_leaves
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, SealedRules, Table
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
@@ -133,9 +133,13 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
 
 
 def _alpha_warnings(table: Table, rows: EncodedColumns) -> list[str]:
-    """The warnings about alpha of a sealed changelog that began with these rows."""
+    """The warnings about an alpha of its own of a sealed changelog that began with these rows.
+
+    Of the alpha that is there by itself `load` speaks: whoever wants a file need not hear of it.
+    """
     try:
-        return check_alpha(table, frequencies(table, rows.by_row().values)) if table.sealed is not None else []
+        own = table.sealed is not None and table.sealed.alpha != SealedRules.alpha
+        return check_alpha(table, frequencies(table, rows.by_row().values)) if own else []
     except ConfigError as refused:
         return [str(refused)]
 
@@ -158,8 +162,6 @@ def _data_lines(data: dict[str, Any]) -> Iterator[Line]:
         yield filled(grid_of("refused rows", "reason", "column"), refused)
     yield from (f"warning: {warning}" for warning in (*data["cautions"], *data["warnings"]))
     yield from (f"to know: {sentence}" for sentence in data["to_know"])
-    if data["costs"] is not None:
-        yield from _cost_lines(data["costs"], data["accepted"])
 
 
 def _cost_lines(tried: dict[str, Any], accepted: int) -> Iterator[Line]:
@@ -245,7 +247,7 @@ def command(table: str, data: RowSource | None, no_costs: bool, left_out: Path |
     else:
         skips = ["--skip-refused", "left-out.csv"] * bool(report["data"]["refused"])
         once = ["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--report", "report.html", *skips]
-        say_next(once, ["topics", "create", "--table", table])
+        say_next(once if skips else ["compare", "--table", table, *data.words], ["topics", "create", "--table", table])
 
 
 # -- table.yaml -------------------------------------------------------------------------------------------------------
@@ -363,6 +365,10 @@ def _example_value(column: KeptColumn) -> object:
 
 
 def _lines(report: dict[str, Any]) -> Iterator[Line]:
+    """What counts first: the rows, if there are any, then the table, then costs."""
+    data = report.get("data")
+    if data is not None:
+        yield from _data_lines(data)
     key, whose = ", ".join(report["key"]) or "none (a stream needs one)", report["individual"] or "rows"
     yield f"table {report['table']}, key {key}, k = {report['k']} ({whose})"
     grid = grid_of("column", "role", "type", "domain or hierarchy", "grid", "cells")
@@ -378,14 +384,15 @@ def _lines(report: dict[str, Any]) -> Iterator[Line]:
         text = f"cannot satisfy it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
         yield f"  {algorithm['name']}: {text}"
     yield from (f"warning: {warning}" for warning in report["warnings"])
-    what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
-    what = "a published cohort" if report["publishes"] == [SEALED] else what
-    example = msgspec.json.Encoder(decimal_format="number").encode(report["example"])
-    yield f"{what}: {msgspec.json.format(example, indent=0).decode()}"  # with blanks, so that it can be wrapped
+    if data is None or report["publishes"] != [SEALED]:  # whoever wants a file need not hear of cohorts
+        what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
+        what = "a published cohort" if report["publishes"] == [SEALED] else what
+        example = msgspec.json.Encoder(decimal_format="number").encode(report["example"])
+        yield f"{what}: {msgspec.json.format(example, indent=0).decode()}"  # with blanks, so that it can be wrapped
     if report["format"] != JSON:
         yield f"it is written as {report['format']}{_FORMATS_NEED[report['format']]}"
-    if "data" in report:
-        yield from _data_lines(report["data"])
+    if data is not None and data["costs"] is not None:
+        yield from _cost_lines(data["costs"], data["accepted"])
 
 
 def _extent(column: dict[str, Any]) -> str:

@@ -287,6 +287,8 @@ seed_option = click.option(
     " With --keep-equal-boxes it numbers those that publish the same values: whoever knows it can undo this numbering.",
 )
 
+no_costs_option = click.option("--no-costs", is_flag=True, help="Leave out of the page what more privacy would cost.")
+
 keep_boxes_option = click.option(
     "--keep-equal-boxes",
     is_flag=True,

@@ -214,6 +214,16 @@ def test_no_two_groups_publish_the_same_values_unless_that_is_asked_for(keep: bo
     assert said["measures"]["prosecutor_mean"] == 1 / 40, "nobody knows which of the groups is hers"
 
 
+def test_the_curves_are_left_out_of_a_page_on_request(tmp_path: Path) -> None:
+    for i, how in enumerate([[], ["--no-costs"]]):
+        page = tmp_path / f"{i}.html"
+        anonymized(ROWS, "-o", tmp_path / f"{i}.csv", "--report", page, *how)
+        assert ("What more privacy would cost" in page.read_text()) == (not how)
+    costly = streamer("compare", "--table", PATIENTS, ROWS, "--report", tmp_path / "c.html", "--no-costs")
+    assert costly.exit_code == 0, costly.output
+    assert "What more privacy would cost" not in (tmp_path / "c.html").read_text()
+
+
 # -- what is said ---------------------------------------------------------------------------------------------------
 
 

@@ -126,7 +126,7 @@ def test_columns_that_are_published_as_they_are_are_said_with_what_they_do_to_ev
     kept = replace(SEVEN, table=table, values=np.hstack([SEVEN.values, wards]), texts=(*SEVEN.texts, (b'"one"',)))
     figure, sentence = found_out(kept, form=form)["Published as they are"]
     assert figure == "ward"
-    assert "no chance of this page looks at these columns" in sentence
+    assert "the chances of a prosecutor who knows all of them" in sentence
     assert "Published as they are" not in found_out(form=form)
 
 
