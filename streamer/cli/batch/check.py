@@ -80,7 +80,9 @@ def try_data(
     tried, published = None, Cautions([], [])
     if n and not shortfall:
         with progress.stage("publish"):
-            published = _cautions(table, used, left)
+            published = _cautions(table, used, left.iloc[: len(used)])
+            if len(used) < n:
+                published.to_know.append(f"what is said of published rows is of the first {len(used):,} of {n:,}")
     if n and not no_costs:
         with progress.stage("try") as on_progress:
             tried = costs(used, on_progress)

@@ -147,7 +147,9 @@ class Options:
     seed: int = 0  # of an algorithm that draws
     suppression: float = 0.0  # largest share of the rows to leave out
     refine: int = 0  # sweeps beyond the algorithm's own
-    merge_equal_boxes: bool = False  # QI groups that publish one box become one
+    merge_equal_boxes: bool = (
+        False  # QI groups that publish one box become one: not in a stream, or by --keep-equal-boxes
+    )
     chance: int = 0  # breaks ties, see above
     rows_per_call: int = ROWS_PER_CALL
     on_progress: OnProgress = field(default=unheard, repr=False, compare=False)

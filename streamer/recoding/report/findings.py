@@ -5,7 +5,8 @@ The European data protection authorities ask three things of an anonymous table 
 The figures answer them for what is published, and the first one for the input too, so that both can be compared. They
 are counts, shares, roles and what table.yaml says, never a value of a row.
 
-What is published is counted by box (`contract.by_box`), that of a lossy join by QI group.
+What is published is counted by box (`contract.by_box`), that of a lossy join by QI group. `cautions` says in words what
+to look at first.
 """
 
 from __future__ import annotations

@@ -23,7 +23,17 @@ from streamer.recoding.metrics.measures import WHAT, WHAT_JOINED, joined_rows, j
 from streamer.table.codes import Attribute, CategoricalAttribute, NumericAttribute
 from streamer.table.microdata import INDIVIDUAL, Microdata
 from streamer.table.schema import Diversity
-from worlds.microdata import ANCESTORS, GROUPS, PROBLEMS, SEVEN, TABLES, TEXTS, recoded, some_model
+from worlds.microdata import (
+    ANCESTORS,
+    GROUPS,
+    PROBLEMS,
+    SEVEN,
+    TABLES,
+    TEXTS,
+    recoded,
+    rows_that_may_be_hers,
+    some_model,
+)
 
 # What a lossy join hides, counted over the joined tables.
 
@@ -182,16 +192,6 @@ def counted(data: Microdata, recoding: Recoding) -> dict[str, float | None]:
         "prosecutor_max": max(chances.values(), default=None),
         "prosecutor_mean": sum(chances.values()) / published if published else None,
     }
-
-
-def rows_that_may_be_hers(recoding: Recoding) -> dict[int, list[int]]:
-    """Of each published row: all rows that publish the same box. Nobody can know which group with it is hers."""
-    boxes = {
-        i: (*recoding.lo[group].tolist(), *recoding.hi[group].tolist())
-        for i, group in enumerate(recoding.qi_group.tolist())
-        if group >= 0
-    }
-    return {i: [other for other, its_box in boxes.items() if its_box == box] for i, box in boxes.items()}
 
 
 def share(truths: Iterable[bool]) -> float | None:

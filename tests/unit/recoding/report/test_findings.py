@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from streamer.recoding.algorithms.contract import Recoding, by_box, local_recoding
 from streamer.recoding.metrics.risk import grouped, silent
 from streamer.recoding.report.findings import (
+    CROWDS,
     alike_rows,
     drawn_of,
     drawn_of_parts,
@@ -26,9 +27,9 @@ from streamer.recoding.report.findings import (
 )
 from streamer.table.arrays import row_numbers
 from streamer.table.codes import Attribute
-from streamer.table.microdata import Microdata, Subject
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from worlds.dates import temporal
-from worlds.microdata import GROUPS, SEVEN, recoded
+from worlds.microdata import GROUPS, SEVEN, recoded, rows_that_may_be_hers
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 HEADER = ("id", "ssn", "years", "city", "problem", "name")
@@ -100,6 +101,25 @@ def test_if_nothing_is_published_there_is_a_before_and_no_after() -> None:
 )
 def test_a_range_is_what_table_yaml_says(attribute: Attribute, says: str) -> None:
     assert says in range_of(attribute)
+
+
+@given(recoded())
+def test_figures_are_those_of_the_rows_that_may_be_hers(case: tuple[Microdata, Recoding]) -> None:
+    data, recoding = case
+    assume(recoding.n_groups)
+    hers, said = rows_that_may_be_hers(recoding), findings(data, recoding, "rows", HEADER)
+    who = data.subject(INDIVIDUAL).tolist()
+    people = {i: len({who[other] for other in crowd}) for i, crowd in hers.items()}
+    after = said["after"]
+    assert (after["smallest"], after["alone"]) == (min(people.values()), sum(n == 1 for n in people.values()))
+    assert after["chance_mean"] == pytest.approx(sum(1 / n for n in people.values()) / len(people))
+    assert [one["rows"] for one in after["at_risk"]] == [sum(n < m for n in people.values()) for m in CROWDS]
+    (one,), value = said["inference"], data.values[:, 0].tolist()
+    null = data.texts[0].index(b"null")
+    told = {i: {value[other] for other in crowd} for i, crowd in hers.items()}
+    assert one["known_rows"] == sum(len(values) == 1 and null not in values for values in told.values())
+    assert one["unanswered_rows"] == sum(values == {null} for values in told.values())
+    assert one["agreed_rows"] == sum(len(told[i]) == 2 and null in told[i] and value[i] != null for i in told)
 
 
 @given(recoded(), st.integers(1, 3), st.booleans())
