@@ -43,6 +43,10 @@ class LibraryMissing(ConfigError):
     hint = "install what the message names, and make the same call again"
 
 
+class PrivacyWarning(UserWarning):
+    """A table that was made tells too much of some people; it is made all the same."""
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
     """Wraps imports of an extra's libraries. Raises LibraryMissing if one is not installed."""

@@ -12,17 +12,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, NamedTuple
+from warnings import warn
 
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import private_folder
-from streamer.errors import UsageError, needs_extra
+from streamer.errors import PrivacyWarning, UsageError, needs_extra
 from streamer.privacy.models import model_of
 from streamer.progress import unheard
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM
 from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import Measures
-from streamer.table.schema import Table
+from streamer.recoding.report.cautions import cautions
+from streamer.table.schema import ROWS, Table
 from streamer.table.yaml.loading import table_of
 from streamer.uninterrupted import cleaned_up
 
@@ -55,7 +57,7 @@ def anonymize(
     algorithm: str = DEFAULT_ALGORITHM,
     k: int | None = None,
     suppression: float = 0.0,
-    merge_equal_boxes: bool = False,
+    keep_equal_boxes: bool = False,
     seed: int | None = None,
     spill: str | Path | None = None,
 ) -> AnonymizedFrames:
@@ -73,10 +75,12 @@ def anonymize(
     source = private.with_name(f"{private.name}.rows")
     with cleaned_up(), private_folder(source, token_bytes(16)):  # one that a killed job has left is emptied
         frame.select(*(f"`{name}`" for name in schema.named)).write.parquet(f"file://{(source / SOURCE).resolve()}")
-        options = checked_options(suppression, 0, merge_equal_boxes, seed)
+        options = checked_options(suppression, 0, keep_equal_boxes, seed)
         recipe = Recipe(schema, model_of(schema), algorithm, options, fragment_rows)
         spark, where = frame.sparkSession, None if index is None else Path(index)
         job = FragmentJob(source / SOURCE, place, recipe, seed, b"spark", private, 1, where, spark=spark)
         done = anonymize_files(job, lambda _: nullcontext(unheard))
+    for sentence in cautions(schema, ROWS, done.report.findings(schema.named), done.stand_ins).cautions:
+        warn(sentence, PrivacyWarning, stacklevel=2)
     pairs = None if where is None else spark.read.csv(f"file://{where.resolve()}", header=True)
     return AnonymizedFrames(spark.read.parquet(f"file://{place.resolve()}"), pairs, done.measures)

@@ -2,7 +2,8 @@
 
 Every part of the table leaves a file: for each row a line with two hashes, of 63 bits, of the values that may be alike,
 and facts of the row. A range of the first hash is then looked at by itself. Two hashes together tell any two values
-apart; the values themselves are never read again.
+apart; the values themselves are never read again. Of a published value the first one is of its counted text, so it is
+the same for all its spellings.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from streamer.engines.pool import CallPool, whole_file
+from streamer.recoding.algorithms.contract import Recoding, by_box
 from streamer.recoding.metrics.risk import silent
 from streamer.recoding.report.findings import (
     Alike,
@@ -24,6 +26,7 @@ from streamer.recoding.report.findings import (
     alike_rows,
     drawn_of_parts,
     findings_of_parts,
+    open_rows,
     united_alike,
 )
 from streamer.table.arrays import Ints, Objects, row_numbers
@@ -32,6 +35,8 @@ from streamer.table.schema import Table
 
 COMPARED_AT_ONCE = 5_000_000
 """Rows that are compared at the same time."""
+
+BEFORE, ALL_KEPT, OPEN = "before", "all-kept", -1
 
 HASH_KEYS = ("0123456789abcdef", "fedcba9876543210")
 
@@ -83,34 +88,33 @@ def repeated(paths: Sequence[Path], low: int, high: int) -> Ints:
 
 
 def crowds_between(table: Table, paths: Sequence[Path], low: int, high: int, dropped: Ints) -> Alike:
-    """Crowds of rows that are alike; after the hashes, the columns are the row's number and its individual, if any.
+    """Crowds of rows that are alike; after the hashes, the columns are the row's number (of a published row: OPEN if
+    its value is open, else 0), and its individual, if any.
 
     dropped: numbers of rows that do not count.
     """
     lines = lines_between(paths, low, high)
     lines = lines[~np.isin(lines[:, 2], dropped)]
     who = None if table.individual is None else np.unique(lines[:, 3], return_inverse=True)[1].astype(np.int64)
-    return alike_rows(table, row_numbers(lines[:, :2]), who)
+    return alike_rows(table, row_numbers(lines[:, :2]), lines[:, 0], lines[:, 2] == OPEN, who)
 
 
 # -- what a report counts ---------------------------------------------------------------------------------------------
-
-BEFORE, ALL_KEPT = "before", "all-kept"
 
 
 class ReportFigures(NamedTuple):
     """The figures of the report of a table in fragments."""
 
     parts: list[PublishedPart]
-    before: Alike
+    table: Table
+    before: Alike | None
     together: Alike | None
     by_value: list[Alike]
     drawn: Drawn
-    sample: Microdata  # some rows, to try other models on
 
     def findings(self, columns: Sequence[str]) -> dict[str, Any]:
         """The figures; columns: all of the source."""
-        return findings_of_parts(self.sample.table, columns, self.parts, self.before, self.together, self.by_value)
+        return findings_of_parts(self.table, columns, self.parts, self.before, self.together, self.by_value)
 
 
 def path_of(folder: Path, name: object, part: int) -> Path:
@@ -118,26 +122,34 @@ def path_of(folder: Path, name: object, part: int) -> Path:
     return folder / f"{name}-{part:06}.npy"
 
 
-def leave_published(microdata: Microdata, who: Sequence[Ints], paths: Sequence[Path]) -> None:
-    """Leaves what published rows may be alike in: each kept column, as far as it is an answer; then all together.
+def leave_published(microdata: Microdata, recoding: Recoding, who: Sequence[Ints], paths: Sequence[Path]) -> None:
+    """Leaves what published rows may be alike in: each kept column, as far as it is an answer; then, if there is one
+    path more, all together.
 
     who: the column of individuals, if there is one.
     """
-    number, together = np.zeros(len(microdata), dtype=np.int64), list[Ints]()
+    together, boxes = list[Ints](), by_box(recoding)
     for i, texts in enumerate(microdata.texts):
+        number = OPEN * open_rows(microdata, boxes, i)
         value = microdata.values[:, i]
-        hashes, says = hashes_of_texts(np.array(texts, dtype=object))[value], ~silent(texts)[value]
-        together.append(hashes[:, 0])
+        counted = [microdata.table.counted_value(text) or "" for text in texts]
+        hashes = hashes_of_texts(np.array(texts, dtype=object))
+        hashes[:, 0] = hashes_of_texts(np.array(counted, dtype=object))[:, 0]
+        hashes, says = hashes[value], ~silent(texts)[value]
+        together.append(hashes[:, 1])
         leave(paths[i], np.column_stack([hashes, number, *who])[says])
-    if together:
+    if together and len(paths) > len(together):
         leave(paths[-1], np.column_stack([hashes_of_numbers(np.stack(together, axis=1)), number, *who]))
 
 
 def figures_of(
-    pool: CallPool, folder: Path, sample: Microdata, parts: list[PublishedPart], dropped: Ints, suppressed: int
+    pool: CallPool, folder: Path, table: Table, parts: list[PublishedPart], dropped: Ints, suppressed: int, report: bool
 ) -> ReportFigures:
-    """The figures of the whole table; dropped: rows of the source that do not count; suppressed: how many rows are."""
-    table, rows, nothing = sample.table, sum(part.rows for part in parts) + suppressed, np.zeros(0, dtype=np.int64)
+    """The figures of the whole table; dropped: rows of the source that do not count; suppressed: how many rows are.
+
+    report: also those that only a report has.
+    """
+    rows, nothing = sum(part.rows for part in parts) + suppressed, np.zeros(0, dtype=np.int64)
 
     def counted(name: object, dropped: Ints = nothing) -> Alike:
         paths = sorted(folder.glob(f"{name}-*.npy"))
@@ -145,5 +157,6 @@ def figures_of(
         return united_alike(pool.map(f"alike-{name}", crowds_between, calls))
 
     by_value = [counted(i) for i in range(len(table.kept))]
-    together = counted(ALL_KEPT) if len(by_value) > 1 else None
-    return ReportFigures(parts, counted(BEFORE, dropped), together, by_value, drawn_of_parts(parts, suppressed), sample)
+    together = counted(ALL_KEPT) if report and len(by_value) > 1 else None
+    before = counted(BEFORE, dropped) if report else None
+    return ReportFigures(parts, table, before, together, by_value, drawn_of_parts(parts, suppressed))

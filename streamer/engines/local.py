@@ -54,9 +54,12 @@ from streamer.table.codes import Spellings
 from streamer.table.csv_files import csv_chunks
 from streamer.table.data_warnings import (
     RefusedRow,
+    StandIns,
     most_spellings,
     refused_rows,
     several_spellings,
+    stand_ins,
+    united_stand_ins,
     unknown_category_rows,
     without_refused,
 )
@@ -98,13 +101,15 @@ class TableWritten(NamedTuple):
     rows: int  # of the source
     refused: list[RefusedRow]
     unlisted: dict[str, int]  # by column, rows with unknown categories
+    stand_ins: dict[str, StandIns]
     spelt: dict[str, Spellings]  # by column, of the part of the source that has most
     details: dict[str, int | float]  # fragments; counts of a search
     levels: tuple[int, ...] | None  # of every attribute, if all rows are recoded alike
     files: list[Path]
     columns: list[str]
     measures: Measures
-    report: alike.ReportFigures | None
+    report: alike.ReportFigures
+    sample: Microdata | None  # some rows, to try other models on, if a report is wanted
 
 
 def anonymize_files(job: FragmentJob, stage: Stage) -> TableWritten:
@@ -279,6 +284,7 @@ class Encoded(NamedTuple):
     rows: int
     refused: list[RefusedRow]
     unlisted: dict[str, int]
+    stand_ins: dict[str, StandIns]
     spelt: dict[str, Spellings]
     texts: dict[int, set[bytes]]  # of kept columns that the model counts
 
@@ -295,8 +301,8 @@ def _encode(
     """Encodes a part of the source, and keeps the hashes of its keys; before: where to keep those of exact values."""
     table, encoder = recipe.table, Encoder(recipe.table)
     arrow = require("pyarrow", "parquet")
-    found, unlisted, texts = Encoded(0, [], {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
-    tables, hashes, exact, spelt = [], [], [], dict[str, Spellings]()
+    found, unlisted, texts = Encoded(0, [], {}, {}, {}, {}), Counter[str](), dict[int, set[bytes]]()
+    tables, hashes, exact, spelt, stood = [], [], [], dict[str, Spellings](), list[dict[str, StandIns]]()
     parts: Iterable[tuple[int, pd.DataFrame]]
     if isinstance(part, RowPart):
         parts = read_part(part, CHUNK_ROWS, table.named)
@@ -311,6 +317,7 @@ def _encode(
             numbers = np.delete(numbers, [one.data_row - 1 for one in refused])
         encoded = encoder.columns(frame, first)
         unlisted.update(unknown_category_rows(table, frame))
+        stood.append(stand_ins(table, frame))
         spelt = most_spellings(spelt, several_spellings(table, frame))
         rows = arrow_rows(table, encoded, with_keys).append_column(ROW, arrow.array(numbers))
         for i, some in counted_texts(recipe.model, rows).items():
@@ -326,7 +333,8 @@ def _encode(
         alike.leave(path.with_suffix(".keys.npy"), np.concatenate(hashes))
     if before is not None:
         alike.leave(before, np.concatenate(exact))
-    return Encoded(sum(rows.num_rows for rows in tables), found.refused, dict(unlisted), spelt, texts)
+    rows_read = sum(rows.num_rows for rows in tables)
+    return Encoded(rows_read, found.refused, dict(unlisted), united_stand_ins(stood), spelt, texts)
 
 
 def _who(recipe: Recipe, rows: Any) -> list[Ints]:
@@ -373,7 +381,7 @@ def _route_groups(path: Path, plan: FragmentPlan, source: int, to: Path) -> dict
 
 def _publish(
     recipe: Recipe, part: FilePart, pieces: Sequence[Path], path: Path, index: Path | None, alike_in: list[Path]
-) -> tuple[Measures, list[Counted], PublishedPart | None]:
+) -> tuple[Measures, list[Counted], PublishedPart]:
     """Writes a published file, and the part of the index that belongs to it; alike_in: as in `leave_published`."""
     found = []
     for of in part.slices:
@@ -393,11 +401,9 @@ def _publish(
         keys = [key.decode() for piece in found for key in piece.rows[KEY].to_pylist()]
         names = [qi_group_name(0, FIRST_NUMBER + part.first + number) for number in range(part.groups)]
         _write_index(index, zip(keys, map(names.__getitem__, recoding.qi_group), strict=True))
-    figures = None
-    if alike_in:
-        who = _who(recipe, require("pyarrow", "parquet").concat_tables([piece.rows for piece in found]))
-        alike.leave_published(microdata, who, alike_in)
-        figures = published_part(microdata, recoding)
+    who = _who(recipe, require("pyarrow", "parquet").concat_tables([piece.rows for piece in found]))
+    alike.leave_published(microdata, recoding, who, alike_in)
+    figures = published_part(microdata, recoding)
     counts = cell_counts(microdata, recoding)
     return measure(microdata, recoding, recipe.model, counts), counts, figures
 
@@ -498,10 +504,9 @@ class _Steps:
         else:
             made = self._in_fragments(pieces, encoded, rows)
         measures, files, parts = self._published(made)
-        figures = None
-        if sample is not None:
-            with self._stage("count"):
-                figures = alike.figures_of(self._pool, self._folder / "alike", sample, parts, dropped, made.suppressed)
+        with self._stage("count"):
+            about = self._folder / "alike", self._recipe.table, parts, dropped, made.suppressed, self._job.report
+            figures = alike.figures_of(self._pool, *about)
         refused = sorted(row for one in encoded for row in one.refused)
         unlisted = Counter[str]()
         for one in encoded:
@@ -512,6 +517,7 @@ class _Steps:
             rows + len(refused),
             sorted(refused),
             dict(unlisted),
+            united_stand_ins([one.stand_ins for one in encoded]),
             most_spellings(*(one.spelt for one in encoded)),
             made.details,
             made.levels,
@@ -519,6 +525,7 @@ class _Steps:
             schema.names,
             measures,
             figures,
+            sample,
         )
 
     def _in_fragments(self, pieces: list[Batches], encoded: list[Encoded], rows: int) -> _Made:
@@ -721,7 +728,7 @@ class _Steps:
             published = united_measures([of_part for of_part, _, _ in done])
             published["rank_loss"] = steps.rank_loss(recipe.table.space, groups, [cells for _, cells, _ in done])
             measures = with_suppressed(published, made.suppressed, recipe.table.space.d)
-            figures = [of_part for _, _, of_part in done if of_part is not None]
+            figures = [of_part for _, _, of_part in done]
         with self._stage("verify") as on_progress:
             calls = [(recipe, part, self._draft / name) for part, name in zip(parts, names, strict=True)]
             self._pool.map("verify", _verify, calls, on_progress)
@@ -739,10 +746,8 @@ class _Steps:
     # -- what a report counts ------------------------------------------------------------------------------------------
 
     def _alike_in(self, part: int) -> list[Path]:
-        """Where a published part leaves what its rows may be alike in; nowhere if there is no report."""
-        if not self._job.report:
-            return []
-        names = (*range(len(self._recipe.table.kept)), alike.ALL_KEPT)
+        """Where a published part leaves what its rows may be alike in."""
+        names = (*range(len(self._recipe.table.kept)), *[alike.ALL_KEPT] * self._job.report)
         return [alike.path_of(self._folder / "alike", name, part) for name in names]
 
     def _sampled(self, encoded: Sequence[Encoded]) -> Microdata | None:

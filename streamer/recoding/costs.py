@@ -69,7 +69,8 @@ def costs(microdata: Microdata, on_progress: OnProgress) -> dict[str, Any]:
     by_grid: dict[int, list[dict[str, Any]]] = {}
     for done, (j, grid) in enumerate(grids, start=len(ks) + 1):
         data = with_grid(microdata, j, grid)
-        facts = _facts(data, run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table)))
+        answer = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model_of(data.table), Options(merge_equal_boxes=True))
+        facts = _facts(data, answer)
         by_grid.setdefault(j, []).append({"grid": grid.text if isinstance(grid, Span) else grid, **facts})
         on_progress(done / work)
     return found | {"attributes": [facts | {"grids": by_grid.get(j, [])} for j, facts in enumerate(shares)]}
@@ -176,7 +177,7 @@ def _cost_of_k(microdata: Microdata, k: int, leaving_out: Algorithm | None) -> t
     model = model_of(data.table)
     if reason := model.shortfall(data.subjects(model.subjects), subject_names(data.table, model)):
         return {"k": k, "cannot": reason}, None
-    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model)
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], data, model, Options(merge_equal_boxes=True))
     facts = {"k": k, **_facts(data, recoding)}
     if leaving_out is not None:
         answer = run(leaving_out, data, model, Options(suppression=SUPPRESSION))

@@ -14,20 +14,23 @@ from decimal import Decimal
 from math import nan
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, UsageError, require_type
+from streamer.errors import A_TEXT, FLAG, NUMBER, WHOLE_NUMBER, PrivacyWarning, UsageError, require_type
 from streamer.privacy.models import model_of
 from streamer.recoding.algorithms.catalog import DEFAULT_ALGORITHM, algorithm_named, run
 from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.metrics.measures import measure
 from streamer.recoding.publication import published_frame
-from streamer.table.data_warnings import unknown_category_rows
+from streamer.recoding.report.cautions import cautions
+from streamer.recoding.report.findings import findings
+from streamer.table.data_warnings import stand_ins, unknown_category_rows
 from streamer.table.encode import Encoder
 from streamer.table.microdata import microdata_of_columns
-from streamer.table.schema import Table
+from streamer.table.schema import ROWS, Table
 from streamer.table.typed_frame import decode_json
 from streamer.table.yaml import K_MAX, K_MIN
 from streamer.table.yaml.loading import table_of
@@ -63,20 +66,21 @@ def anonymize(
     k: int | None = None,
     suppression: float | Decimal = 0.0,
     refine: int = 0,
-    merge_equal_boxes: bool = False,
+    keep_equal_boxes: bool = False,
     seed: int | None = None,
 ) -> pd.DataFrame:
     """The published table of a DataFrame of people, by any algorithm of `streamer anonymize`.
 
     table: a Table, a table.yaml, or a directory that holds one. frame: the columns that the table names, with or
-    without its key, as texts or typed values; NaN and None are nulls. merge_equal_boxes: QI groups that publish the
-    same values become one. seed: for tests; without one the operating system's chance numbers the QI groups that
-    publish the same values, and all else is the same in every run. Returns the published columns, rows by QI group.
-    Ends of intervals are int64 or float64 (Decimals if a float would round them), of dates and timestamps datetime64;
-    labels are text; kept columns have the type that table.yaml gives them, else that of the DataFrame's numbers and
+    without its key, as texts or typed values; NaN and None are nulls. keep_equal_boxes: QI groups that publish the
+    same values stay apart, and the operating system's chance numbers them. seed: this chance, for tests. Returns the
+    published columns, rows by QI group. Ends of intervals are int64 or float64 (Decimals if a float would round them),
+    of dates and timestamps datetime64; labels are text; kept columns have the type that table.yaml gives them, else
+    that of the DataFrame's numbers and
     booleans, else text: see `streamer.table.typed_frame`. `attrs["measures"]` holds every measure
     (`streamer.recoding.metrics.measures.WHAT`); `attrs["unlisted"]` says for each column how many rows have a category
-    that only `other` takes.
+    that only `other` takes. `attrs["cautions"]`, which are warned of (PrivacyWarning), and `attrs["to_know"]` are what
+    the head of a report says.
 
     Raises ConfigError for a table or data that cannot be used, or a privacy model that cannot hold; UsageError for an
     argument of the wrong type, an unknown algorithm, or one that cannot do what is asked.
@@ -86,12 +90,12 @@ def anonymize(
     >>> from streamer.table.schema import Table
     >>> age = NumericAttribute("age", (Decimal(0), Decimal(99)), Decimal(10), Decimal(1), Decimal(20))
     >>> table = Table("people", ("id",), (age,), (KeptColumn("problem", sensitive=True),), k=2)
-    >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "cough", "flu"]}
+    >>> people = {"id": [1, 2, 3, 4], "age": [64, 31, 39, 68], "problem": ["ulcer", "flu", "ulcer", "flu"]}
     >>> published = anonymize(pd.DataFrame(people), table)
     >>> published
       qi_group  age_lo  age_hi problem
-    0      0-1      30      39   cough
-    1      0-1      30      39     flu
+    0      0-1      30      39     flu
+    1      0-1      30      39   ulcer
     2      0-2      60      69     flu
     3      0-2      60      69   ulcer
     >>> published.attrs["measures"]["k"]
@@ -103,10 +107,10 @@ def anonymize(
     require_type("k", k, WHOLE_NUMBER, or_none=True)
     require_type("suppression", suppression, NUMBER)
     require_type("refine", refine, WHOLE_NUMBER)
-    require_type("merge_equal_boxes", merge_equal_boxes, FLAG)
+    require_type("keep_equal_boxes", keep_equal_boxes, FLAG)
     require_type("seed", seed, WHOLE_NUMBER, or_none=True)
     chosen = algorithm_named(algorithm)
-    options = checked_options(suppression, refine, merge_equal_boxes, seed)
+    options = checked_options(suppression, refine, keep_equal_boxes, seed)
     schema = without_absent_key(with_k(table_of(table, needs_key=False), k), frame.columns)
     model = model_of(schema)
     microdata = microdata_of_columns(schema, Encoder(schema).columns(frame))
@@ -114,6 +118,10 @@ def anonymize(
     published = _with_numbers(published_frame(microdata, recoding), schema, frame)
     published.attrs["measures"] = measure(microdata, recoding, model)
     published.attrs["unlisted"] = unknown_category_rows(schema, frame)
+    said = cautions(schema, ROWS, findings(microdata, recoding, ROWS, schema.named), stand_ins(schema, frame))
+    published.attrs |= said._asdict()
+    for sentence in said.cautions:
+        warn(sentence, PrivacyWarning, stacklevel=2)
     return published
 
 
@@ -146,7 +154,7 @@ def _computable(cells: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def checked_options(
-    suppression: float | Decimal = 0.0, refine: int = 0, merge_equal_boxes: bool = False, seed: int | None = None
+    suppression: float | Decimal = 0.0, refine: int = 0, keep_equal_boxes: bool = False, seed: int | None = None
 ) -> Options:
     """The options of a run; without a seed, chance comes from the operating system and differs in every run.
 
@@ -163,4 +171,4 @@ def checked_options(
     if seed is not None and seed < 0:
         raise UsageError("seed must not be negative")
     chance = secrets.randbits(SEED_BITS) if seed is None else seed
-    return Options(seed or 0, share, refine, merge_equal_boxes, chance)
+    return Options(seed or 0, share, refine, not keep_equal_boxes, chance)

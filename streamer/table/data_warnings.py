@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -78,7 +80,7 @@ def null_text(attribute: Attribute) -> str | None:
         return None
     cell = attribute.null_code // attribute.axis.codes_per_cell
     published = box_columns(attribute, cell, cell).values()
-    return " to ".join(end if isinstance(end, str) else decimal_text(end) for end in published)
+    return " to ".join(dict.fromkeys(end if isinstance(end, str) else decimal_text(end) for end in published))
 
 
 def beside_nulls(table: Table, frame: pd.DataFrame) -> dict[str, int]:
@@ -98,6 +100,60 @@ def beside_nulls(table: Table, frame: pd.DataFrame) -> dict[str, int]:
         if rows:
             found[attribute.name] = rows
     return found
+
+
+class StandIns(NamedTuple):
+    """How many rows of a column have another value than the source has, which readers take for measured."""
+
+    nulls: int  # that `null_as` gives a value
+    outside: int  # beyond the domain, which count as its nearer end
+
+
+def stand_ins(table: Table, frame: pd.DataFrame) -> dict[str, StandIns]:
+    """By column; without columns that have none. frame: rows that table.yaml accepts."""
+    encoder, exact, found = Encoder(table), Encoder(_without_ends(table)), {}
+    plans: list[tuple[str, Callable[[object], str]]]
+    plans = [
+        (a.name, partial(_stood_in, exact, j))
+        for j, a in enumerate(table.attributes)
+        if a.null_code is not None or a.name in table.coarse
+    ]
+    plans += [(c.name, partial(_capped, encoder, exact, i)) for i, c in enumerate(table.kept) if c.domain is not None]
+    for name, stands_in in plans:
+        rows = Counter[str]()
+        for cell, count in source_cells(frame[name]).value_counts(dropna=False).items():
+            rows[stands_in(encoder.fields({name: cell})[name])] += int(count)
+        if rows["nulls"] or rows["outside"]:
+            found[name] = StandIns(rows["nulls"], rows["outside"])
+    return found
+
+
+def _without_ends(table: Table) -> Table:
+    """The table that takes no value outside a domain."""
+    strict = (a if isinstance(a, CategoricalAttribute) else replace(a, ends_take_all=False) for a in table.attributes)
+    return replace(table, attributes=tuple(strict), kept=tuple(replace(c, domain=None) for c in table.kept))
+
+
+def _stood_in(exact: Encoder, j: int, value: object) -> str:
+    if exact.is_null(j, value):
+        return "nulls"
+    try:
+        exact.code(j, value)
+    except EventRefused as refused:
+        return "outside" if refused.reason == "out-of-domain" else ""
+    return ""
+
+
+def _capped(encoder: Encoder, exact: Encoder, i: int, value: object) -> str:
+    one, other = (coded.kept(i, value).strip(b'"') for coded in (encoder, exact))
+    return "outside" if one != b"null" and Decimal(one.decode()) != Decimal(other.decode()) else ""
+
+
+def united_stand_ins(parts: Sequence[Mapping[str, StandIns]]) -> dict[str, StandIns]:
+    """Those of a table from those of its parts."""
+    names = {name for part in parts for name in part}
+    some = {name: [part[name] for part in parts if name in part] for name in sorted(names)}
+    return {name: StandIns(sum(of.nulls for of in own), sum(of.outside for of in own)) for name, own in some.items()}
 
 
 # Unknown categories: those that only `other` takes. Nothing else would show that a vocabulary changes. They are counted

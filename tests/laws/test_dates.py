@@ -27,6 +27,8 @@ from worlds.microdata import MODELS, assert_laws, microdata, people
 from worlds.small_tables import CITY, changes, table
 from worlds.twin import SECRETS, Twin, assert_same, refusal
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")  # tables of a few rows
+
 BORN = temporal("born", "1990-01-01", "1999-05-15", "1 year")
 SEEN = temporal("seen", "2024-01-01", "2024-01-02", "6 hours", TIMESTAMP)
 K = 3

@@ -32,6 +32,8 @@ from streamer.errors import (
 )
 from worlds.checkout import PATIENTS
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")  # tables of a few rows
+
 OURS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StreamerError)]
 
 
@@ -125,7 +127,7 @@ def rows() -> pd.DataFrame:
         ("k", "3", "k must be a whole number or None, not str"),
         ("suppression", "5%", "suppression must be a number, not str"),
         ("refine", 1.5, "refine must be a whole number, not float"),
-        ("merge_equal_boxes", "yes", "merge_equal_boxes must be True or False, not str"),
+        ("keep_equal_boxes", "yes", "keep_equal_boxes must be True or False, not str"),
         ("seed", "1", "seed must be a whole number or None, not str"),
     ],
 )

@@ -51,8 +51,10 @@ def arrow_of(data: Microdata) -> Any:
     )
 
 
-def recipe_for(data: Microdata, model: Model, rows: int, seed: int = 0, algorithm: str = "ordered") -> Recipe:
-    return Recipe(data.table, model, algorithm, Options(chance=seed), rows)
+def recipe_for(
+    data: Microdata, model: Model, rows: int, seed: int = 0, algorithm: str = "ordered", merge: bool = True
+) -> Recipe:
+    return Recipe(data.table, model, algorithm, Options(chance=seed, merge_equal_boxes=merge), rows)
 
 
 def planned(recipe: Recipe, tables: Sequence[Any]) -> tuple[FragmentPlan, dict[int, list[Any]]]:

@@ -273,3 +273,13 @@ def recoded(draw: st.DrawFn, lowest: int = -1) -> tuple[Microdata, Recoding]:
     data = draw(microdata(draw(some_table), max_rows=25))
     groups = draw(st.lists(st.integers(lowest, 4), min_size=len(data), max_size=len(data)))
     return data, local_recoding(data, np.array(groups))
+
+
+def rows_that_may_be_hers(recoding: Recoding) -> dict[int, list[int]]:
+    """Of each published row: all rows that publish the same box. Nobody can know which group with it is hers."""
+    boxes = {
+        i: (*recoding.lo[group].tolist(), *recoding.hi[group].tolist())
+        for i, group in enumerate(recoding.qi_group.tolist())
+        if group >= 0
+    }
+    return {i: [other for other, its_box in boxes.items() if its_box == box] for i, box in boxes.items()}

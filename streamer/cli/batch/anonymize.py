@@ -17,7 +17,7 @@ import click
 from streamer.cli.batch import reports
 from streamer.cli.support import options as shared
 from streamer.cli.support import skip_refused
-from streamer.cli.support.next_call import say_next
+from streamer.cli.support.next_call import say_read
 from streamer.cli.support.outputs import (
     CSV,
     OutputPath,
@@ -29,7 +29,6 @@ from streamer.cli.support.progress import Stages, stages
 from streamer.cli.support.signals import interruptible
 from streamer.cli.support.tables import Line, figure, plural, show
 from streamer.copies import is_parquet, write_parquet, write_published
-from streamer.engines.alike import ReportFigures
 from streamer.engines.local import FragmentJob, anonymize_files
 from streamer.engines.pool import LOCAL, SPARK
 from streamer.errors import UsageError
@@ -40,13 +39,23 @@ from streamer.recoding.fragments.steps import FRAGMENT_ROWS_MIN, Recipe
 from streamer.recoding.frame import checked_options, with_k, without_absent_key
 from streamer.recoding.metrics.measures import measure, measure_joined
 from streamer.recoding.publication import group_names, lossy_join_frames, published_arrow, published_frame
-from streamer.recoding.report.findings import drawn_of
+from streamer.recoding.report.cautions import cautions
+from streamer.recoding.report.findings import drawn_of, findings
 from streamer.spark import session
 from streamer.table import data_warnings
 from streamer.table.codes import Spellings
 from streamer.table.csv_files import ESCAPE, write_index
 from streamer.table.encode import Encoder
-from streamer.table.files import PARQUET, STDIN, STDOUT, atomic_writers, is_stream, sha256_by_name, table_files
+from streamer.table.files import (
+    PARQUET,
+    STDIN,
+    STDOUT,
+    atomic_writers,
+    is_stream,
+    sha256_by_name,
+    sha256_written,
+    table_files,
+)
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource, column_names
@@ -82,6 +91,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @click.option(
     "--report", metavar="OUT.html", type=OutputPath(".html"), help="A page to sign: what is guaranteed, what it cost."
 )
+@shared.no_costs_option
 @force_option
 @click.option(
     "--form",
@@ -95,7 +105,7 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 @shared.k_option
 @shared.suppression_option
 @shared.refine_option
-@shared.merge_option
+@shared.keep_boxes_option
 @shared.seed_option
 @click.option(
     "--fragment-rows",
@@ -132,23 +142,25 @@ ROWS, LOSSY_JOIN = "rows", "lossy-join"
 def command(**given: Any) -> None:
     """Anonymizes rows and writes the published table, with the columns of the live changelog.
 
-    The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. QI groups are numbered from 1 in the
-    order of the values that they publish, and at random if they publish the same. The order of the rows says nothing
-    about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they are. --index is
-    private: it says the QI group of every row, by the key, or by the number of the row if the data has no key column.
+    The privacy model is table.yaml's: k, and l, alpha, beta or r if it says so. There is one QI group for each box,
+    unless --keep-equal-boxes says otherwise, numbered from 1 in the order of the published values. The order of the
+    rows says nothing about whose they are. For programs that read OUT.csv, --formulas keep leaves its texts as they
+    are. --index is private: it says the QI group of every row, by the key, or by the number of the row if the data has
+    no key column.
 
     For a table that does not fit into memory, give --fragment-rows, and a folder as OUT: it gets Parquet files.
     """
     asked = GivenOptions(**given)
     chosen = algorithm_named(asked.algorithm)
-    options = checked_options(asked.suppression, asked.refine, asked.merge_equal_boxes, asked.seed)
+    options = checked_options(asked.suppression, asked.refine, asked.keep_equal_boxes, asked.seed)
     schema = with_k(load_table(asked.table, needs_key=False), asked.k)
     with stages() as progress:
         anonymize = _whole if asked.fragment_rows is None else _by_fragments
         facts = anonymize(asked, schema, chosen, options, progress) | {"seconds": progress.seconds}
     with words_beside(asked.out):
         show(facts, _lines(facts))
-    say_next(["check", "--table", asked.table, "--data", *asked.data.words])
+    if asked.report is not None:
+        say_read(asked.report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +173,7 @@ class GivenOptions:
     out: Path
     index: Path | None
     report: Path | None
+    no_costs: bool
     force: bool
     form: str
     formulas: str
@@ -168,7 +181,7 @@ class GivenOptions:
     k: int | None
     suppression: float
     refine: int
-    merge_equal_boxes: bool
+    keep_equal_boxes: bool
     seed: int | None
     fragment_rows: int | None
     workers: int
@@ -190,7 +203,8 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
         with progress.stage("read"):
             frame = asked.data.rows(schema.named)
             schema = without_absent_key(schema, frame.columns)
-            sources = {} if report is None else reports.sources_of(asked.table, asked.data, frame.columns)
+            sources = {} if report is None else reports.sources_of(asked.table, asked.data)
+            header = list(map(str, frame.columns))
         refused = skip_refused.refused_among(schema, frame, progress) if left_out is not None else []
         skip_refused.require_some_left(refused, len(frame))
         with progress.stage("encode"):
@@ -199,6 +213,7 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             unlisted = data_warnings.unknown_category_rows(schema, frame)
             microdata = microdata_of_columns(schema, encoded)
             spelt = data_warnings.several_spellings(schema, frame)
+            stood = data_warnings.stand_ins(schema, frame)
             source_keys = [] if index is None else encoded.source_keys.by_row()
             del frame, encoded  # half of the memory
         with progress.stage("anonymize") as on_progress:
@@ -210,11 +225,15 @@ def _whole(asked: GivenOptions, schema: Table, chosen: Algorithm, options: Optio
             facts = described(chosen, options, schema, form, measures, recoding.levels, dict(recoding.details))
             n = len(microdata)
             facts |= _about_rows(asked, schema, unlisted, n, n + len(refused), spelt, refused)
-        curves = () if report is None or form == LOSSY_JOIN else reports.curves_of(microdata, chosen, options, progress)
+            found = findings(microdata, recoding, form, header)
+            facts |= cautions(schema, form, found, stood)._asdict()
+        wanted = report is not None and form != LOSSY_JOIN and not asked.no_costs
+        curves = reports.curves_of(microdata, chosen, options, progress) if wanted else ()
         with progress.stage("write"):
             written = {path: files[path] for path in outputs}
             facts |= {"published": _written(microdata, recoding, form, written, asked.formulas)}
-            facts["report"] = report and reports.findings_of(microdata, recoding, form, sources, written)
+            output = {path.name: sha256_written(file) for path, file in written.items()}
+            facts["report"] = report and reports.with_digests(found, sources, output)
             if index is not None:
                 write_index(_index_table(source_keys, recoding), files[index])
             if report is not None:
@@ -258,21 +277,18 @@ def _by_fragments(
         done = anonymize_files(FragmentJob(data, out, recipe, asked.seed, identity, spill, *how), progress.stage)
         facts = described(chosen, options, schema, ROWS, done.measures, done.levels, done.details)
         facts |= _about_rows(asked, schema, done.unlisted, done.rows, done.rows, done.spelt, done.refused)
+        found = done.report.findings(column_names(data, encoding))
         facts |= {"published": {out.name: done.columns}, "report": None}
+        facts |= cautions(schema, ROWS, found, done.stand_ins)._asdict()
         if left_out is not None:
             skip_refused.write_list(done.refused, files[left_out])
-        if report is not None and done.report is not None:
-            facts["report"] = _figures_of_fragments(asked, done.report)
-            curves = reports.curves_of(done.report.sample, chosen, options, progress)
+        if report is not None and done.sample is not None:
+            sources = reports.sources_of(asked.table, asked.data)
+            facts["report"] = reports.with_digests(found, sources, sha256_by_name(out))
+            curves = () if asked.no_costs else reports.curves_of(done.sample, chosen, options, progress)
             page = reports.anonymize_report(facts, schema, done.report.drawn, asked.table, asked.data.name, curves)
             files[report].write(page)
     return facts | {"files": [str(path) for path in (out, *others)]}
-
-
-def _figures_of_fragments(asked: GivenOptions, figures: ReportFigures) -> dict[str, Any]:
-    columns = column_names(asked.data.file("--fragment-rows"), asked.data.encoding)
-    sources = reports.sources_of(asked.table, asked.data, columns)
-    return reports.with_digests(figures.findings(sources["columns"]), sources, sha256_by_name(asked.out))
 
 
 def _about_rows(
@@ -330,7 +346,7 @@ def described(
             "k": table.k,
             "suppression": options.suppression,
             "refine": options.refine,
-            "merge_equal_boxes": options.merge_equal_boxes,
+            "keep_equal_boxes": not options.merge_equal_boxes,
         },
         "form": form,
         "measures": measures,
@@ -362,7 +378,8 @@ def _lines(facts: Mapping[str, Any]) -> Iterator[Line]:
     if facts["left_out"] is not None:
         lines["left out"] = skip_refused.sentence(facts["left_out"])
     yield lines
-    yield from (f"warning: {warning}" for warning in facts["warnings"])
+    yield from (f"warning: {warning}" for warning in (*facts["cautions"], *facts["warnings"]))
+    yield from (f"to know: {sentence}" for sentence in facts["to_know"])
 
 
 def _loss(facts: Mapping[str, Any]) -> str:

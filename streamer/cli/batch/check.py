@@ -23,10 +23,12 @@ from streamer.incremental.connect.sql_tables import sql_warnings
 from streamer.incremental.sealed.alpha import check_alpha, frequencies
 from streamer.incremental.topics import QIT, SEALED, STT, published_kinds
 from streamer.privacy.models import counted, model_of, subject_names, words
-from streamer.recoding.algorithms.catalog import ALGORITHMS, objections
+from streamer.recoding.algorithms.catalog import ALGORITHMS, DEFAULT_ALGORITHM, objections, run
+from streamer.recoding.algorithms.contract import Options
 from streamer.recoding.costs import SUPPRESSION, costs
 from streamer.recoding.frame import without_absent_key
-from streamer.recoding.metrics.risk import rows_of_one
+from streamer.recoding.report.cautions import Cautions, cautions
+from streamer.recoding.report.findings import findings
 from streamer.table import data_warnings
 from streamer.table.codes import (
     CLOCKS,
@@ -44,7 +46,7 @@ from streamer.table.hierarchy import labels_beside_their_leaves
 from streamer.table.microdata import Microdata, microdata_of_columns
 from streamer.table.published.groups import COUNT, SIZE, VALUES, group_columns, qit_columns, stt_columns
 from streamer.table.published.rows import QI_GROUP, box_columns, published_columns
-from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, Table
+from streamer.table.schema import AVRO, CONNECT_JSON, GROUPS, JSON, LOSSY_JOIN, ROWS, SealedRules, Table
 from streamer.table.sources import RowSource
 from streamer.table.yaml.loading import files_of, hidden_columns, load_table
 
@@ -75,7 +77,12 @@ def try_data(
     individuals = n if whole.individuals is None else int(whole.individuals.max(initial=-1)) + 1
     used = whole.rows(np.arange(min(n, ROWS_TRIED_MAX)))
     shortfall = model.shortfall(whole.subjects(model.subjects), subject_names(table, model))
-    tried = None
+    tried, published = None, Cautions([], [])
+    if n and not shortfall:
+        with progress.stage("publish"):
+            published = _cautions(table, used, left.iloc[: len(used)])
+            if len(used) < n:
+                published.to_know.append(f"what is said of published rows is of the first {len(used):,} of {n:,}")
     if n and not no_costs:
         with progress.stage("try") as on_progress:
             tried = costs(used, on_progress)
@@ -95,16 +102,16 @@ def try_data(
             *_null_warnings(table, data_warnings.beside_nulls(table, left)),
             *data_warnings.unknown_category_warnings(table, unlisted, n, "rows"),
         ],
-        "values_of_one": _values_of_one(whole),
+        **published._asdict(),
         "costs": tried,
     }
 
 
-def _values_of_one(microdata: Microdata) -> list[dict[str, Any]]:
-    """The kept columns in which a row could be found by a value that nobody else has, with how many such rows."""
-    n = len(microdata)
-    counted_rows = ((column.name, rows_of_one(microdata, i)) for i, column in enumerate(microdata.table.kept))
-    return [{"column": name, "rows": rows, "share": rows / n} for name, rows in counted_rows if rows]
+def _cautions(table: Table, microdata: Microdata, left: pd.DataFrame) -> Cautions:
+    """What would be said of these rows if they were published as a whole table."""
+    recoding = run(ALGORITHMS[DEFAULT_ALGORITHM], microdata, model_of(table), Options(merge_equal_boxes=True))
+    found = findings(microdata, recoding, ROWS, table.named)
+    return cautions(table, ROWS, found, data_warnings.stand_ins(table, left))
 
 
 def _key_missing(table: Table, frame: pd.DataFrame) -> Iterator[str]:
@@ -128,9 +135,13 @@ def _warnings(table: Table, individuals: int, shortfall: str) -> list[str]:
 
 
 def _alpha_warnings(table: Table, rows: EncodedColumns) -> list[str]:
-    """The warnings about alpha of a sealed changelog that began with these rows."""
+    """The warnings about an alpha of its own of a sealed changelog that began with these rows.
+
+    Of the alpha that is there by itself `load` speaks: whoever wants a file need not hear of it.
+    """
     try:
-        return check_alpha(table, frequencies(table, rows.by_row().values)) if table.sealed is not None else []
+        own = table.sealed is not None and table.sealed.alpha != SealedRules.alpha
+        return check_alpha(table, frequencies(table, rows.by_row().values)) if own else []
     except ConfigError as refused:
         return [str(refused)]
 
@@ -145,27 +156,14 @@ def _null_warnings(table: Table, rows: Mapping[str, int]) -> Iterator[str]:
             )
 
 
-VALUES_OF_ONE_HELP = (
-    "whoever knows such a value finds its row, whatever k is; what helps: make the column a quasi-identifier, which is"
-    " published as an interval or a category; round its numbers (`grid`) and cap the highest ones (`domain`); give it a"
-    " hierarchy whose `other` takes rare values together; or leave it out"
-)
-
-
 def _data_lines(data: dict[str, Any]) -> Iterator[Line]:
     yield f"data: {data['accepted']:,} of {plural(data['rows'], 'row')} would be accepted"
     yield f"columns that never leave: {', '.join(data['hidden_columns']) or 'none'}"
     if data["refused"]:
         refused = ((f"{one['rows']:,}", one["reason"], one["column"] or "") for one in data["refused"])
         yield filled(grid_of("refused rows", "reason", "column"), refused)
-    yield from (f"warning: {warning}" for warning in data["warnings"])
-    for one in data["values_of_one"]:
-        rows = f"{one['rows']:,} of {plural(data['accepted'], 'row')} ({100 * one['share']:.3g} %)"
-        yield f"warning: {one['column']} is published as it is, and in {rows} has a value that nobody else has"
-    if data["values_of_one"]:
-        yield VALUES_OF_ONE_HELP
-    if data["costs"] is not None:
-        yield from _cost_lines(data["costs"], data["accepted"])
+    yield from (f"warning: {warning}" for warning in (*data["cautions"], *data["warnings"]))
+    yield from (f"to know: {sentence}" for sentence in data["to_know"])
 
 
 def _cost_lines(tried: dict[str, Any], accepted: int) -> Iterator[Line]:
@@ -251,7 +249,7 @@ def command(table: str, data: RowSource | None, no_costs: bool, left_out: Path |
     else:
         skips = ["--skip-refused", "left-out.csv"] * bool(report["data"]["refused"])
         once = ["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--report", "report.html", *skips]
-        say_next(once, ["topics", "create", "--table", table])
+        say_next(once if skips else ["compare", "--table", table, *data.words], ["topics", "create", "--table", table])
 
 
 # -- table.yaml -------------------------------------------------------------------------------------------------------
@@ -369,6 +367,10 @@ def _example_value(column: KeptColumn) -> object:
 
 
 def _lines(report: dict[str, Any]) -> Iterator[Line]:
+    """What counts first: the rows, if there are any, then the table, then costs."""
+    data = report.get("data")
+    if data is not None:
+        yield from _data_lines(data)
     key, whose = ", ".join(report["key"]) or "none (a stream needs one)", report["individual"] or "rows"
     yield f"table {report['table']}, key {key}, k = {report['k']} ({whose})"
     grid = grid_of("column", "role", "type", "domain or hierarchy", "grid", "cells")
@@ -384,14 +386,15 @@ def _lines(report: dict[str, Any]) -> Iterator[Line]:
         text = f"cannot satisfy it: {algorithm['cannot'][0]}" if algorithm["cannot"] else algorithm["what"]
         yield f"  {algorithm['name']}: {text}"
     yield from (f"warning: {warning}" for warning in report["warnings"])
-    what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
-    what = "a published cohort" if report["publishes"] == [SEALED] else what
-    example = msgspec.json.Encoder(decimal_format="number").encode(report["example"])
-    yield f"{what}: {msgspec.json.format(example, indent=0).decode()}"  # with blanks, so that it can be wrapped
+    if data is None or report["publishes"] != [SEALED]:  # whoever wants a file need not hear of cohorts
+        what = {GROUPS: "a published QI group", LOSSY_JOIN: "published rows"}.get(report["form"], "a published row")
+        what = "a published cohort" if report["publishes"] == [SEALED] else what
+        example = msgspec.json.Encoder(decimal_format="number").encode(report["example"])
+        yield f"{what}: {msgspec.json.format(example, indent=0).decode()}"  # with blanks, so that it can be wrapped
     if report["format"] != JSON:
         yield f"it is written as {report['format']}{_FORMATS_NEED[report['format']]}"
-    if "data" in report:
-        yield from _data_lines(report["data"])
+    if data is not None and data["costs"] is not None:
+        yield from _cost_lines(data["costs"], data["accepted"])
 
 
 def _extent(column: dict[str, Any]) -> str:

@@ -41,6 +41,7 @@ SHOWN_MEASURES = ("groups", "ncp", "dm", "aes", "sed", "ril", "risk", "suppresse
 @shared.table_option
 @shared.rows_argument
 @click.option("--report", metavar="OUT.html", type=OutputPath(".html"), help="The comparison as a page.")
+@shared.no_costs_option
 @force_option
 @shared.k_option
 @shared.suppression_option
@@ -52,6 +53,7 @@ def command(
     table: str,
     data: RowSource,
     report: Path | None,
+    no_costs: bool,
     force: bool,
     k: int | None,
     suppression: float,
@@ -79,11 +81,13 @@ def command(
         facts = {"table": schema.name, "rows": len(microdata), "model": words(schema, model), "algorithms": found}
         for file in opened:
             default = ALGORITHMS[DEFAULT_ALGORITHM]
-            curves = curves_of(microdata, default, options_for(default, options), progress)
+            its_options = options_for(default, options)
+            curves = () if no_costs else curves_of(microdata, default, its_options, progress)
             file.write(compare_report(facts, table, data.name, curves))
     show(facts, _lines(facts))
     best = min((one for one in found if "measures" in one), key=lambda one: one["measures"]["ncp"])["name"]
-    say_next(["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--algorithm", best])
+    once = ["anonymize", "--table", table, *data.words, "-o", "anonymous.csv", "--report", "report.html"]
+    say_next([*once, "--algorithm", best])
 
 
 def options_for(algorithm: Algorithm, options: Options) -> Options:

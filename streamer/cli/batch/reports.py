@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from streamer.cli.support.progress import Stages
 from streamer.cli.support.signals import interruptible
 from streamer.errors import needs_extra
-from streamer.recoding.algorithms.contract import Algorithm, Options, Recoding
-from streamer.recoding.report.findings import Drawn, findings
-from streamer.table.files import STDIN, sha256_by_name, sha256_written
+from streamer.recoding.algorithms.contract import Algorithm, Options
+from streamer.recoding.report.findings import Drawn
+from streamer.table.files import STDIN, sha256_by_name
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from streamer.table.sources import RowSource
@@ -31,21 +31,13 @@ def require_report() -> None:
         import jinja2  # noqa: F401
 
 
-def sources_of(table: str, data: RowSource, columns: Iterable[object]) -> dict[str, Any]:
-    """The input of a run, for its report: SHA-256 of all files that it comes from, and the columns."""
+def sources_of(table: str, data: RowSource) -> dict[str, Any]:
+    """The input of a run, for its report: SHA-256 of all files that it comes from."""
     files, folder = files_of(table), file_of(table).parent
     names = (str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in files)
     settings = {name: one for name, path in zip(names, files, strict=True) for one in sha256_by_name(path).values()}
     read = {name: one for path in data.files if str(path) != STDIN for name, one in sha256_by_name(path).items()}
-    return {"columns": list(map(str, columns)), "input": read, "settings": settings}
-
-
-def findings_of(
-    microdata: Microdata, recoding: Recoding, form: str, sources: Mapping[str, Any], written: Mapping[Path, Any]
-) -> dict[str, Any]:
-    """The figures of the report of one run; written: the opened files of the anonymous table, which are complete."""
-    output = {path.name: sha256_written(file) for path, file in written.items()}
-    return with_digests(findings(microdata, recoding, form, sources["columns"]), sources, output)
+    return {"input": read, "settings": settings}
 
 
 def with_digests(found: dict[str, Any], sources: Mapping[str, Any], output: Mapping[str, str]) -> dict[str, Any]:

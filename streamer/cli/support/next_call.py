@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from textwrap import wrap
 
 import click
@@ -26,13 +27,24 @@ CONTINUED = " \\"  # how a shell continues a call in the next line
 
 def say_next(*calls: list[str]) -> None:
     """Prints one call or two, each as its words after `streamer`."""
-    context = click.get_current_context(silent=True)
-    if context is None or context.parent is None or as_json():
-        return
-    if sys.stdout.isatty() and sys.stderr.isatty():
+    if (context := _is_read()) is not None:
         for way, call in zip(WAYS, calls, strict=False):
             words = chain.from_iterable(_as_given(context, word) for word in ["streamer", *call])
             click.echo(f"{CONTINUED}\n".join(_broken(way, words)), err=True)
+
+
+def say_read(page: Path) -> None:
+    """The same of the end of a way: a page to read."""
+    if _is_read() is not None:
+        click.echo(f"{WAYS[0]}read {page}", err=True)
+
+
+def _is_read() -> click.Context | None:
+    """The call that a person reads at a terminal; None: nobody does, or another command made the call."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.parent is None or as_json():
+        return None
+    return context if sys.stdout.isatty() and sys.stderr.isatty() else None
 
 
 def _broken(way: str, words: Iterable[str]) -> list[str]:

@@ -283,12 +283,14 @@ refine_option = click.option(
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="For tests: the seed of all random numbers. Without it, the same rows give the same QI groups in every run,"
-    " and those that publish the same values are numbered at random. Whoever knows the seed can undo this numbering.",
+    help="For tests: the seed of all random numbers. Without it, the same rows give the same QI groups in every run."
+    " With --keep-equal-boxes it numbers those that publish the same values: whoever knows it can undo this numbering.",
 )
 
-merge_option = click.option(
-    "--merge-equal-boxes",
+no_costs_option = click.option("--no-costs", is_flag=True, help="Leave out of the page what more privacy would cost.")
+
+keep_boxes_option = click.option(
+    "--keep-equal-boxes",
     is_flag=True,
-    help="Merge QI groups that publish the same values; larger groups say less about whose value is whose.",
+    help="Keep QI groups apart that publish the same values; by default they are one.",
 )

@@ -20,7 +20,16 @@ import numpy as np
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.privacy.models import Model, counted, subject_names
 from streamer.progress import OnProgress, unheard
-from streamer.recoding.algorithms.contract import PLAIN, SUPPRESSED, Algorithm, Options, Recoding, check
+from streamer.recoding.algorithms.contract import (
+    PLAIN,
+    SUPPRESSED,
+    Algorithm,
+    Options,
+    Recoding,
+    box_numbers,
+    by_box,
+    check,
+)
 from streamer.recoding.algorithms.fuzzy import GDPPR
 from streamer.recoding.algorithms.lattice import DEGREE_FIRST, OLA
 from streamer.recoding.algorithms.local_recoding import BOTTOM_UP
@@ -28,31 +37,16 @@ from streamer.recoding.algorithms.mondrian import EMP, MONDRIAN
 from streamer.recoding.algorithms.ordered import ORDERED
 from streamer.recoding.algorithms.top_down import TOP_DOWN
 from streamer.recoding.algorithms.vectors import VectorCounts
-from streamer.table.arrays import Ints, inverse_of, row_numbers
+from streamer.table.arrays import Ints, inverse_of
 from streamer.table.microdata import Microdata, canonical
 from streamer.table.schema import Table
 
 
 def numbered(recoding: Recoding, chance: np.random.Generator) -> Recoding:
     """The same QI groups, numbered in the order of their boxes, those of one box by chance."""
-    order = np.lexsort((chance.permutation(recoding.n_groups), _boxes(recoding)))
-    qi_group = _renumbered(recoding, inverse_of(order))
+    order = np.lexsort((chance.permutation(recoding.n_groups), box_numbers(recoding)))
+    qi_group = np.append(inverse_of(order), SUPPRESSED)[recoding.qi_group]
     return replace(recoding, qi_group=qi_group, lo=recoding.lo[order], hi=recoding.hi[order])
-
-
-def merged_by_box(recoding: Recoding) -> Recoding:
-    """The same recoding with QI groups that publish one box made one."""
-    _, first, number = np.unique(_boxes(recoding), return_index=True, return_inverse=True)
-    return replace(recoding, qi_group=_renumbered(recoding, number), lo=recoding.lo[first], hi=recoding.hi[first])
-
-
-def _boxes(recoding: Recoding) -> Ints:
-    """A number for each box, int64 (g,): in the order of first cells, then of last cells."""
-    return row_numbers(np.concatenate([recoding.lo, recoding.hi], axis=1))
-
-
-def _renumbered(recoding: Recoding, number: Ints) -> Ints:
-    return np.append(number, SUPPRESSED)[recoding.qi_group]
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -96,7 +90,7 @@ def run(algorithm: Algorithm, microdata: Microdata, model: Model, options: Optio
     seen = canonical(microdata, chance)
     recoding = algorithm.run(seen.microdata, model, options)
     if options.merge_equal_boxes:
-        recoding = merged_by_box(recoding)
+        recoding = by_box(recoding)
     recoding = numbered(recoding, chance)
     check(seen.microdata, model, recoding)
     _require_allowed(algorithm, options, recoding.n_suppressed, len(microdata))

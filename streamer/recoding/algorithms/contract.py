@@ -11,6 +11,8 @@ The rules of this file
 * QI groups are numbered from 0 without gaps. Each publishes one box, in cells, that contains all its rows and is
   publishable: on the grid, and for categories the leaves of a node. Local recoding publishes the smallest such box
   (`smallest_boxes`); full-domain recoding publishes what its levels say, and then no two QI groups have equal boxes.
+* A reader who knows a person's box cannot tell which of the QI groups with this box is hers. So what a reader learns
+  is counted by box (`by_box`), and whole tables publish one QI group for each.
 * `check` raises if any of this or the privacy model does not hold. It runs on every answer before it leaves.
 * `objections` says from table.yaml, the model and the options what the algorithm cannot do: at `check`, not in the
   middle of a run.
@@ -21,7 +23,7 @@ The rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import floor
 
@@ -32,7 +34,7 @@ from streamer.native import compiled
 from streamer.privacy.models import Model
 from streamer.progress import OnProgress, unheard
 from streamer.recoding.algorithms.vectors import VectorCounts
-from streamer.table.arrays import Ints
+from streamer.table.arrays import Ints, row_numbers
 from streamer.table.microdata import Microdata
 from streamer.table.schema import Table
 from streamer.table.space import Space
@@ -62,6 +64,18 @@ class Recoding:
     @property
     def n_suppressed(self) -> int:
         return int((self.qi_group == SUPPRESSED).sum())
+
+
+def box_numbers(recoding: Recoding) -> Ints:
+    """A number for each QI group's box, int64 (g,): in the order of first cells, then of last cells."""
+    return row_numbers(np.concatenate([recoding.lo, recoding.hi], axis=1))
+
+
+def by_box(recoding: Recoding) -> Recoding:
+    """The same recoding with QI groups that publish one box made one."""
+    _, first, number = np.unique(box_numbers(recoding), return_index=True, return_inverse=True)
+    qi_group = np.append(number, SUPPRESSED)[recoding.qi_group]
+    return replace(recoding, qi_group=qi_group, lo=recoding.lo[first], hi=recoding.hi[first])
 
 
 def smallest_boxes(space: Space, cells: Ints, qi_group: Ints, n_groups: int) -> tuple[Ints, Ints]:
@@ -133,7 +147,9 @@ class Options:
     seed: int = 0  # of an algorithm that draws
     suppression: float = 0.0  # largest share of the rows to leave out
     refine: int = 0  # sweeps beyond the algorithm's own
-    merge_equal_boxes: bool = False  # QI groups that publish one box become one
+    merge_equal_boxes: bool = (
+        False  # QI groups that publish one box become one: not in a stream, or by --keep-equal-boxes
+    )
     chance: int = 0  # breaks ties, see above
     rows_per_call: int = ROWS_PER_CALL
     on_progress: OnProgress = field(default=unheard, repr=False, compare=False)

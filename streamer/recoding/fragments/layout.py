@@ -1,8 +1,8 @@
 """The published files of a large table: one order of all QI groups, their numbers, and which rows are in which file.
 
 The order is that of the boxes; QI groups that publish one box stand in an order of chance (`tokens`). All files have
-about the same number of rows, and are cut between QI groups. So numbers, order and files say nothing that the boxes do
-not say: not in which fragment or region a QI group was made. `check_written` judges a file by what a reader sees.
+about the same number of rows, and are cut between boxes. So numbers, order and files say nothing that the boxes do not
+say: not in which fragment or region a QI group was made. `check_written` judges a file by what a reader sees.
 """
 
 from __future__ import annotations
@@ -75,17 +75,22 @@ def numbers(regions: Sequence[PieceGroups], chance: int, merge_equal_boxes: bool
 
 
 def files_of(rows: Ints, rows_per_file: int) -> Ints:
-    """The first QI group of each file, ascending; rows: of the QI groups in order (g,)."""
+    """The first box of each file, ascending; rows: of the boxes in order (b,)."""
     file = (np.cumsum(rows) - rows).astype(np.int64) // rows_per_file
     return np.flatnonzero(np.diff(file, prepend=-1))
 
 
 def parts_of(regions: Sequence[PieceGroups], number: Sequence[Ints], rows_per_file: int) -> list[FilePart]:
-    """The published files in order; number: as `numbers` gives them."""
+    """The published files in order; number: as `numbers` gives them.
+
+    No file tears a box: what a reader learns is counted by box, file by file.
+    """
     n_numbers = max(int(of[-1]) for of in number) + 1
     every = np.concatenate([groups.rows for groups in regions])
     rows = np.bincount(np.concatenate(number), every, n_numbers)
-    begins = files_of(rows, rows_per_file)
+    box = np.empty(n_numbers, dtype=np.int64)
+    box[np.concatenate(number)] = np.concatenate(numbers(regions, 0, merge_equal_boxes=True))
+    begins = np.unique(box, return_index=True)[1][files_of(np.bincount(box, rows), rows_per_file)]
     found = []
     for first, end in zip(begins.tolist(), [*begins[1:].tolist(), n_numbers], strict=True):
         ranges = [(i, *np.searchsorted(of, (first, end)).tolist()) for i, of in enumerate(number)]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.catalog import merged_by_box, numbered
+from streamer.recoding.algorithms.catalog import numbered
 from streamer.recoding.algorithms.contract import Options, Recoding, check
 from streamer.recoding.algorithms.ordered import swept
 from streamer.table.arrays import Ints, numbers_of
@@ -36,8 +36,6 @@ def mended(microdata: Microdata, model: Model, qi_group: Ints, options: Options)
     chance = np.random.default_rng(options.chance)
     seen = _as_grouped(canonical(microdata, chance), qi_group)
     recoding = swept(seen.microdata, model, seen.qi_group, options)
-    if options.merge_equal_boxes:
-        recoding = merged_by_box(recoding)
     recoding = numbered(recoding, chance)
     check(seen.microdata, model, recoding)
     by_row = np.empty(len(microdata), dtype=np.int64)

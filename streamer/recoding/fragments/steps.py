@@ -119,9 +119,9 @@ def chance_of(recipe: Recipe, turn: int, number: int) -> int:
 
 
 def anonymized(recipe: Recipe, rows: Any, chance: int) -> Piece:
-    """A fragment's QI groups by the algorithm of the catalog."""
+    """A fragment's QI groups by the algorithm of the catalog; `layout.numbers` merges those of one box, if at all."""
     microdata = microdata_of_rows(recipe.table, rows)
-    options = replace(recipe.options, chance=chance)
+    options = replace(recipe.options, chance=chance, merge_equal_boxes=False)
     return _piece_of(rows, run(algorithm_named(recipe.algorithm), microdata, recipe.model, options))
 
 

@@ -6,6 +6,8 @@ The rules of this file
   says it of a lossy join. The cost of boxes says nothing of a join, which publishes the cells.
 * A measure is an int, a float or None, never NaN: None if there is nothing to measure (no rows, no QI groups, no
   sensitive column).
+* k, AES and the like are of QI groups. What a reader learns (l, alpha, beta, risk, chances) is counted by box: who
+  knows a person's box cannot tell which of the QI groups with this box is hers.
 * A reader joins the two tables of a lossy join by QI group, and gets every vector of cells of a group beside every
   sensitive row of it. For every published row one of these rows is true, and the others are not (Tong et al. 2010,
   section 3.2).
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from streamer.privacy.models import Model
-from streamer.recoding.algorithms.contract import Recoding
+from streamer.recoding.algorithms.contract import Recoding, by_box
 from streamer.recoding.algorithms.lossy_join import LossyJoin, lossy_join
 from streamer.recoding.metrics import risk, utility
 from streamer.table.arrays import Counted
@@ -59,13 +61,13 @@ WHAT: Mapping[str, str] = {
     "distortion": "generalization heights / full heights",
     "k": "rows of the smallest QI group",
     "k_individuals": "individuals of the QI group with the fewest",
-    "l": "distinct sensitive values of the QI group with the fewest, a null only where `null_counts`",
-    "alpha": "largest share of one individual in a QI group",
-    "beta": "largest share of one sensitive value in a QI group",
-    "risk": "largest share of semantically close sensitive values in a QI group",
+    "l": "distinct sensitive values of the box with the fewest, a null only where `null_counts`",
+    "alpha": "largest share of one individual in a box",
+    "beta": "largest share of one sensitive value in a box",
+    "risk": "largest share of semantically close sensitive values in a box",
     "vulnerable": "share of the QI groups with k rows or more but fewer than k individuals",
     "single_value": "share of the QI groups with one individual only",
-    "prosecutor_max": "chance to pick somebody out of the smallest QI group",
+    "prosecutor_max": "chance to pick somebody out of the box with the fewest people",
     "prosecutor_mean": "that chance, on average over the published rows",
 }
 
@@ -87,7 +89,7 @@ def measure(
     level of `risk` (`streamer.recoding.metrics.risk.close_subjects`). counts: `utility.cell_counts`, if known.
     """
     literal, left_out = utility.sed_literal(microdata, recoding)
-    found = _groups(microdata, recoding, model) | {
+    found = _groups(microdata, recoding, by_box(recoding), model) | {
         "dm": utility.dm(recoding),
         "sed": utility.sed(microdata, recoding),
         "sed_literal": literal,
@@ -110,7 +112,7 @@ MEAN_OF_GROUPS = {"vulnerable", "single_value"}
 
 
 def united(parts: Sequence[Measures]) -> Measures:
-    """The measures of a table from those of parts in which no QI group is torn and no row is suppressed.
+    """The measures of a table from those of parts that tear no box and suppress no row.
 
     (`with_suppressed` counts the suppressed ones of the whole.) Equal to `measure` of the whole up to rounding, but for
     `rank_loss`, which is by the ranks within the parts.
@@ -151,7 +153,7 @@ def with_suppressed(published: Measures, suppressed: int, d: int) -> Measures:
 def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
     """Every measure of `WHAT_JOINED`, in its order, of the recoding as a lossy join."""
     join = lossy_join(microdata, recoding)
-    found = _groups(microdata, recoding, model) | {
+    found = _groups(microdata, recoding, recoding, model) | {
         "quasi_identifiers": len(join.qit_group),
         "joined_rows": joined_rows(join),
         "joined_true": joined_true(join),
@@ -159,8 +161,8 @@ def measure_joined(microdata: Microdata, recoding: Recoding, model: Model) -> di
     return {name: found[name] for name in WHAT_JOINED}
 
 
-def _groups(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str, float | int | None]:
-    """The measures that do not depend on what the QI groups publish."""
+def _groups(microdata: Microdata, recoding: Recoding, crowds: Recoding, model: Model) -> dict[str, float | int | None]:
+    """The measures of people and values; crowds: among whom a reader cannot tell people apart."""
     return {
         "rows": len(microdata),
         "suppressed": recoding.n_suppressed,
@@ -168,12 +170,12 @@ def _groups(microdata: Microdata, recoding: Recoding, model: Model) -> dict[str,
         "aes": utility.aes(recoding),
         "k": risk.k_rows(recoding),
         "k_individuals": risk.k_individuals(microdata, recoding),
-        "l": risk.l_distinct(microdata, recoding),
-        "alpha": risk.alpha(microdata, recoding),
-        "beta": risk.beta(microdata, recoding),
-        "risk": risk.risk(microdata, recoding, model),
+        "l": risk.l_distinct(microdata, crowds),
+        "alpha": risk.alpha(microdata, crowds),
+        "beta": risk.beta(microdata, crowds),
+        "risk": risk.risk(microdata, crowds, model),
         "vulnerable": risk.vulnerable(microdata, recoding, model.rows),
         "single_value": risk.single_value(microdata, recoding),
-        "prosecutor_max": risk.prosecutor_max(microdata, recoding),
-        "prosecutor_mean": risk.prosecutor_mean(microdata, recoding),
+        "prosecutor_max": risk.prosecutor_max(microdata, crowds),
+        "prosecutor_mean": risk.prosecutor_mean(microdata, crowds),
     }

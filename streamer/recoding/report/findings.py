@@ -4,18 +4,23 @@ The European data protection authorities ask three things of an anonymous table 
 05/2014): can a person be singled out, can records about one person be linked, can something be inferred about a person.
 The figures answer them for what is published, and the first one for the input too, so that both can be compared. They
 are counts, shares, roles and what table.yaml says, never a value of a row.
+
+What is published is counted by box (`contract.by_box`), that of a lossy join by QI group. `cautions` says in words what
+to look at first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamer.recoding.algorithms.contract import Recoding
+from streamer.recoding.algorithms.contract import Recoding, by_box
 from streamer.recoding.metrics.risk import (
+    Tally,
     grouped,
     individuals_by_group,
     rows_of_one,
@@ -40,7 +45,7 @@ class Drawn(NamedTuple):
 
     losses: list[float] | None  # by attribute
     sizes: Ints  # rows of the QI groups (g,)
-    shares: list[list[int]]  # by sensitive column, QI groups by the share of their most frequent value: SHARE_EDGES
+    shares: list[list[int]]  # by sensitive column, boxes by the share of their most frequent value: SHARE_EDGES
 
 
 CROWDS = (2, 3, 5, 10, 20)
@@ -56,6 +61,7 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
     left = np.flatnonzero(recoding.qi_group >= 0)
     published, table = microdata.rows(left), microdata.table
     exact = _exact(published, recoding, form, recoding.qi_group[left])
+    crowd = _regrouped(recoding if form == LOSSY_JOIN else by_box(recoding), left)
     return {
         "by_individual": microdata.individuals is not None,
         "declared": table.individual is not None,
@@ -63,10 +69,18 @@ def findings(microdata: Microdata, recoding: Recoding, form: str, header: Iterab
         "values_of_one": _values_of_one(table, [rows_of_one(published, i) for i in range(len(table.kept))], len(left)),
         "together_of_one": crowds(published, _alike(published.values)) if len(table.kept) > 1 else None,
         "before": crowds(microdata, _alike(microdata.codes)),
-        "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else _regrouped(recoding, left)),
-        "inference": [_inferred(published, recoding.qi_group[left], i) for i in table.sensitive if len(left)],
-        "as_they_are": [column.name for column in table.kept if not column.sensitive],
+        "after": crowds(published, _alike(published.cells) if form == LOSSY_JOIN else crowd),
+        "with_kept": crowds(published, _with_kept(published, crowd)) if _as_they_are(table) else None,
+        "inference": [_inferred(published, crowd, i) for i in table.sensitive if len(left)],
+        "kept": [{"column": column.name, **_held(published, i)} for i, column in enumerate(table.kept)],
+        "beside_nulls": _beside_nulls(published, recoding, form, recoding.qi_group[left]),
+        "as_they_are": [table.kept[i].name for i in _as_they_are(table)],
     }
+
+
+def _as_they_are(table: Table) -> list[int]:
+    """The numbers of the kept columns that others may know."""
+    return [i for i, column in enumerate(table.kept) if not column.sensitive]
 
 
 def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) -> list[Figures]:
@@ -79,13 +93,13 @@ def _values_of_one(table: Table, rows_by_column: Sequence[int], published: int) 
 
 def drawn_of(microdata: Microdata, recoding: Recoding) -> Drawn:
     """The figures in the pictures of one run."""
-    losses = ncp_by_attribute(microdata, recoding)
-    shares = [share_bins(share_by_group(microdata, recoding, Subject(column))) for column in microdata.table.sensitive]
+    losses, boxes = ncp_by_attribute(microdata, recoding), by_box(recoding)
+    shares = [share_bins(share_by_group(microdata, boxes, Subject(column))) for column in microdata.table.sensitive]
     return Drawn(None if losses is None else losses.tolist(), recoding.sizes, shares)
 
 
 def share_bins(shares: Floats) -> list[int]:
-    """The number of QI groups whose shares (g,) lie between two of SHARE_EDGES."""
+    """The number of boxes whose shares (g,) lie between two of SHARE_EDGES."""
     return np.histogram(shares, SHARE_EDGES)[0].tolist()  # type: ignore[no-any-return]
 
 
@@ -93,12 +107,15 @@ def share_bins(shares: Floats) -> list[int]:
 
 
 class PublishedPart(NamedTuple):
-    """Figures of some whole QI groups, from which those of all follow."""
+    """Figures of some whole boxes, from which those of all follow."""
 
     rows: int
     exact: dict[str, int]
     after: Figures
+    with_kept: Figures | None
     inference: list[Figures]
+    kept: list[dict[str, int]]
+    beside_nulls: dict[str, int]
     drawn: Drawn
 
 
@@ -106,47 +123,64 @@ class Alike(NamedTuple):
     """Rows that are alike in something, all of them, from which the figures of all rows follow."""
 
     crowds: Figures | None
-    most: int  # rows of the largest crowd
+    most: int  # rows of the most frequent value, however it is written
+    usual: int  # its open rows; 0 if several are as frequent
 
 
 def published_part(microdata: Microdata, recoding: Recoding) -> PublishedPart:
-    """The figures of some QI groups; no row is suppressed."""
-    everybody = np.arange(len(microdata))
+    """The figures of some whole boxes; no row is suppressed."""
+    everybody, table = np.arange(len(microdata)), microdata.table
+    boxes = _regrouped(by_box(recoding), everybody)
     return PublishedPart(
         len(microdata),
         _exact(microdata, recoding, ROWS, recoding.qi_group),
-        crowds(microdata, _regrouped(recoding, everybody)) or {},
-        [_inferred(microdata, recoding.qi_group, i) for i in microdata.table.sensitive],
+        crowds(microdata, boxes) or {},
+        crowds(microdata, _with_kept(microdata, boxes)) if _as_they_are(table) else None,
+        [_inferred(microdata, boxes, i) for i in table.sensitive],
+        [_held(microdata, i) for i in range(len(table.kept))],
+        _beside_nulls(microdata, recoding, ROWS, recoding.qi_group),
         drawn_of(microdata, recoding),
     )
 
 
-def alike_rows(table: Table, number: Ints, who: Ints | None) -> Alike:
-    """Crowds of rows with equal numbers, int64 (n,); who: their individuals, from 0."""
+def alike_rows(table: Table, number: Ints, counted: Ints, is_open: Bools, who: Ints | None) -> Alike:
+    """Crowds of rows with equal numbers, int64 (n,); counted: equal if the rows' values count as one; is_open: of
+    `open_rows`; who: their individuals, from 0.
+    """
     n = len(number)
-    groups = _alike(number[:, None])
     rows = Microdata(table, np.zeros((n, 0), np.int64), who, np.zeros((n, 0), np.int64), ())
-    return Alike(crowds(rows, groups), int(groups.sizes.max(initial=0)))
+    of_value = np.unique(counted, return_inverse=True)[1]
+    return Alike(crowds(rows, _alike(number[:, None])), *_usual(np.bincount(of_value), of_value[is_open]))
+
+
+def _usual(rows: Ints, open_values: Ints) -> tuple[int, int]:
+    """The rows of the most frequent value, and its open ones; rows: by value; open_values: of each open row."""
+    most = int(rows.max(initial=0))
+    is_one = most and (rows == most).sum() == 1
+    return most, int((open_values == rows.argmax()).sum()) if is_one else 0
 
 
 def united_alike(parts: Iterable[Alike]) -> Alike:
     """The figures of all rows from those of parts of which no row is alike one of another."""
     some = list(parts)
-    return Alike(_united_crowds([part.crowds for part in some if part.crowds]), max(part.most for part in some))
+    first, *others = sorted(some, key=lambda part: -part.most)
+    is_one = not others or others[0].most < first.most
+    return Alike(_united_crowds([part.crowds for part in some if part.crowds]), first.most, is_one * first.usual)
 
 
 def findings_of_parts(
     table: Table,
     header: Iterable[str],
     parts: Sequence[PublishedPart],
-    before: Alike,
+    before: Alike | None,
     together: Alike | None,
     by_value: Sequence[Alike],
 ) -> Figures:
     """The figures that `findings` finds, of the whole.
 
-    before: rows of the input alike in their quasi-identifiers; together: published rows alike in all kept columns, if
-    these are several; by_value: by kept column, rows with an answer that are alike in it.
+    before: rows of the input alike in their quasi-identifiers, and together: published rows alike in all kept columns,
+    if there are several; None if nobody asked for them. by_value: by kept column, rows with an answer that are alike in
+    it.
     """  # fmt: skip
     rows = sum(part.rows for part in parts)
     exact = {name: sum(part.exact[name] for part in parts) / rows for name in parts[0].exact}
@@ -156,18 +190,24 @@ def findings_of_parts(
         some = [part.inference[number] for part in parts]
         summed = {name: sum(one[name] for one in some) for name in some[0] if name not in ("column", "worst", "usual")}
         worst = [one["worst"] for one in some if one["worst"] is not None]
-        usual = by_value[column].most / rows if worst else None
-        inferred.append({"column": some[0]["column"], **summed, "worst": max(worst, default=None), "usual": usual})
+        usual = {"usual": by_value[column].most / rows if worst else None, "usual_rows": by_value[column].usual}
+        inferred.append({"column": some[0]["column"], **summed, "worst": max(worst, default=None), **usual})
     return {
         "by_individual": table.individual is not None,
         "declared": table.individual is not None,
         "columns": list(_columns(table, header, exact)),
         "values_of_one": _values_of_one(table, alone, rows),
         "together_of_one": together and together.crowds,
-        "before": before.crowds,
+        "before": before and before.crowds,
         "after": _united_crowds([part.after for part in parts]),
+        "with_kept": _united_crowds([part.with_kept for part in parts if part.with_kept]),
         "inference": inferred,
-        "as_they_are": [column.name for column in table.kept if not column.sensitive],
+        "kept": [
+            {"column": column.name} | {name: sum(part.kept[i][name] for part in parts) for name in parts[0].kept[i]}
+            for i, column in enumerate(table.kept)
+        ],
+        "beside_nulls": {name: sum(part.beside_nulls[name] for part in parts) for name in parts[0].beside_nulls},
+        "as_they_are": [table.kept[i].name for i in _as_they_are(table)],
     }
 
 
@@ -231,36 +271,86 @@ def _regrouped(recoding: Recoding, left: Ints) -> Recoding:
     return grouped(recoding.qi_group[left], recoding.n_groups)
 
 
-# Inference: what is learned of everybody in a QI group. A missing answer is nobody's secret, so it is counted apart.
+def _with_kept(published: Microdata, crowd: Recoding) -> Recoding:
+    """The rows of a crowd that are alike in what is published as it is and others may know."""
+    kept = published.values[:, _as_they_are(published.table)]
+    return _alike(np.concatenate([crowd.qi_group[:, None], kept], axis=1))
 
 
-def _inferred(published: Microdata, qi_group: Ints, column: int) -> Figures:
-    """The values of a sensitive column that QI groups give away; qi_group: of the published rows."""
-    mute = silent(published.texts[column])
-    answers = np.where(mute[published.values[:, column]], 0, published.subject(Subject(column)))
-    groups = grouped(qi_group, int(qi_group.max()) + 1)
-    found = tally(groups, answers)
-    share, says = found.rows / groups.sizes[found.group], found.value > 0
+# Inference: what is learned of everybody in a box. A missing answer is nobody's secret, so it is counted apart.
+
+
+def _inferred(published: Microdata, crowd: Recoding, column: int) -> Figures:
+    """The values of a sensitive column that boxes give away; crowd: the published rows by box."""
+    answers = _answers(published, column)
+    found, says, different = _told(crowd, answers)
+    share = found.rows / crowd.sizes[found.group]
     known, unanswered = (share == 1) & says, (share == 1) & ~says
-    different = np.bincount(found.group[says], minlength=groups.n_groups)[found.group]
-    agreed = says & (different == 1) & ~known
-    whole = np.bincount(answers)[1:]
+    agreed = says & (different[found.group] == 1) & ~known
+    whole = np.bincount(answers)
+    whole[:1] = 0
+    most, usual = _usual(whole, answers[open_rows(published, crowd, column)])
     return {
         "column": published.table.kept[column].name,
-        "groups": groups.n_groups,
+        "groups": crowd.n_groups,
         "worst": float(share[says].max()) if says.any() else None,
-        "usual": int(whole.max()) / len(published) if says.any() else None,
+        "usual": most / len(published) if says.any() else None,
+        "usual_rows": usual,
         **_counted("known", known, found.rows),
         **_counted("unanswered", unanswered, found.rows),
         **_counted("agreed", agreed, found.rows),
     }
 
 
+def open_rows(published: Microdata, crowd: Recoding, column: int) -> Bools:
+    """Which rows have a value that all in their box share who have one; bool (n,)."""
+    answers = _answers(published, column)
+    is_one: Bools = _told(crowd, answers)[2] == 1
+    return is_one[crowd.qi_group] & (answers > 0)
+
+
+def _answers(published: Microdata, column: int) -> Ints:
+    """The value of each row, however it is written, from 1; 0: no answer."""
+    mute = silent(published.texts[column])
+    return np.where(mute[published.values[:, column]], 0, published.subject(Subject(column)))
+
+
+def _told(crowd: Recoding, answers: Ints) -> tuple[Tally, Bools, Ints]:
+    """The answers of each box, which of them say something, and how many different ones a box has; int64 (g,)."""
+    found = tally(crowd, answers)
+    says = found.value > 0
+    return found, says, np.bincount(found.group[says], minlength=crowd.n_groups)
+
+
 def _counted(name: str, which: Bools, rows: Ints) -> Figures:
     return {f"{name}_groups": int(which.sum()), f"{name}_rows": int(rows[which].sum())}
 
 
-# Columns: what each is, and how exactly it is published.
+# Columns: what each is, how much of it there is, and how exactly it is published.
+
+
+_is_number = re.compile(rb'"?[-+]?[0-9][0-9.,]*"?').fullmatch
+
+
+def _held(published: Microdata, column: int) -> dict[str, int]:
+    """In how many rows a kept column has no answer, and in how many a number."""
+    texts = published.texts[column]
+    rows = np.bincount(published.values[:, column], minlength=len(texts))
+    is_number = np.fromiter((_is_number(text) is not None for text in texts), dtype=bool, count=len(texts))
+    return {"empty": int(rows[silent(texts)].sum()), "numbers": int(rows[is_number].sum())}
+
+
+def _beside_nulls(published: Microdata, recoding: Recoding, form: str, qi_group: Ints) -> dict[str, int]:
+    """By attribute with nulls, how many rows are published as what a null counts as, or as more that holds it."""
+    found = {}
+    for j in published.table.nullable:
+        attribute = published.table.attributes[j]
+        cell = (attribute.null_code or 0) // attribute.axis.codes_per_cell
+        lo, hi = (
+            (published.cells[:, j],) * 2 if form == LOSSY_JOIN else (recoding.lo[qi_group, j], recoding.hi[qi_group, j])
+        )
+        found[attribute.name] = int(((lo <= cell) & (cell <= hi)).sum())
+    return found
 
 
 def _columns(table: Table, header: Iterable[str], exact: dict[str, float]) -> Iterator[Figures]:

@@ -155,14 +155,17 @@ def _lines(
 def _publish(largest: Decimal) -> Iterator[str]:
     """The sealed changelog, because it is safe for readers who keep everything; largest: share of a sensitive value."""
     yield "publish:"
+    if largest > SealedRules.alpha:
+        share = decimal_text(Decimal(ceil(1000 * largest)) / 10)
+        yield f"  # sealed protects nothing here: {share} % of the rows have one value, and nothing hides that."
+        yield "  # live: current to the last change, so whoever keeps two releases learns the values of who came, went"
+        yield "  # or changed: for readers who may know them."
+        yield "  live: {form: rows}"
+        return
     yield "  # sealed: people come in cohorts that never change, so no change tells whose value it was."
     yield "  # live: current to the last change, so whoever keeps two releases learns the values of who came, went"
     yield "  # or changed: for readers who may know them. Never give both to the same readers."
-    if largest > SealedRules.alpha:
-        alpha = decimal_text(Decimal(ceil(100 * largest)) / 100)
-        yield f"  sealed: {{epoch: 10min, alpha: {alpha}}}  # nothing hides that this share of rows has one value"
-    else:
-        yield "  sealed: {epoch: 10min}"
+    yield "  sealed: {epoch: 10min}"
     yield "  # live: {form: rows}"
 
 

@@ -147,7 +147,7 @@ def test_a_full_spill_disk_is_named_with_the_remedy(world: Path, kind: str, algo
 
 def test_a_full_disk_of_the_published_files_is_named(world: Path) -> None:
     rows = saved(people(), world / "rows")
-    with small_disk(world / "disk", 12) as disk:
+    with small_disk(world / "disk", 8) as disk:
         result = streamer(*asked(world, rows, disk / "out", "--spill", world / "spill"))
         words = "cannot be written: No space left on device; make room, or name another OUT"
         must_be_a_sentence(result, words, world, disk / "out")

@@ -179,15 +179,30 @@ def test_the_same_rows_and_seed_give_the_same_bytes(world: Path, published: Path
         assert index.read_bytes() == (world / "index.csv").read_bytes()
 
 
-def test_without_a_seed_only_the_numbers_of_equal_boxes_differ(world: Path, published: Path, tmp_path: Path) -> None:
+def test_a_table_is_the_same_without_a_seed(world: Path, published: Path, tmp_path: Path) -> None:
     answer(*asked(world, world / "rows", tmp_path / "out"))
+    assert contents(tmp_path / "out") == contents(published)
+
+
+def test_boxes_that_are_kept_apart_are_measured_as_by_one_run_and_only_their_numbers_differ_without_a_seed(
+    world: Path, tmp_path: Path
+) -> None:
+    how = ["--keep-equal-boxes", "--report", tmp_path / "page.html", "--force"]
+    kept = answer(*asked(world, world / "rows", tmp_path / "kept", *how))
+    again = answer(*asked(world, world / "rows", tmp_path / "again", *how))
+    merged = answer(*asked(world, world / "rows", tmp_path / "merged", "--report", tmp_path / "page.html", "--force"))
+    assert kept["measures"]["groups"] > merged["measures"]["groups"]
+    for name in ("l", "alpha", "beta", "risk", "prosecutor_max", "prosecutor_mean", "ncp"):
+        assert kept["measures"][name] == again["measures"][name] == pytest.approx(merged["measures"][name]), name
+    for name in ("after", "inference"):
+        assert comparable(kept["report"][name]) == comparable(merged["report"][name]), name
 
     def groups(folder: Path) -> list[tuple[object, ...]]:
         frame = pd.concat(map(pd.read_parquet, sorted(folder.iterdir())), ignore_index=True).astype(str)
         return sorted(tuple(map(tuple, some.drop(columns="qi_group").to_numpy())) for _, some in
                       frame.groupby("qi_group"))  # fmt: skip
 
-    assert groups(tmp_path / "out") == groups(published)
+    assert groups(tmp_path / "kept") == groups(tmp_path / "again")
 
 
 def test_a_table_that_is_one_fragment_is_published_as_by_one_run(world: Path, tmp_path: Path) -> None:
@@ -197,9 +212,8 @@ def test_a_table_that_is_one_fragment_is_published_as_by_one_run(world: Path, tm
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "part-00000.parquet"), pd.read_parquet(plain))
 
 
-def test_equal_boxes_become_one_group_if_asked(world: Path, tmp_path: Path) -> None:
-    answer(*asked(world, world / "rows", tmp_path / "out", "--merge-equal-boxes"))
-    frame = pd.concat(map(pd.read_parquet, sorted((tmp_path / "out").iterdir())))
+def test_equal_boxes_are_one_group(published: Path) -> None:
+    frame = pd.concat(map(pd.read_parquet, sorted(published.iterdir())))
     boxes = frame.drop(columns=["qi_group", "problem", "cost"]).astype(str).agg("|".join, axis=1)
     assert boxes.nunique() == frame["qi_group"].nunique()
 

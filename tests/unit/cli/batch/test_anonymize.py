@@ -200,12 +200,28 @@ def test_refused_rows_of_parquet_are_listed_by_number_and_reason(tmp_path: Path)
     assert [(row["data_row"], row["column"]) for row in read(left_out)] == [("3", "age")]
 
 
-def test_on_request_no_two_groups_publish_the_same_values(tmp_path: Path) -> None:
-    said = anonymized(ROWS, "-o", tmp_path / "out.csv", "--merge-equal-boxes", "--k", "2")
-    assert said["options"]["merge_equal_boxes"] is True
+@pytest.mark.parametrize("keep", [False, True])
+def test_no_two_groups_publish_the_same_values_unless_that_is_asked_for(keep: bool, tmp_path: Path) -> None:
+    alike = "".join(f"{i},30,14900,21.7,Male,sprain\n" for i in range(40))
+    (tmp_path / "rows.csv").write_text("id,age,zip,bmi,sex,problem\n" + alike)
+    how = ["--keep-equal-boxes"] * keep
+    said = anonymized(tmp_path / "rows.csv", "-o", tmp_path / "out.csv", "--k", "2", *how)
+    assert said["options"]["keep_equal_boxes"] is keep
     rows = read(tmp_path / "out.csv")
     boxes = {tuple(value for name, value in row.items() if name not in ("qi_group", "problem")) for row in rows}
-    assert said["measures"]["groups"] == len(boxes) == len({row["qi_group"] for row in rows})
+    assert said["measures"]["groups"] == len({row["qi_group"] for row in rows})
+    assert (len(boxes), said["measures"]["groups"] > 1) == (1, keep)
+    assert said["measures"]["prosecutor_mean"] == 1 / 40, "nobody knows which of the groups is hers"
+
+
+def test_the_curves_are_left_out_of_a_page_on_request(tmp_path: Path) -> None:
+    for i, how in enumerate([[], ["--no-costs"]]):
+        page = tmp_path / f"{i}.html"
+        anonymized(ROWS, "-o", tmp_path / f"{i}.csv", "--report", page, *how)
+        assert ("What more privacy would cost" in page.read_text()) == (not how)
+    costly = streamer("compare", "--table", PATIENTS, ROWS, "--report", tmp_path / "c.html", "--no-costs")
+    assert costly.exit_code == 0, costly.output
+    assert "What more privacy would cost" not in (tmp_path / "c.html").read_text()
 
 
 # -- what is said ---------------------------------------------------------------------------------------------------

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import click
 import pytest
 
 from docs.generate.commands import all_commands
+from streamer.cli.main import main
 from streamer.cli.support.next_call import CONTINUED, KAFKA, REDIS, WAYS, say_next
 from streamer.cli.support.options import json_option, kafka_option, redis_option
+from worlds.checkout import PATIENTS
 from worlds.documents import check_whole
 from worlds.golden_files import FOLDER, cases_in, without_next
 from worlds.screens import COLUMNS, in_pipes, on_a_screen
@@ -45,6 +48,19 @@ def test_a_program_is_not(words: list[str]) -> None:
     if "--json" in words:
         assert on_a_screen(group, words, TERMINAL).lines == ["done"]
     assert in_pipes(group, words, {})[1:] == ("done\n", "")
+
+
+def test_from_a_file_to_its_report_no_call_comes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call, seen, said = ["init", str(PATIENTS / "rows.csv"), "--out", "mine"], list[str](), ""
+    while not said.startswith("read ") and call[0] not in seen:
+        seen.append(call[0])
+        shown = on_a_screen(main, call, TERMINAL)
+        assert shown.exit_code == 0, shown.lines
+        said = " ".join(line.strip().removesuffix(CONTINUED.strip()) for line in shown.lines)
+        said = said[said.rindex(WAYS[0]) + len(WAYS[0]) :].partition(WAYS[1].strip())[0]
+        call = shlex.split(said)[1:]
+    assert (seen, said) == (["init", "check", "compare", "anonymize"], "read report.html")
 
 
 def test_a_command_that_another_one_calls_does_not_say_it() -> None:

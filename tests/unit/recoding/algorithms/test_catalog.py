@@ -16,7 +16,6 @@ from streamer.recoding.algorithms.catalog import (
     DEFAULT_ALGORITHM,
     algorithm_named,
     initial_groups,
-    merged_by_box,
     numbered,
     run,
 )
@@ -25,6 +24,7 @@ from streamer.recoding.algorithms.contract import (
     Algorithm,
     Options,
     Recoding,
+    by_box,
     local_recoding,
 )
 from streamer.table.microdata import Microdata
@@ -70,7 +70,7 @@ def test_groups_of_one_box_have_every_order_equally_often() -> None:
 
 @given(recoding=recodings())
 def test_merging_leaves_every_box_once_and_every_row_in_its_box(recoding: Recoding) -> None:
-    found = merged_by_box(recoding)
+    found = by_box(recoding)
     assert box_of_rows(found) == box_of_rows(recoding)
     ends = np.concatenate([found.lo, found.hi], axis=1)
     assert len(np.unique(ends, axis=0)) == found.n_groups

@@ -59,12 +59,14 @@ def test_the_same_people_are_published_alike_in_any_order_under_any_names(
     assert rows_of(one) == rows_of(many)
 
 
-@given(st.data(), some_table, some_model)
-def test_a_table_of_one_fragment_is_published_as_by_one_run(data: st.DataObject, small: Table, model: Any) -> None:
+@given(st.data(), some_table, some_model, st.booleans())
+def test_a_table_of_one_fragment_is_published_as_by_one_run(
+    data: st.DataObject, small: Table, model: Any, merge: bool
+) -> None:
     rows = data.draw(microdata(small, 40))
     assume(model.holds(rows.subjects(model.subjects)))
-    written = anonymized(recipe_for(rows, model, 40, seed=7), [arrow_of(rows)], rows_per_file=1_000)
-    options = recipe_for(rows, model, 40, seed=7).options
+    recipe = recipe_for(rows, model, 40, seed=7, merge=merge)
+    written, options = anonymized(recipe, [arrow_of(rows)], rows_per_file=1_000), recipe.options
     whole = microdata_of_rows(small, arrow_of(rows))
     recoding = run(ALGORITHMS["ordered"], whole, model, options)
     assert [file.to_pylist() for file in written.files] == [published_arrow(whole, recoding).to_pylist()]
@@ -164,15 +166,23 @@ def test_groups_with_one_box_are_ordered_by_chance() -> None:
 
 
 @given(some_groups, st.integers(1, 40), st.booleans())
-def test_files_hold_every_group_once_and_tear_none(regions: list[PieceGroups], rows_per_file: int, merge: bool) -> None:
+def test_files_hold_every_group_once_and_tear_no_box(
+    regions: list[PieceGroups], rows_per_file: int, merge: bool
+) -> None:
     number = numbers(regions, 1, merge)
     parts = parts_of(regions, number, rows_per_file)
     assert sum(part.rows for part in parts) == sum(int(groups.rows.sum()) for groups in regions)
     assert [part.first for part in parts] == np.cumsum([0, *(part.groups for part in parts[:-1])]).tolist()
-    for part in parts:
+    file_of_box: dict[tuple[int, int], set[int]] = {}
+    for file, part in enumerate(parts):
         for of in part.slices:
+            groups = regions[of.region]
+            for i in range(of.begin, of.end):
+                box = int(groups.lo[i, 0]), int(groups.hi[i, 0])
+                file_of_box.setdefault(box, set()).add(file)
             assert of.number.tolist() == number[of.region][of.begin : of.end].tolist()
             assert part.first <= of.number.min() <= of.number.max() < part.first + part.groups
+    assert all(len(files) == 1 for files in file_of_box.values())
 
 
 def written_file() -> tuple[Table, Any, Any]:

@@ -11,23 +11,25 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamer.recoding.algorithms.contract import Recoding, local_recoding
-from streamer.recoding.metrics.risk import silent
+from streamer.recoding.algorithms.contract import Recoding, by_box, local_recoding
+from streamer.recoding.metrics.risk import grouped, silent
 from streamer.recoding.report.findings import (
+    CROWDS,
     alike_rows,
     drawn_of,
     drawn_of_parts,
     findings,
     findings_of_parts,
+    open_rows,
     published_part,
     range_of,
     united_alike,
 )
 from streamer.table.arrays import row_numbers
 from streamer.table.codes import Attribute
-from streamer.table.microdata import Microdata
+from streamer.table.microdata import INDIVIDUAL, Microdata, Subject
 from worlds.dates import temporal
-from worlds.microdata import GROUPS, SEVEN, recoded
+from worlds.microdata import GROUPS, SEVEN, recoded, rows_that_may_be_hers
 from worlds.small_tables import AGE, BMI, CITY, YEARS
 
 HEADER = ("id", "ssn", "years", "city", "problem", "name")
@@ -101,26 +103,60 @@ def test_a_range_is_what_table_yaml_says(attribute: Attribute, says: str) -> Non
     assert says in range_of(attribute)
 
 
-@given(recoded(), st.integers(1, 3))
-def test_figures_of_the_parts_of_a_table_are_those_of_the_whole(case: tuple[Microdata, Recoding], n: int) -> None:
+@given(recoded())
+def test_figures_are_those_of_the_rows_that_may_be_hers(case: tuple[Microdata, Recoding]) -> None:
     data, recoding = case
     assume(recoding.n_groups)
-    table, published = data.table, np.flatnonzero(recoding.qi_group >= 0)
+    hers, said = rows_that_may_be_hers(recoding), findings(data, recoding, "rows", HEADER)
+    who = data.subject(INDIVIDUAL).tolist()
+    people = {i: len({who[other] for other in crowd}) for i, crowd in hers.items()}
+    after = said["after"]
+    assert (after["smallest"], after["alone"]) == (min(people.values()), sum(n == 1 for n in people.values()))
+    assert after["chance_mean"] == pytest.approx(sum(1 / n for n in people.values()) / len(people))
+    assert [one["rows"] for one in after["at_risk"]] == [sum(n < m for n in people.values()) for m in CROWDS]
+    (one,), value = said["inference"], data.values[:, 0].tolist()
+    null = data.texts[0].index(b"null")
+    told = {i: {value[other] for other in crowd} for i, crowd in hers.items()}
+    assert one["known_rows"] == sum(len(values) == 1 and null not in values for values in told.values())
+    assert one["unanswered_rows"] == sum(values == {null} for values in told.values())
+    assert one["agreed_rows"] == sum(len(told[i]) == 2 and null in told[i] and value[i] != null for i in told)
+
+
+@given(recoded(), st.integers(1, 3), st.booleans())
+def test_figures_of_the_parts_of_a_table_are_those_of_the_whole(
+    case: tuple[Microdata, Recoding], n: int, spelt: bool
+) -> None:
+    data, recoding = case
+    assume(recoding.n_groups)
+    if spelt:  # a value in two spellings: the first text is the second one, written otherwise
+        texts = (data.texts[0][1].upper(), *data.texts[0][1:])
+        data = replace(data, texts=(texts,), counted={})
+    table, published, box = data.table, np.flatnonzero(recoding.qi_group >= 0), by_box(recoding).qi_group
     parts = []
     for part in range(n):
-        rows = published[recoding.qi_group[published] % n == part]
+        rows = published[box[published] % n == part]
         if len(rows):
             parts.append(published_part(data.rows(rows), local_recoding(data.rows(rows), recoding.qi_group[rows])))
 
-    def alike(number: np.ndarray, rows: np.ndarray) -> Any:
-        who = None if data.individuals is None else data.individuals[rows]
-        some = [number % n == part for part in range(n)]
-        dense = [None if who is None else np.unique(who[one], return_inverse=True)[1] for one in some]
-        return united_alike(alike_rows(table, number[one], names) for one, names in zip(some, dense, strict=True))
+    left = grouped(by_box(recoding).qi_group[published], int(box.max()) + 1)
+    is_open = np.zeros(len(data), dtype=bool)
+    is_open[published] = open_rows(data.rows(published), left, 0)
 
-    before = alike(row_numbers(data.codes), np.arange(len(data)))
+    def alike(number: np.ndarray, counted: np.ndarray, rows: np.ndarray) -> Any:
+        who = np.arange(len(data)) if data.individuals is None else data.individuals
+        some = [counted % n == part for part in range(n)]
+        names = [
+            None if data.individuals is None else np.unique(who[rows[one]], return_inverse=True)[1] for one in some
+        ]
+        pairs = zip(some, names, strict=True)
+        return united_alike(
+            alike_rows(table, number[one], counted[one], is_open[rows[one]], names) for one, names in pairs
+        )
+
+    before = alike(row_numbers(data.codes), row_numbers(data.codes), np.arange(len(data)))
     says = published[~silent(data.texts[0])[data.values[published, 0]]]
-    found = findings_of_parts(table, HEADER, parts, before, None, [alike(data.values[says, 0], says)])
+    by_value = alike(data.values[says, 0], data.subject(Subject(0))[says], says)
+    found = findings_of_parts(table, HEADER, parts, before, None, [by_value])
     whole = findings(data, recoding, "rows", HEADER)
     assert found.keys() == whole.keys()
     for name, value in whole.items():

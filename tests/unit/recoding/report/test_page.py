@@ -126,7 +126,7 @@ def test_columns_that_are_published_as_they_are_are_said_with_what_they_do_to_ev
     kept = replace(SEVEN, table=table, values=np.hstack([SEVEN.values, wards]), texts=(*SEVEN.texts, (b'"one"',)))
     figure, sentence = found_out(kept, form=form)["Published as they are"]
     assert figure == "ward"
-    assert "no chance of this page looks at these columns" in sentence
+    assert "the chances of a prosecutor who knows all of them" in sentence
     assert "Published as they are" not in found_out(form=form)
 
 
@@ -242,10 +242,12 @@ def facts(recoding: Recoding = GROUPS, data: Microdata = SEVEN, form: str = "row
     """What `streamer anonymize --json` prints."""
     return {
         "table": "people", "model": "at least 3 rows", "algorithm": "mondrian", "what": "cuts", "source": "somebody",
-        "options": {"suppression": 0.25}, "levels": None, "details": {"cuts_made": 1_234_567}, "form": form,
+        "options": {"suppression": 0.25, "keep_equal_boxes": False},
+        "levels": None, "details": {"cuts_made": 1_234_567}, "form": form,
         "published": {"out.csv": ["qi_group", "years_lo"]}, "measures": measure(data, recoding, k_anonymity(3)),
         "report": findings(data, recoding, form, HEADER) | {"sha256": DIGESTS},
-        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, "warnings": [], **changed,
+        "seconds": {"anonymize": 1.0}, "k": 3, "left_out": None, "warnings": [], "cautions": [],
+        "to_know": [], **changed,
     }  # fmt: skip
 
 
@@ -345,8 +347,8 @@ def test_names_of_any_length_and_direction_stay_in_their_place() -> None:
 
 
 def test_settings_are_said_in_words() -> None:
-    html = page(facts(options={"merge_equal_boxes": False, "suppression": 0.0}), SEVEN, GROUPS)
-    assert "<tr><th>merge equal boxes</th><td>no</td></tr>" in html
+    html = page(facts(options={"keep_equal_boxes": False, "suppression": 0.0}), SEVEN, GROUPS)
+    assert "<tr><th>keep equal boxes</th><td>no</td></tr>" in html
     assert "<tr><th>suppression</th><td>0</td></tr>" in html
 
 

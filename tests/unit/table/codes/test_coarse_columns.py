@@ -19,6 +19,8 @@ from streamer.table.schema import Table
 from streamer.table.yaml.loading import load_table
 from worlds.dates import temporal
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamer.errors.PrivacyWarning")  # tables of a few rows
+
 D = Decimal
 PAY = KeptColumn("pay", True, "decimal", grid=D(1000), domain=(D(0), D(100_000)))
 

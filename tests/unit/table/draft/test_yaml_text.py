@@ -111,13 +111,14 @@ def test_every_column_stands_with_its_settings() -> None:
     assert settings["publish"] == {"sealed": {"epoch": "10min"}}
 
 
-def test_a_draft_publishes_cohorts_and_says_why_not_the_live_changelog() -> None:
-    """With an alpha that its own rows allow."""
+def test_a_draft_publishes_cohorts_unless_they_hide_nothing_and_says_why() -> None:
     lines = table_text("people", "rows.csv", 40, "id", 3, (AGE, PROBLEM)).splitlines()
     assert lines[-1] == "  # live: {form: rows}"
     assert sum(line.startswith("  #") for line in lines[lines.index("publish:") :]) == 4
     most = replace(PROBLEM, largest=Decimal("0.612"))
-    assert read(AGE, most)["publish"] == {"sealed": {"epoch": "10min", "alpha": 0.62}}
+    assert read(AGE, most)["publish"] == {"live": {"form": "rows"}}
+    lines = table_text("people", "rows.csv", 40, "id", 3, (AGE, most)).splitlines()
+    assert "  # sealed protects nothing here: 61.2 % of the rows have one value, and nothing hides that." in lines
 
 
 def test_a_column_with_words_or_a_pattern_of_its_own_says_them_all() -> None:
