@@ -170,8 +170,16 @@ def next_commit(
     statement_ids = tuple(drained.statement_ids)
     kept = drained.records, drained.qi_groups, drained.similarity
     origins = origins_of(drained, following.commit)
-    changes = drained.row_changes
-    return Commit(following, *kept, statement_ids, outbox, origins=origins, row_changes=changes, sealed=sealed.changes)
+    return Commit(
+        following,
+        *kept,
+        statement_ids,
+        outbox,
+        origins=origins,
+        row_changes=drained.row_changes,
+        sealed=sealed.changes,
+        last_changes=drained.last_changes,
+    )
 
 
 def origins_of(drained: Drained, commit: int) -> dict[int, Origin | None]:
