@@ -32,7 +32,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from streamer.errors import StreamerError
+from streamer.errors import StreamerError, lacks_memory, out_of_memory
 from streamer.grouping import first_groups, groups_by, regrouped_region
 from streamer.incremental.shard.ready import JobDone
 from streamer.incremental.shard.steps import told
@@ -261,6 +261,8 @@ def answered(table: Table, rows: EncodedRows, algorithm: str, seed: int, standin
     except StreamerError as error:
         return str(error)
     except Exception as error:
+        if lacks_memory(error):
+            return str(out_of_memory("the process that anonymizes"))
         return f"an unforeseen error: {told(error)}"
     members = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
     return members, np.array([len(group) for group in groups], dtype=np.int64), perf_counter() - began

@@ -155,8 +155,8 @@ async def run(settings: WorkerSettings) -> None:
     await asyncio.wait(ends)
     if failure := app.failure:
         raise failure
-    if app.crash_reason is not None:
-        raise unexpected("the worker", app.crash_reason)
+    if error := app.crash_reason or next((end.exception() for end in ends if not end.cancelled()), None):
+        raise unexpected("the worker", error)
     if app.busy:
         logging.shutdown()
         os._exit(EXIT_OK)

@@ -11,6 +11,7 @@ The rules of this file
   goes on and loads nothing.
 * A shard that another worker has taken (`Fenced`) is dropped. If Kafka still assigns it to us after a while, the
   process ends: only after a new start does Kafka assign it again.
+* A worker that is short of memory or threads ends: what it drops would not come back to it, and it would fail again.
 * A shard with an error that no retry repairs (table, topics and state do not fit together, a law is violated) is taken
   over once more, as the reason may be past. If that fails, too, it is refused: its table is dropped, its partition is
   paused, and the other shards are served on. It is tried again when its topics, its state in Redis or its requests
@@ -41,7 +42,7 @@ from agents.servers import WorkerServers
 from agents.shard_agent import HeldShard, WorkerParts
 from agents.shard_metrics import ShardMetrics
 from agents.shard_thread import EXIT_LOST, end_process, unexpected
-from streamer.errors import RegistryUnreachable, StreamerError
+from streamer.errors import OutOfMemory, RegistryUnreachable, StreamerError
 from streamer.incremental.shard.input import InputState
 from streamer.incremental.store.redis_lookups import Measured
 from streamer.kafka.background import Background
@@ -171,7 +172,11 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
             if topic_partition in self._held:
                 self._held[topic_partition].tell(ShardAssigned())
             else:
-                self._begin(topic_partition)
+                try:
+                    self._begin(topic_partition)
+                except Exception as error:  # Kafka's client would log it, and the shard would have nobody
+                    failure = unexpected("the worker", error)
+                    end_process(failure.exit_code, str(failure))
 
     def _begin(self, topic_partition: TopicPartition) -> None:
         servers, number = self._servers, topic_partition.partition
@@ -252,6 +257,8 @@ class Ingest(faust.Service, ConsumerRebalanceListener):
         self, topic_partition: TopicPartition, shard: HeldShard, failure: StreamerError, seconds: float
     ) -> None:
         """Says what an error means for the shard, and does what follows at once."""
+        if isinstance(failure, OutOfMemory):
+            end_process(failure.exit_code, str(failure))
         before, kind = shard.tenure, meaning_of(failure)
         is_said = isinstance(failure, RegistryUnreachable)  # `status` does not ask the registry by itself
         now = shard.tell(ShardFailed(kind, str(failure), shard.meta.next, monotonic(), seconds, is_said))

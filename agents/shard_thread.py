@@ -23,7 +23,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from streamer.errors import StreamerError
+from streamer.errors import StreamerError, lacks_memory, out_of_memory
 from streamer.incremental.shard.steps import told
 
 log = logging.getLogger(__name__)
@@ -184,9 +184,9 @@ class ShardThread:
         self._executor.shutdown(wait=True)
 
 
-def unexpected(where: str, error: BaseException) -> Unexpected:
-    """An error of ours with the class and place of another one, without its text."""
-    return Unexpected(f"{where}: unexpected {told(error)}")
+def unexpected(where: str, error: BaseException) -> StreamerError:
+    """An error of ours with the class and place of another one, without its text; OutOfMemory if it says that."""
+    return out_of_memory(where) if lacks_memory(error) else Unexpected(f"{where}: unexpected {told(error)}")
 
 
 def end_process(code: int, why: str) -> None:

@@ -6,6 +6,7 @@ The class decides the exit code of a command:
 * `EventRefused`: one message of the input is wrong. It becomes a dead letter, and the next message is read;
 * `LawViolated`: a table to be published, or a changelog to be checked, breaks a law (exit 1);
 * `ServerUnreachable`: Kafka, Redis or the schema registry does not answer (exit 3);
+* `OutOfMemory`: the system gives no more memory (exit 2). A worker ends by it;
 * `Fenced`, `Conflict`: another worker owns the shard now, or this worker's memory is out of date. The worker handles
   them, and logs them;
 * `ShardRefused`: Kafka's and Redis' data of a shard do not fit together: to go on could lose or duplicate people.
@@ -15,6 +16,7 @@ No message holds a value of a row: columns, offsets and reasons only.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,6 +75,32 @@ class EventRefused(StreamerError):
         self.reason = reason
         self.detail = detail
         self.column = column
+
+
+class OutOfMemory(StreamerError):
+    """The system gives this process no more memory, or no further thread: only less work, or a new process, helps."""
+
+    hint = "give the process more memory, or less to do at a time, and make the same call again"
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """True if an error says that memory is short, as Python, the system and libraries do.
+
+    >>> [lacks_memory(error) for error in (MemoryError(), RuntimeError("can't start new thread"), OSError(12, ""))]
+    [True, True, True]
+    """
+    text = str(error) if isinstance(error, RuntimeError | ImportError) else ""
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or any(said in text for said in ("can't start new thread", "failed to map segment", "Cannot allocate memory"))
+        or type(error).__name__ == "OutOfMemoryException"  # of DuckDB, which may not be installed
+    )
+
+
+def out_of_memory(where: str) -> OutOfMemory:
+    """The error of a process, or a part of it, that is short of memory."""
+    return OutOfMemory(f"{where}: the system gives no more memory or threads; raise the limit, or have less at a time")
 
 
 class LawViolated(StreamerError):

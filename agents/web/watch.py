@@ -544,6 +544,10 @@ COUNTERS: dict[str, tuple[str, Callable[[ShardMetrics], float]]] = {
     "commits": ("Commits that steps made.", lambda one: one.done.commits),
     "merges": ("QI groups merged.", lambda one: one.done.merges),
     "splits": ("QI groups split.", lambda one: one.done.splits),
+    "old_reads": (
+        "Rows that a snapshot had read before they were changed or deleted: they are ignored.",
+        lambda one: one.done.counts.old_reads,
+    ),
     "take_overs": ("How often the shard was taken over, again after errors included.", lambda one: one.take_overs),
     "fencings": ("How often another worker has shut this one out of the shard.", lambda one: one.fenced),
 }

@@ -24,7 +24,15 @@ from streamer.cli.support.help_pages import page_asked_for
 from streamer.cli.support.options import may_be_misspelt
 from streamer.cli.support.signals import INTERRUPTED, stop_in, terminated_in_order
 from streamer.cli.support.tables import AS_JSON, say
-from streamer.errors import EXIT_LAW, LibraryMissing, StreamerError, UsageError, needs_extra
+from streamer.errors import (
+    EXIT_LAW,
+    LibraryMissing,
+    StreamerError,
+    UsageError,
+    lacks_memory,
+    needs_extra,
+    out_of_memory,
+)
 
 UNFORESEEN = "report it with the lines of code on stderr, which hold no values"
 
@@ -178,9 +186,11 @@ class LazyGroup(click.Group):
     def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except OSError as error:
-            if error.errno in DISK_FULL:
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in DISK_FULL:
                 raise UsageError(f"not everything could be written: {error.strerror}; make room, then repeat") from None
+            if lacks_memory(error):
+                raise out_of_memory(f"streamer {ctx.invoked_subcommand}") from None
             raise
 
 

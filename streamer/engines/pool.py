@@ -26,7 +26,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from streamer.errors import ConfigError, StreamerError, UsageError
+from streamer.errors import ConfigError, StreamerError, UsageError, lacks_memory
 from streamer.progress import OnProgress, unheard
 
 T = TypeVar("T")
@@ -38,6 +38,9 @@ OURS = re.compile(
     r"lock|job|\.?chance|results|source|pieces|counts|alike|leaves|fragments|prepared|(routed|regions)-\d|index"
 )
 """The files that a private folder may hold: any other is somebody's, and is not removed."""
+
+
+FEWER = "call with fewer --workers or --fragment-rows"
 
 
 class NotFinished(StreamerError):
@@ -145,9 +148,7 @@ class ProcessPool(CallPool):
                 for one in done:
                     one.result()
         except BrokenProcessPool:
-            raise NotFinished(
-                "a process of the pool was killed: if by lack of memory, call with fewer --workers or --fragment-rows"
-            ) from None
+            raise NotFinished(f"a process of the pool was killed: if by lack of memory, {FEWER}") from None
         return self._kept.results(stage, len(calls))
 
 
@@ -229,6 +230,8 @@ def _call(call: Callable[..., object], arguments: tuple[Any, ...], path: Path) -
     except OSError as error:
         raise not_written(path.parent.parent, error) from None
     except Exception as error:
+        if lacks_memory(error):
+            raise NotFinished(f"a process of the pool got no more memory: {FEWER}") from None
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise NotFinished(f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}") from None
 

@@ -89,8 +89,9 @@ def sealed_is_lost(table_name: str) -> str:
     """If the topic of cohorts was recreated, or has lost records: nobody may be published a second time."""
     return (
         f"{topic_name(table_name, SEALED)} was recreated or has lost cohorts, and what was published there cannot be "
-        "published again without telling more about people: restore the topic from a mirror with the same offsets, or "
-        f"{under_another_name(table_name)}"
+        "published again without telling more about people: restore the topic from a mirror with the same offsets, or, "
+        f"{under_another_name(table_name)}. If only `live` is to go on, take `sealed` out of table.yaml and "
+        f"{reload(table_name)}"
     )
 
 

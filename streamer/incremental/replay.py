@@ -302,7 +302,7 @@ class Replay:
         engine, total = self.machine.engine, self._total
         return ReplayReport(
             events=total.counts.messages,
-            **{name: n for name, n in asdict(total.counts).items() if name != "respelt_keys"},
+            **{name: n for name, n in asdict(total.counts).items() if name not in ("respelt_keys", "old_reads")},
             rows=engine.n_rows,
             pending=engine.n_pending,
             qi_groups=engine.n_qi_groups,
@@ -318,6 +318,8 @@ class Replay:
     def _of_keys(self) -> Iterator[str]:
         if n := self._total.counts.respelt_keys:
             yield f"{n:,} captured changes and deletions {remedies.RESPELT_KEYS}"
+        if n := self._total.counts.old_reads:
+            yield f"{n:,} rows that a snapshot read were changed or deleted before they came: they are ignored"
 
     def index_table(self) -> Iterator[tuple[str, str]]:
         """Source key and name of the QI group of every row, "" while it is pending."""

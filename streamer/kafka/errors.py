@@ -14,7 +14,15 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from streamer.errors import ConfigError, Fenced, ServerUnreachable, ShardRefused, StreamerError, UsageError
+from streamer.errors import (
+    ConfigError,
+    Fenced,
+    ServerUnreachable,
+    ShardRefused,
+    StreamerError,
+    UsageError,
+    out_of_memory,
+)
 from streamer.incremental.topics import REQUIRED_CONFIGS, worker_group
 from streamer.kafka.access import kafka_settings
 from streamer.kafka.diagnose import shut_out
@@ -37,6 +45,8 @@ NO_ANSWER = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "NoBroke
 """The clients' names for a broker that is down, is still starting, or is silent."""
 _NO_CONNECTION = NO_ANSWER | {"_AUTHENTICATION", "_SSL"}
 """The answers of librdkafka if the broker refuses the login, and also if the broker is down."""
+_SHORT_OF_MEMORY = frozenset({"NO_ERROR", "_CRIT_SYS_RESOURCE"})
+"""librdkafka's names for a client that could not be made because the system gave it no thread."""
 _FENCED = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
 _NOT_ALLOWED = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
@@ -87,6 +97,8 @@ class Right:
 
 def refused_to_shard(doing: str, name: str, right: Right, table_name: str) -> StreamerError | None:
     """A worker's error if no retry changes the answer `name`, else None. right: what the request needed."""
+    if name in _SHORT_OF_MEMORY:
+        return out_of_memory(doing)
     if name in _FENCED:
         return Fenced(f"{doing}: Kafka has shut this producer out ({name})")
     missing = {
@@ -106,6 +118,8 @@ def refused_to_shard(doing: str, name: str, right: Right, table_name: str) -> St
 def refused_to_command(bootstrap: str, name: str, right: Right) -> StreamerError | None:
     """A command's or a reader's error for the broker's answer `name`; None if the broker did not answer."""
     where = f"Kafka at {bootstrap}"
+    if name in _SHORT_OF_MEMORY:
+        return out_of_memory(f"a client of {where}")
     if name in _MISSING_BY_BROKER:
         return UsageError(f"a topic is missing at {bootstrap}: `streamer topics create` makes them all")
     if name in NOT_AUTHORIZED:

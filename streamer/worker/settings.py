@@ -43,11 +43,13 @@ class WorkerSettings:
     session_seconds: float = 0.0  # how long Kafka waits for a silent worker before it reassigns its shards; 0: default
     web: Address | None = None  # where it answers browsers and probes
     log_format: str = TEXT
-    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")  # in Kafka, Redis and `status`
+    name: str = ""  # in Kafka, Redis and `status`; by default its instance, or its host and process
 
     def __post_init__(self) -> None:
         """Raises ConfigError if the servers are not named as they should be."""
         servers_of(self.kafka)
+        if not self.name:  # a restarted instance keeps, in Kafka, the name of its first process
+            object.__setattr__(self, "name", self.instance or f"{socket.gethostname()}:{os.getpid()}")
         if not self.session_seconds:
             object.__setattr__(self, "session_seconds", RESTART_SECONDS if self.instance else SESSION_SECONDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -89,7 +90,21 @@ def test_a_worker_with_a_name_of_its_own_keeps_its_shards_over_a_restart(world: 
     world.wait_until_published()
     assert named[1].log.read_text().count("ours again") + len(named[1].taken_over()) == before[1]
     assert set(again.taken_over()) == served
+    shown = world.call("status", "--json")
+    holders = {one["shard"]: one["worker"] for one in json.loads(shown.stdout)["shards"]}
+    assert {shard for shard, worker in holders.items() if worker == "a"} == served, "before: a dead process was named"
+    assert set(holders.values()) == {"a", "b"}
     world.assert_published_as_expected()
+
+
+@pytest.mark.slow
+def test_a_worker_that_gets_no_more_memory_says_so_and_ends(world: WorkedTable) -> None:
+    """Before: its shard was refused and tried again, with the same table, in the same process."""
+    worker = world.start("fragile")
+    world.send(inserts(["a", "b", "c", "hungry-canary"]))
+    assert worker.ended() == 2, world.logs()
+    assert "the system gives no more memory or threads" in world.logs()
+    assert ("Traceback" in world.logs(), "canary" in world.logs()) == (False, False)
 
 
 @pytest.mark.gate("a frozen worker")

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import Conflict, Fenced, ShardRefused
+from streamer.incremental.engine.last_changes import FORGOTTEN
 from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
+from streamer.incremental.events.source_positions import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.store.base import Commit, Meta, Store
 from streamer.table.row import Row
@@ -49,6 +51,7 @@ def everything(store: Store) -> tuple[Any, ...]:
         dict(state.kept.qi_groups),
         dict(state.kept.similarity),
         tuple(state.kept.statement_ids),
+        dict(state.kept.last_changes),
         outbox,
     )
 
@@ -57,6 +60,7 @@ def keys_of(outbox: Iterable[tuple[int, OutboxEntry]]) -> list[tuple[int, str]]:
     return [(commit, entry.key.decode()) for commit, entry in outbox]
 
 
+READ_AT = SourcePosition("postgresql people clinic lsn", (310,), 1_700_000_000_000)
 A_GROUP = QIGroupState((1, 0), (3, 4), ("a", "b"), ((b'"flu"',), (b"null",)))
 
 
@@ -84,7 +88,7 @@ class StoreContract:
 
     def test_an_empty_commit_makes_an_empty_state(self, shard: Store) -> None:
         shard.commit(shard.take_over(), 0, commit_number(1))
-        assert everything(shard) == (commit_number(1).meta, {}, {}, {}, (), [])
+        assert everything(shard) == (commit_number(1).meta, {}, {}, {}, (), {}, [])
 
     # -- what comes back ------------------------------------------------------------------------------------------
 
@@ -113,6 +117,7 @@ class StoreContract:
             similarity={17: SimilarityList(((4, 1 / 3), (9, 0.1)), 2)},
             statement_ids=["s-1", "s-2"],
             outbox=[OutboxEntry("live", b"k", b"v"), OutboxEntry("dead-letters", b"", None)],
+            last_changes={-7: (1, READ_AT), FORGOTTEN: (0, READ_AT)},
         )
         writer = open_store("patients", 0)
         writer.commit(writer.take_over(), 0, commit)
@@ -123,6 +128,7 @@ class StoreContract:
             commit.qi_groups,
             commit.similarity,
             ("s-1", "s-2"),
+            commit.last_changes,
             [(3, commit.outbox[0]), (3, commit.outbox[1])],
         )
 
@@ -176,7 +182,7 @@ class StoreContract:
                 similarity={1: None, 2: fewer},
             ),
         )
-        assert everything(shard) == (commit_number(2).meta, {"b": record(2)}, {2: grown}, {2: fewer}, (), [])
+        assert everything(shard) == (commit_number(2).meta, {"b": record(2)}, {2: grown}, {2: fewer}, (), {}, [])
 
     def test_how_a_group_came_to_be_stays_until_it_is_formed_anew_or_goes(self, open_store: OpenStore) -> None:
         shard = open_store("patients", 0)
@@ -194,7 +200,9 @@ class StoreContract:
         shard.commit(fence, 1, commit_number(2, replaces=True, origins={2: Origin("loaded", 2)}))
         assert (shard.origin(1), shard.origin(2)) == (None, Origin("loaded", 2))
 
-    def test_a_commit_that_replaces_leaves_nothing_of_before_but_statement_ids(self, open_store: OpenStore) -> None:
+    def test_a_commit_that_replaces_leaves_nothing_of_before_but_statement_ids_and_last_changes(
+        self, open_store: OpenStore
+    ) -> None:
         shard = open_store("people", 0)
         fence = shard.take_over()
         former = commit_number(
@@ -204,15 +212,22 @@ class StoreContract:
             similarity={1: SimilarityList(((2, 0.5),), 1), 2: SimilarityList(((1, 0.5),), 1)},
             statement_ids=["s-1"],
             outbox=live("a", "b"),
+            last_changes={1: (1, READ_AT), 2: (2, READ_AT)},
         )
         shard.commit(fence, 0, former)
-        new = {"records": {"c": record(7)}, "qi_groups": {7: A_GROUP}, "outbox": live("c"), "replaces": True}
+        new = {
+            "records": {"c": record(7)},
+            "qi_groups": {7: A_GROUP},
+            "outbox": live("c"),
+            "replaces": True,
+            "last_changes": {1: None},
+        }
         listed = {7: SimilarityList(((8, 2.0),), 9)}
         shard.commit(fence, 1, commit_number(9, **new, similarity=listed, statement_ids=["s-2"]))
         shard.commit(fence, 1, commit_number(9, **new, similarity=listed, statement_ids=["s-2"]))
         meta = commit_number(9).meta
         outbox = [(9, entry) for entry in live("c")]
-        wanted = (meta, {"c": record(7)}, {7: A_GROUP}, listed, ("s-1", "s-2"), outbox)
+        wanted = (meta, {"c": record(7)}, {7: A_GROUP}, listed, ("s-1", "s-2"), {2: (2, READ_AT)}, outbox)
         assert everything(open_store("people", 0)) == wanted
         assert shard.statement_ids() == ("s-1", "s-2")
 
@@ -237,7 +252,7 @@ class StoreContract:
 
         shard.trim(fence, 1)
         shard.commit(fence, 1, commit_number(2, records=dict.fromkeys(records)))
-        assert everything(shard) == (commit_number(2).meta, {}, {}, {}, (), [])
+        assert everything(shard) == (commit_number(2).meta, {}, {}, {}, (), {}, [])
 
     # -- whole or not at all --------------------------------------------------------------------------------------
 
@@ -358,7 +373,7 @@ class StoreContract:
             store.commit(store.take_over(), 0, commit_number(i, records={f"{i}": record(i)}, outbox=live(f"{i}")))
         for i, (table_name, number) in enumerate(places, start=1):
             assert everything(open_store(table_name, number)) == (
-                commit_number(i).meta, {f"{i}": record(i)}, {}, {}, (), [(i, live(f"{i}")[0])],
+                commit_number(i).meta, {f"{i}": record(i)}, {}, {}, (), {}, [(i, live(f"{i}")[0])],
             )  # fmt: skip
 
     # -- which command loads the whole table ------------------------------------------------------------------------

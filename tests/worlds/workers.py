@@ -67,6 +67,8 @@ def fragile(self, change):
     source_key = getattr(change, "source_key", "")
     if source_key.startswith("killer"):
         os._exit(9)
+    if source_key.startswith("hungry"):
+        bytearray(1 << 60)
     if source_key.startswith("poison"):
         raise KeyError(source_key)
     return outcome
@@ -74,7 +76,8 @@ def fragile(self, change):
 Engine.apply = fragile
 main()
 """
-"""A worker whose engine some source keys break, and some end the process, as a lack of memory would."""
+"""A worker whose engine some source keys break; some end the process, as the system does that lacks memory, and for
+some it asks for more memory than there is."""
 
 WORKER_COMMANDS = {
     "streamer": [sys.executable, "-m", "streamer.cli.main", "worker", "--log-level", "debug"],

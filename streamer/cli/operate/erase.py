@@ -21,6 +21,7 @@ from streamer.cli.support.outputs import OutputPath, force_option, require_writa
 from streamer.cli.support.progress import stages
 from streamer.cli.support.tables import plural, show
 from streamer.errors import EXIT_LAW, UsageError
+from streamer.incremental.engine.last_changes import REMEMBERED_MAX
 from streamer.incremental.topics import CHANGES, SEALED, live_kinds, topic_name
 from streamer.table.files import STDIN, atomic_writer
 from streamer.table.schema import Table
@@ -219,6 +220,12 @@ def compacted(topic: str, what: str, settings: Mapping[str, str]) -> Left:
 
 LEFT_ELSEWHERE = (
     Left("Redis", "the former row, in its append-only file and its slow log", "you", "BGREWRITEAOF, SLOWLOG RESET"),
+    Left(
+        "Redis",
+        "if the source says positions, a keyed hash of the key: no old snapshot brings the row again",
+        "workers",
+        f"forget it after {REMEMBERED_MAX:,} changes of other rows",
+    ),
     Left("copies of Redis", "the row, raw", "you", "delete those that are older than this receipt"),
     Left(
         "files",

@@ -42,6 +42,7 @@ from streamer.incremental.core import layout
 from streamer.incremental.core.layout import NONE, Shard
 from streamer.incremental.engine import loading, replacing
 from streamer.incremental.engine.core_arrays import CoreArrays
+from streamer.incremental.engine.last_changes import LastChanges
 from streamer.incremental.engine.net_effect import Drained, LossyJoinCells, net_effect
 from streamer.incremental.engine.replacing import Region, Replaced
 from streamer.incremental.engine.rows import Rows
@@ -140,6 +141,7 @@ class Outcome:
     left_unchanged: int = 0  # rows of a statement whose result would have been invalid
     unknown_key: bool = False  # the row that it should have found was not there
     respelt_key: bool = False  # but one whose key is the same in another spelling
+    old_read: bool = False  # a row as it was before a change, or before it was deleted
 
 
 _RESPELT = (
@@ -147,6 +149,7 @@ _RESPELT = (
 )
 
 APPLIED, IGNORED = Outcome(applied=True), Outcome(applied=False)
+OLD_READ = Outcome(applied=False, old_read=True)
 
 
 QUEUED_RECORDS_PER_K = 4
@@ -174,6 +177,7 @@ class Engine:
         self._queue, self._secret = OperationQueue(self.rows, self._core, secret), secret
         self._statement_ids, self._known_statements = deque[str](), set[str]()
         self._new_statements: list[str] = []
+        self._last_changes = LastChanges()
         self._row_changes: list[changes.RowChange] | None = None if table.sealed is None else []
         self.at = 0  # the time of the message whose change is applied next, as in `RowChange`
         self._values_bytes_max = values_bytes_max(table)
@@ -189,6 +193,7 @@ class Engine:
         engine = cls(table, shard, shards, secret, gathers)
         loading.load_stored(engine.rows, engine._core, secret, kept)
         engine._remember(kept.statement_ids)
+        engine._last_changes.load(kept.last_changes)
         if engine._lossy_join_cells is not None:
             engine._lossy_join_cells.begin(*engine.rows.published_cells())
         return engine
@@ -276,6 +281,31 @@ class Engine:
         Raises EventRefused (`key-exists`, `key-unknown`, `individual-changed`, `statement-too-large`,
         `truncate-one-shard`, `row-too-large`), and then changes nothing.
         """
+        if isinstance(change, changes.Upsert) and change.is_read:
+            return OLD_READ if self._is_old(change) else self._applied(change)
+        outcome = self._applied(change)
+        self._date(change)
+        return outcome
+
+    def _is_old(self, read: changes.Upsert) -> bool:
+        if read.position is None:
+            return False
+        row, is_there = tie_hash(self._secret, read.source_key), read.source_key in self.rows.index_of
+        return self._last_changes.is_older(row, read.position, is_there=is_there)
+
+    def _date(self, change: Change) -> None:
+        """Notes when rows were changed, if that is known. The rows of a statement are noted where it finds them."""
+        said = change.position if isinstance(change, changes.Upsert | changes.Remove | changes.Truncate) else None
+        if (position := self._last_changes.at(said)) is None:
+            return
+        if isinstance(change, changes.Truncate):
+            self._last_changes.truncate(position)
+        elif not isinstance(change, changes.Statement | changes.Nothing):
+            former = change.former_key if isinstance(change, changes.Upsert) else None
+            for source_key in (change.source_key,) if former is None else (former, change.source_key):
+                self._last_changes.add(tie_hash(self._secret, source_key), position)
+
+    def _applied(self, change: Change) -> Outcome:
         match change:
             case changes.Insert():
                 self._insert(change.source_key, change.row)
@@ -420,7 +450,11 @@ class Engine:
                 f"the statement touches more than {self.table.limits.statement_rows_max} rows of this shard "
                 "(limits.statement_rows_max)",
             )
-        in_order: list[int] = indexes[self.rows.in_core["tie_hash"][indexes].argsort()].tolist()
+        tie_hashes = self.rows.in_core["tie_hash"][indexes]
+        if (position := self._last_changes.at(None)) is not None:
+            for row in sorted(tie_hashes.tolist()):
+                self._last_changes.add(row, position)
+        in_order: list[int] = indexes[tie_hashes.argsort()].tolist()
         return in_order
 
     def _remember(self, statement_ids: Iterable[str]) -> None:
@@ -519,5 +553,6 @@ class Engine:
         self.rows.take_back()
         if self._row_changes is not None:
             drained, self._row_changes = replace(drained, row_changes=self._row_changes), []
+        drained = replace(drained, last_changes=self._last_changes.take_new())
         self._new_statements, self._rows_published_max = [], 0
         return drained

@@ -11,6 +11,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from streamer.incremental.engine.core_arrays import CoreArrays
+from streamer.incremental.engine.last_changes import Remembered
 from streamer.incremental.engine.rows import Rows
 from streamer.incremental.engine.stored_state import HOW, Degrees, How, QIGroupState, RecordColumns
 from streamer.incremental.events.changes import RowChange
@@ -106,6 +107,7 @@ class Drained:
     merges: int
     splits: int
     row_changes: Sequence[RowChange] = field(default=(), repr=False)  # if the table publishes a sealed changelog
+    last_changes: dict[int, Remembered | None] = field(default_factory=dict)
 
 
 def net_effect(rows: Rows, core: CoreArrays, source_keys: Iterable[str], statement_ids: list[str]) -> Drained:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from streamer.incremental.engine.last_changes import Remembered
 from streamer.table.arrays import Ints
 from streamer.table.row import Row, Unshown, Values
 
@@ -79,6 +80,7 @@ class StoredTable:
     qi_groups: Iterable[tuple[int, QIGroupState]]  # by number
     similarity: Iterable[tuple[int, SimilarityList]]  # by number
     statement_ids: Sequence[str]
+    last_changes: Iterable[tuple[int, Remembered]] = ()  # by tie hash, in any order
 
 
 STATEMENT_IDS_MAX = 10_000

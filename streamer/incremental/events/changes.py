@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from streamer.incremental.events.source_positions import SourcePosition
 from streamer.table.arrays import Bools
 from streamer.table.row import Row, RowsView, Unshown, Values
 
@@ -65,6 +66,8 @@ class Upsert(Unshown, frozen=True):
     row: Row
     former_key: str | None = None  # the source key that it had before, if the key changed
     was_there: bool = False  # the message is about a change: the row should be there already
+    position: SourcePosition | None = None  # of a captured message
+    is_read: bool = False  # by a snapshot: the row may have changed since
 
 
 class Remove(Unshown, frozen=True):
@@ -72,6 +75,7 @@ class Remove(Unshown, frozen=True):
 
     source_key: str
     was_there: bool = False  # the message is a deletion, not the tombstone that may follow one
+    position: SourcePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class Truncate:
 
     statement_id: str | None = None
     whole_table_only: bool = False  # a connector wrote it to one partition: with several shards it is refused
+    position: SourcePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,7 @@ class Counts:
     unknown_keys: int = 0  # of these: captured changes of rows that the table does not have
     unlisted: Mapping[str, int] = field(default_factory=dict)  # of the applied: by column, an unknown category
     respelt_keys: int = 0  # of the unknown keys: those of rows, in another spelling
+    old_reads: int = 0  # of the ignored: rows that a snapshot has read, and that were changed or deleted since
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -143,6 +149,7 @@ class Counts:
             self.unknown_keys + other.unknown_keys,
             dict(Counter(self.unlisted) + Counter(other.unlisted)) if other.unlisted else self.unlisted,
             self.respelt_keys + other.respelt_keys,
+            self.old_reads + other.old_reads,
         )
 
     @property
@@ -158,4 +165,5 @@ APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=
 """A dead letter that was retried: it is not a dead letter any more."""
 
 UNKNOWN_KEY, RESPELT_KEY = Counts(unknown_keys=1), Counts(unknown_keys=1, respelt_keys=1)
+OLD_READ = Counts(old_reads=1)
 """Added to the outcome of the message."""

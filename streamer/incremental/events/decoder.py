@@ -26,11 +26,14 @@ import base64
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from streamer.errors import EventRefused
 from streamer.incremental.events import changes
 from streamer.incremental.events.json_messages import MessageReader, MessageReaders, RowReaders, may_be_bytes
 from streamer.incremental.events.key_form import MessageKeys
 from streamer.incremental.events.registered_schemas import Known
+from streamer.incremental.events.source_positions import SourcePosition, flattened_position, position_of
 from streamer.incremental.events.statements import Condition, parse_assignments, parse_condition
 from streamer.table.codes import read_decimal
 from streamer.table.encode import Encoder
@@ -143,19 +146,21 @@ class Capture:
 
     def envelope(self, message: Members, readers: MessageReaders, message_key: bytes | None) -> changes.Change:
         """A message with before, after and one of ENVELOPE_OPS."""
+        if message["op"] == "m":
+            return changes.Nothing()
+        position = position_of(message.get("source"))
         match message["op"]:
             case "d":
-                return self._removed(message.get("before"), readers.parts["before"], message_key)
+                return self._removed(message.get("before"), readers.parts["before"], message_key, position)
             case "t":
-                return changes.Truncate(whole_table_only=True)
-            case "m":
-                return changes.Nothing()
+                return changes.Truncate(whole_table_only=True, position=position)
         after = message.get("after")
         if not isinstance(after, dict):
             raise EventRefused("missing-row", _no_after(message))
         was_there = message["op"] == "u"
         former_key = self._key_of_row(message.get("before"), readers.parts["before"]) if was_there else None
-        return self._upsert(after, readers.parts["after"], former_key, was_there)
+        said = self._upsert(after, readers.parts["after"], former_key, was_there)
+        return replace(said, position=position, is_read=message["op"] == "r")
 
     def flattened(self, message: Members, readers: RowReaders, message_key: bytes | None) -> changes.Change:
         """A row with `__deleted`, `__op` or both."""
@@ -163,13 +168,15 @@ class Capture:
         deleted = _as_bool(message.get("__deleted", op == "d"))
         if not isinstance(op, str) or op not in ENVELOPE_OPS or deleted is None:
             raise EventRefused("unknown-op", "flattened row: __deleted is neither true nor false, or __op is unknown")
-        if op == "t":
-            return changes.Truncate(whole_table_only=True)
         if op == "m":
             return changes.Nothing()
+        position = flattened_position(message)
+        if op == "t":
+            return changes.Truncate(whole_table_only=True, position=position)
         if deleted or op == "d":
-            return self._removed(message, readers, message_key)
+            return self._removed(message, readers, message_key, position)
         upsert = self._upsert(message, readers, None, was_there=message.get("__op") == "u")
+        upsert = replace(upsert, position=position, is_read=op == "r")
         return upsert if "__deleted" in message else self._removable(upsert, message_key)
 
     def row(self, message: Members, readers: RowReaders, message_key: bytes | None) -> changes.Upsert:
@@ -209,9 +216,13 @@ class Capture:
                 remedy = _WORD
             raise EventRefused(refused.reason, f"{refused.detail}; {remedy}", refused.column) from None
 
-    def _removed(self, row: object, readers: RowReaders, message_key: bytes | None) -> changes.Remove:
+    def _removed(
+        self, row: object, readers: RowReaders, message_key: bytes | None, position: SourcePosition | None
+    ) -> changes.Remove:
         source_key = self._key_of_row(row, readers)
-        return changes.Remove(self._keys.source_key(message_key) if source_key is None else source_key, was_there=True)
+        if source_key is None:
+            source_key = self._keys.source_key(message_key)
+        return changes.Remove(source_key, True, position)
 
     def _key_of_row(self, row: object, readers: RowReaders) -> str | None:
         """The source key of a row; None if the row or a column of the key is missing."""

@@ -442,6 +442,8 @@ class Machine:
             tally.counts += changes.APPLIED if outcome.applied else changes.IGNORED
             if outcome.unknown_key:
                 tally.counts += changes.RESPELT_KEY if outcome.respelt_key else changes.UNKNOWN_KEY
+            if outcome.old_read:
+                tally.counts += changes.OLD_READ
             if outcome.left_unchanged:
                 tally.letters.append(steps.partial(self._coordinates(message.offset), outcome.left_unchanged))
             if outcome.applied:
@@ -660,6 +662,8 @@ class Machine:
                 key_form = self._contract.form_after(tally.key_form, one.message.key, change, self.meta.shards)
                 engine.at = one.message.timestamp
                 outcome = engine.apply(change)
+            if outcome.old_read:
+                raise EventRefused(steps.SUPERSEDED, "a snapshot read this row before it was changed or deleted")
         except EventRefused as refusal:
             tally.letters.append(steps.not_retried(where, refusal))
         else:

@@ -135,7 +135,7 @@ def check_written_for(table: Table, shard: int, meta: Meta) -> None:
     if meta.fingerprint == table.fingerprint:
         return
     versions, parts = table.differences(meta.fingerprint)
-    changed, mend = ", ".join(parts), remedies.reload(table.name)
+    changed, mend = ", ".join(parts), sealing.mend_change(table, meta, parts)
     if versions is None or precedes(*versions):
         if not parts:
             return

@@ -22,7 +22,7 @@ The rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamer.errors import ConfigError, LawViolated, ShardRefused
@@ -189,6 +189,15 @@ def not_out_yet(
 
 DECIDES = frozenset({"columns", "privacy", "sealed"})
 """Parts of table.yaml that what was promised rests on; when epochs end may change."""
+
+
+def mend_change(table: Table, meta: Meta, parts: Collection[str]) -> str:
+    """The remedy for a table.yaml with other `parts`, given the cohorts that are published."""
+    if table.sealed is None or not epoch_of(meta):
+        return remedies.reload(table.name)
+    if DECIDES.intersection(parts):
+        return remedies.under_another_name(table.name)
+    return f"{remedies.reload(table.name)}: the cohorts that are published stay"
 
 
 def check_goes_on(table: Table, shard: int, meta: Meta | None, found: InputState) -> None:

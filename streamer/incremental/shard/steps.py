@@ -168,10 +168,18 @@ def next_commit(
     outbox += sealed.entries
     outbox += tally.letters
     statement_ids = tuple(drained.statement_ids)
-    similarity = similarity_of(drained, following.commit)
-    kept, origins = (drained.records, drained.qi_groups, similarity), origins_of(drained, following.commit)
-    changes = drained.row_changes
-    return Commit(following, *kept, statement_ids, outbox, origins=origins, row_changes=changes, sealed=sealed.changes)
+    kept = drained.records, drained.qi_groups, similarity_of(drained, following.commit)
+    origins = origins_of(drained, following.commit)
+    return Commit(
+        following,
+        *kept,
+        statement_ids,
+        outbox,
+        origins=origins,
+        row_changes=drained.row_changes,
+        sealed=sealed.changes,
+        last_changes=drained.last_changes,
+    )
 
 
 def similarity_of(drained: Drained, commit: int) -> dict[int, SimilarityList | None]:

@@ -29,6 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from streamer.errors import Conflict, Fenced
+from streamer.incremental.engine.last_changes import Remembered
 from streamer.incremental.engine.replacing import Region, Replaced
 from streamer.incremental.engine.stored_state import Origin, QIGroupState, Record, SimilarityList, StoredTable
 from streamer.incremental.events.changes import NO_MESSAGES, Counts, RowChange
@@ -215,10 +216,12 @@ class Commit:
     similarity: Mapping[int, SimilarityList | None] = field(default_factory=dict)
     statement_ids: Sequence[str] = ()
     outbox: Sequence[OutboxEntry] = ()
-    replaces: bool = False  # of what was kept before only the statement ids stay, and what is sealed if `meta` says so
+    # Of what was kept before only statement ids and last changes stay, and what is sealed if `meta` says so.
+    replaces: bool = False
     origins: Mapping[int, Origin | None] = field(default_factory=dict)
     row_changes: Sequence[RowChange] = ()  # not kept: for who publishes a sealed changelog
     sealed: SealedChanges | None = None
+    last_changes: Mapping[int, Remembered | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import msgspec
 
 from streamer.errors import ShardRefused
 from streamer.incremental import remedies
+from streamer.incremental.engine.last_changes import Remembered
 from streamer.incremental.engine.stored_state import Degrees, How, Origin, QIGroupState, Record, SimilarityList
 from streamer.incremental.events.changes import Counts
 from streamer.incremental.release.records import OutboxEntry
@@ -102,6 +103,7 @@ class _StoredCounts(msgspec.Struct, array_like=True, forbid_unknown_fields=True)
     unknown_keys: int
     unlisted: dict[str, int] = {}
     respelt_keys: int = 0
+    old_reads: int = 0
 
 
 class _StoredMeta(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -166,6 +168,7 @@ _similarity = msgspec.msgpack.Decoder(tuple[_Version, int, Degrees]).decode
 _origin = msgspec.msgpack.Decoder(tuple[_Version, How, int]).decode
 _place = msgspec.msgpack.Decoder(tuple[_Version, SealedPlace]).decode
 _cohort = msgspec.msgpack.Decoder(tuple[_Version, StoredCohort]).decode
+_remembered = msgspec.msgpack.Decoder(tuple[_Version, Remembered]).decode
 _entry = msgspec.msgpack.Decoder(tuple[_Version, str, bytes, bytes | None]).decode
 
 
@@ -217,6 +220,14 @@ def encode_cohort(cohort: StoredCohort) -> bytes:
 
 def decode_cohort(data: bytes) -> StoredCohort:
     return _decoded(_cohort, data, "sealed cohort")[1]
+
+
+def encode_remembered(remembered: Remembered) -> bytes:
+    return _encode((FORMAT_VERSION, remembered))
+
+
+def decode_remembered(data: bytes) -> Remembered:
+    return _decoded(_remembered, data, "position of a change")[1]
 
 
 def _decoded(decode: Callable[[bytes], T], data: bytes, kind: str) -> T:

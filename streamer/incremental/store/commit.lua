@@ -1,11 +1,12 @@
 -- One commit of one shard: everything or nothing.
 --
 -- KEYS  1 meta  2 records  3 groups  4 similarity  5 outbox  6 statements  7 origins  8 sealed  9 cohorts
---       10.. sorted sets of an older streamer, which are removed
+--       10 changed  11.. sorted sets of an older streamer, which are removed
 -- ARGV  1 fence  2 number of the commit before  3 number of this commit  4 encoded meta  5 statement ids to remember
---       6 1: nothing of what was kept stays but statement ids and what is sealed; 2: what is sealed does not stay either
---       7..20 how many slices each of the fourteen sections has
---       21.. the slices: first the lengths of a slice's values, as numbers, then the values, one behind the other
+--       6 1: nothing of what was kept stays but statement ids, last changes and what is sealed; 2: what is sealed does not
+--         stay either
+--       7..22 how many slices each of the sixteen sections has
+--       23.. the slices: first the lengths of a slice's values, as numbers, then the values, one behind the other
 --       Numbers are packed, four bytes each, the highest first.
 -- Returns the number of write commands; 0 for a commit that is stored already, -1 fenced, -2 conflict.
 --
@@ -23,7 +24,7 @@ if stored[1] ~= ARGV[1] then return -1 end
 if stored[2] == ARGV[3] and stored[3] == ARGV[1] then return 0 end
 if (stored[2] or '0') ~= ARGV[2] then return -2 end
 
-local FORMER = 10
+local FORMER = 11
 for i = 2, 4 do redis.call('HLEN', KEYS[i]) end
 for i = 5, 6 do redis.call('LLEN', KEYS[i]) end
 for i = 7, FORMER - 1 do redis.call('HLEN', KEYS[i]) end
@@ -37,6 +38,7 @@ local SECTIONS = {
   {'HSET', KEYS[7]}, {'HDEL', KEYS[7]},
   {'HSET', KEYS[8]}, {'HDEL', KEYS[8]},
   {'HSET', KEYS[9]}, {'HDEL', KEYS[9]},
+  {'HSET', KEYS[10]}, {'HDEL', KEYS[10]},
 }
 local slice_at = 7 + #SECTIONS
 local commands = 2

@@ -51,6 +51,7 @@ class ShardBytes:
     sealed: dict[bytes, bytes] = field(default_factory=dict, repr=False)
     cohorts: dict[int, bytes] = field(default_factory=dict, repr=False)
     statement_ids: deque[bytes] = field(default_factory=lambda: deque(maxlen=STATEMENT_IDS_MAX), repr=False)
+    last_changes: dict[int, bytes] = field(default_factory=dict, repr=False)
     outbox: deque[tuple[int, OutboxEntry]] = field(default_factory=deque, repr=False)
 
 
@@ -151,6 +152,7 @@ class MemoryStore:
             qi_groups=[(number, codec.decode_qi_group(data)) for number, data in shard.qi_groups.items()],
             similarity=[(n, one) for n, data in shard.similarity.items() if (one := codec.decode_similarity(data))],
             statement_ids=self.statement_ids(),
+            last_changes=[(row, codec.decode_remembered(data)) for row, data in shard.last_changes.items()],
         )
         sealed = StoredSealed(
             places=[(source_key.decode(), codec.decode_place(data)) for source_key, data in shard.sealed.items()],
@@ -184,6 +186,7 @@ class MemoryStore:
         similarity = _each(codec.encode_similarity, commit.similarity, int)
         origins = _each(codec.encode_origin, commit.origins, int)
         statement_ids = [statement_id.encode() for statement_id in commit.statement_ids]
+        last_changes = _each(codec.encode_remembered, commit.last_changes, int)
         places = _each(codec.encode_place, commit.sealed.places, str.encode) if commit.sealed else {}
         cohorts = _each(codec.encode_cohort, commit.sealed.cohorts, int) if commit.sealed else {}
 
@@ -199,6 +202,7 @@ class MemoryStore:
         _merge(shard.origins, origins)
         _merge(shard.sealed, places)
         _merge(shard.cohorts, cohorts)
+        _merge(shard.last_changes, last_changes)
         shard.statement_ids.extend(statement_ids)
         shard.outbox.extend((commit.meta.commit, entry) for entry in commit.outbox)
         shard.meta, shard.commit, shard.committed_by = meta, commit.meta.commit, fence

@@ -7,7 +7,8 @@ The rules of this file
   -> box, members, slots), `:similarity` (hash: QI group -> similarity degrees, and the commit that they are of),
   `:outbox` (list), `:statements` (list), `:origins` (hash: QI group -> how it was last formed, and in which commit),
   `:sealed` (hash: source key -> cohort, or since when it waits for one), `:cohorts` (hash: number -> id, rows, people
-  left). Raw values are stored here: access control and TLS are part of a deployment.
+  left), `:changed` (hash: keyed hash of a source key -> position of its last change). Raw values are stored here:
+  access control and TLS are part of a deployment.
   `{table:shard}:custody` (hash) is what people and commands read: who holds the shard, who loads the table.
 * Every change is one Lua call that can be repeated without harm: the client repeats a call whose answer was lost.
 """
@@ -35,7 +36,7 @@ from streamer.incremental.store import codec
 from streamer.incremental.store.base import Commit, Meta, State, being_loaded, claimed_since
 from streamer.incremental.store.redis_server import RedisClient, address_of, answers, master_of
 
-# The arguments of `commit.lua`: fourteen sections, each the arguments of one Redis command. Values are joined into
+# The arguments of `commit.lua`: sixteen sections, each the arguments of one Redis command. Values are joined into
 # slices: one argument says how long each value is, the next holds them all. A dozen values per event as arguments of
 # their own would cost the client more than everything else in a commit.
 
@@ -97,12 +98,13 @@ def entries(commit: Commit) -> dict[str, int]:
         "origins": len(commit.origins),
         "sealed": len(commit.sealed.places) if commit.sealed else 0,
         "cohorts": len(commit.sealed.cohorts) if commit.sealed else 0,
+        "changed": len(commit.last_changes),
         "meta": 1,
     }
 
 
 def _sections(commit: Commit) -> list[Texts]:
-    """The values of the script's fourteen sections, each as the arguments of its command."""
+    """The values of the script's sixteen sections, each as the arguments of its command."""
     number, sealed = commit.meta.commit, commit.sealed
     return [
         *_put_and_gone(commit.records, str.encode, codec.encode_record),
@@ -113,6 +115,7 @@ def _sections(commit: Commit) -> list[Texts]:
         *_put_and_gone(commit.origins, _number, codec.encode_origin),
         *_put_and_gone(sealed.places if sealed else {}, str.encode, codec.encode_place),
         *_put_and_gone(sealed.cohorts if sealed else {}, _number, codec.encode_cohort),
+        *_put_and_gone(commit.last_changes, _number, codec.encode_remembered),
     ]
 
 
@@ -140,7 +143,7 @@ ENTRIES_PER_READ = 1_000
 TOKENS_KEPT = 100
 """Fences that this process asked for without an answer, and remembers: far more than an outage leaves."""
 
-KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins", "sealed", "cohorts")
+KEYS = ("meta", "records", "groups", "similarity", "outbox", "statements", "origins", "sealed", "cohorts", "changed")
 
 
 class RedisStore:
@@ -158,7 +161,7 @@ class RedisStore:
         self._address = address_of(client)
         self._keys = tuple(f"{{{table_name}:{shard}}}:{name}" for name in KEYS)
         self._meta, self._records, self._groups, self._similarity, self._outbox, self._statements = self._keys[:6]
-        self._origins, self._sealed, self._cohorts = self._keys[6:]
+        self._origins, self._sealed, self._cohorts, self._changed = self._keys[6:]
         self._custody = f"{{{table_name}:{shard}}}:custody"
         self._commit_script, self._trim_script, self._take_over_script, self._claim_script, self._loading_script = (
             self._client.register_script(files("streamer.incremental.store").joinpath(f"{name}.lua").read_text("utf-8"))
@@ -276,6 +279,7 @@ class RedisStore:
             qi_groups=((codec.decode_number(number), codec.decode_qi_group(data)) for number, data in groups),
             similarity=self._read_lists(meta.commit),
             statement_ids=self.statement_ids(),
+            last_changes=((int(row), codec.decode_remembered(data)) for row, data in self._scan(self._changed)),
         )
         places = ((source_key, codec.decode_place(data)) for source_key, data in people(self._sealed, meta.commit))
         numbered = ((codec.decode_number(number), codec.decode_cohort(data)) for number, data in cohorts)

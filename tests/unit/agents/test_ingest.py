@@ -468,6 +468,28 @@ async def test_what_was_wrong_for_a_moment_only_refuses_no_shard() -> None:
         assert redis.said == {}
 
 
+@pytest.mark.parametrize("error", [MemoryError("canary"), RuntimeError("can't start new thread")])
+@pytest.mark.parametrize("where", ["a step", "an assignment"])
+async def test_a_worker_that_lacks_memory_ends(monkeypatch: pytest.MonkeyPatch, error: Exception, where: str) -> None:
+    """Before: its shards were refused, or had nobody, and it stayed."""
+    ended = list[tuple[int, str]]()
+    monkeypatch.setattr(ingest_of_shards, "end_process", lambda *said: ended.append(said))
+
+    def lacking(*_given: object, **_named: object) -> None:
+        raise error
+
+    servers = InMemory(Redis())
+    if where == "an assignment":
+        servers.store = lacking  # type: ignore[method-assign, assignment]
+    else:
+        monkeypatch.setattr(HeldStore, "take_over", lacking)
+    async with a_worker(Redis(), servers):
+        await until(lambda: ended)
+    assert {(code, why.partition(": ")[2].partition(";")[0]) for code, why in ended} == {
+        (2, "the system gives no more memory or threads")
+    }
+
+
 # -- rebalances ---------------------------------------------------------------------------------------------------
 
 

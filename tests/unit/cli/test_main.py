@@ -56,6 +56,35 @@ def test_an_error_is_one_line_the_exit_code_of_whose_fault_it_is_and_an_object_f
         assert result.stdout == "" if not words else json.loads(result.stdout) == wanted
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("canary"),
+        RuntimeError("can't start new thread"),
+        OSError(errno.ENOMEM, "canary"),
+        ImportError("libcanary.so: failed to map segment from shared object"),
+        type("OutOfMemoryException", (Exception,), {})("canary"),  # DuckDB's
+    ],
+)
+def test_a_lack_of_memory_is_a_sentence_and_an_exit_code(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Before: "an unexpected error", which asked for a report, with the lines of code."""
+    result = run(monkeypatch, error, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["kind"]) == (2, "OutOfMemory")
+    assert result.stderr.startswith("streamer: streamer failing: the system gives no more memory or threads; ")
+    assert ("canary" in result.output, result.stderr.count("\n")) == (False, 1)
+
+
+@pytest.mark.slow
+def test_a_whole_table_that_is_larger_than_the_memory_ends_in_a_sentence(tmp_path: Path) -> None:
+    head, *people = (PATIENTS / "rows.csv").read_text().splitlines()
+    many = [f"{number},{people[number % len(people)].partition(',')[2]}" for number in range(200_000)]
+    (tmp_path / "rows.csv").write_text("\n".join([head, *many]))
+    command = f"{sys.executable} -m streamer.cli.main anonymize --table {PATIENTS} rows.csv -o out.csv"
+    said = subprocess.run(["sh", "-c", f"ulimit -v 600000; {command}"], cwd=tmp_path, capture_output=True, text=True)
+    assert (said.returncode, "the system gives no more memory or threads" in said.stderr) == (2, True), said.stderr
+    assert ("Traceback" in said.stderr, [*tmp_path.glob("*out*")]) == (False, [])
+
+
 def test_an_interrupt_is_no_violated_law(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, KeyboardInterrupt()).exit_code == 130
 

@@ -46,6 +46,10 @@ def test_a_worker_is_named_by_its_host_and_process() -> None:
     assert WorkerSettings.from_environment(ENVIRONMENT).name.endswith(f":{os.getpid()}")
 
 
+def test_a_worker_with_an_instance_is_named_by_it_as_kafka_keeps_the_name_of_its_first_process() -> None:
+    assert WorkerSettings.from_environment({**ENVIRONMENT, "STREAMER_INSTANCE": "a"}).name == "a"
+
+
 def test_the_servers_may_stand_in_the_file_of_kafkas_settings(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=a.example:9093\n")

@@ -26,6 +26,7 @@ from streamer.incremental.shard.first_commits import FirstTable, prepare
 from streamer.incremental.shard.input import InputState, KeptSecret, Message
 from streamer.incremental.shard.machine import Machine
 from streamer.incremental.shard.outlet import DeafOutlet, FoundSealed, Position, PublishedRecord
+from streamer.incremental.shard.preflight import check_written_for
 from streamer.incremental.shard.ready import Assigned, Messages, Tick
 from streamer.incremental.shard.requests import EpochOver, epochs_in
 from streamer.incremental.store.base import Commit, Meta
@@ -302,7 +303,7 @@ def test_an_epoch_that_is_neither_in_the_topic_nor_in_the_outbox_is_lost() -> No
     of = (BY_TIME, "shard 0 of people", meta)
     assert sealing.not_out_yet(*of, FoundSealed(3), [end]) == []
     assert sealing.not_out_yet(*of, FoundSealed(2), [end]) == [end]
-    with pytest.raises(ShardRefused, match="was recreated or has lost cohorts"):
+    with pytest.raises(ShardRefused, match=r"has lost cohorts.*only `live` is to go on, take `sealed` out"):
         sealing.not_out_yet(*of, FoundSealed(1), [end])
 
 
@@ -403,6 +404,10 @@ def test_a_reload_may_change_when_epochs_end_but_nothing_that_the_promise_rests_
         change = {"sealed": replace(BY_TIME.sealed, **rules)}  # type: ignore[type-var]
     table = replace(BY_TIME, **change)
     assert table.fingerprint != BY_TIME.fingerprint
+    with pytest.raises(ShardRefused) as refused:  # where the change is first refused, it is said what can follow it
+        check_written_for(table, 0, meta)
+    ends = "publish under another name" if changed else "start the workers: the cohorts that are published stay"
+    assert ends in str(refused.value)
     if not changed:
         sealing.check_goes_on(table, 0, meta, state)
         return

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.incremental.engine.stored_state import STATEMENT_IDS_MAX, Origin, QIGroupState, Record, SimilarityList
+from streamer.incremental.events.source_positions import SourcePosition
 from streamer.incremental.release.records import OutboxEntry
 from streamer.incremental.sealed.stored_state import SealedChanges, SealedMark, SealedPlace, StoredCohort
 from streamer.incremental.store import codec, redis
@@ -19,6 +20,7 @@ ANN, GROUP = Record(Row((3,), (b'"flu"',)), 1), QIGroupState((0,), (4,), ("ann",
 LISTED = SimilarityList(((9, 0.5), (4, 1 / 3)), 8)
 LETTER = OutboxEntry("dead-letters", b"k", b"{}")
 MARK, COHORT = SealedMark(2, 120, 5, 9, b"digest"), StoredCohort(bytes(16), 5, 4, touched=True)
+CHANGED_AT = SourcePosition("postgresql people clinic lsn", (310,))
 
 FULL = Commit(
     Meta(commit=8, sealed=MARK),
@@ -29,9 +31,10 @@ FULL = Commit(
     outbox=[LETTER],
     origins={1: Origin("split", 8), 2: None},
     sealed=SealedChanges(MARK, {"ann": SealedPlace(3), "bob": None}, {3: COHORT, 4: None}),
+    last_changes={-5: (2, CHANGED_AT), 6: None},
 )
 
-HEAD, SECTIONS = 6, 14
+HEAD, SECTIONS = 6, 16
 
 
 def numbers(packed: object) -> list[int]:
@@ -51,7 +54,7 @@ def slices_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
 
 
 def sections_of(arguments: list[str | int | bytes]) -> list[list[bytes]]:
-    """The values of the fourteen sections."""
+    """The values of the sixteen sections."""
     counts, slices = arguments[HEAD : HEAD + SECTIONS], slices_of(arguments[HEAD + SECTIONS :])
     sections = []
     for count in counts:
@@ -86,6 +89,8 @@ def test_every_section_holds_the_arguments_of_its_command() -> None:
         [b"bob"],
         [b"3", codec.encode_cohort(COHORT)],
         [b"4"],
+        [b"-5", codec.encode_remembered((2, CHANGED_AT))],
+        [b"6"],
     ]
 
 
@@ -104,7 +109,7 @@ def test_a_slice_is_no_longer_than_the_script_can_take_and_parts_no_field_from_i
 def test_what_a_commit_writes_is_counted_by_kind() -> None:
     assert redis.entries(FULL) == {
         "records": 2, "groups": 2, "similarity": 2, "outbox": 1, "statements": 2, "origins": 2, "sealed": 2,
-        "cohorts": 2, "meta": 1,
+        "cohorts": 2, "changed": 2, "meta": 1,
     }  # fmt: skip
 
 
