@@ -140,25 +140,36 @@ def unequal_partitions(table_name: str, counts: Mapping[str, int]) -> str:
 
 # -- dead letters -----------------------------------------------------------------------------------------------------
 
+READ_AGAIN = (
+    "have Debezium read all rows again by a row `execute-snapshot` in its table of signals, which `streamer connect "
+    "source --sql` prints; or `streamer reload --from-source`"
+)
+"""If the source is right, and rows of it are missing here. Rows that were deleted meanwhile go by a reload only."""
+
 RETRY = "`streamer dead-letters retry` applies them, once a version runs that can: report the fault"
 RETRY_LATER = "`streamer dead-letters retry` again, in a moment"
 
 _REASONS_BY_REMEDY = {
     "correct the rows at the source, which sends them again; or widen table.yaml, and `streamer reload`": (
-        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed missing-column missing-key "
-        "missing-individual missing-row row-too-large oversized individual-changed key-changed key-exists key-unknown"
+        "out-of-domain off-the-step unknown-category wrong-type null-not-allowed row-too-large oversized "
+        "individual-changed key-changed key-exists key-unknown"
+    ),
+    f"bring back the column that the source or its connector lacks, then {READ_AGAIN}": (
+        "missing-column missing-key missing-individual"
     ),
     "set the producer or its converter as the letters say, and send the rows again": (
-        "message-key-missing message-key-form message-key-unreadable message-key-of-other-row wrong-partition "
-        "ambiguous-decimal unknown-type unavailable-value unknown-op malformed-json malformed-avro not-an-object "
-        "schema-registry unknown-schema"
+        "missing-row message-key-missing message-key-form message-key-unreadable message-key-of-other-row "
+        "wrong-partition ambiguous-decimal unknown-type unavailable-value unknown-op malformed-json malformed-avro "
+        "not-an-object schema-registry unknown-schema"
     ),
     "`streamer produce --truncate`, then let the source send the present rows": "truncate-one-shard",
     "send corrected statements": "bad-statement bad-result statement-too-large rows-left-unchanged",
     RETRY: "internal-error skipped",
     "let the source send the present rows": "message-gone statement before-a-statement",
     RETRY_LATER: "not-read-yet",
-    "nothing: later messages count, or they are applied": "superseded retried",
+    "nothing: later messages count, they are applied, or an operator has seen to them": (
+        "superseded retried acknowledged"
+    ),
 }
 
 OF_DEAD_LETTERS: Mapping[str, str] = {

@@ -302,7 +302,7 @@ class Replay:
         engine, total = self.machine.engine, self._total
         return ReplayReport(
             events=total.counts.messages,
-            **{name: n for name, n in asdict(total.counts).items() if name != "respelt_keys"},
+            **{name: n for name, n in asdict(total.counts).items() if name not in ("respelt_keys", "explaining")},
             rows=engine.n_rows,
             pending=engine.n_pending,
             qi_groups=engine.n_qi_groups,

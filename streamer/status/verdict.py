@@ -61,6 +61,7 @@ STANDSTILL_SECONDS_MAX = 600.0  # of a region of a rebuild, or of the algorithm 
 UNJOINED_SECONDS_MAX = 60.0  # of a rebalance: Kafka waits for dead workers until their sessions end
 TRANSACTION_SECONDS_MAX = 10.0  # for which a producer of the input may leave a transaction open without a word
 OVERDUE_SECONDS_MAX = 60.0  # after the time at which an epoch of a sealed changelog should have ended
+REFUSED_NOW_LEAST = 10  # messages of the last minutes: fewer count among the latest ones alone
 FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
 REDIS_REFUSES = "workers go on by themselves once it takes writes: is --redis the master? Its log says why it refuses"
@@ -195,7 +196,7 @@ def judge_shard(
     verdict.problems += _stands_still(shard, workers, now)
     verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now))
     verdict.problems += _ahead(table, shard, now)
-    verdict.problems += _counts(shard, dead_letters_max)
+    verdict.problems += _counts(shard, now, dead_letters_max)
     verdict.problems += _truncations(shard)
     verdict.warnings += _unknown_keys(shard)
     verdict.warnings += _held_back_by_transaction(shard, now)
@@ -410,12 +411,21 @@ def _refused(shard: ShardFacts, now: float, known: list[str]) -> Verdict:
 
 
 def _unknown_keys(shard: ShardFacts) -> Iterator[str]:
+    """Changes of rows that the shard did not have, unless there is a harmless reason for each.
+
+    A connector that sends changes again repeats those of rows that were deleted since; a refused row is not there when
+    its deletion comes; and rows that a later snapshot reads are there again.
+    """
     counts = shard.redis.meta.counts if shard.redis.meta else NO_MESSAGES
-    if not counts.unknown_keys:
-        return
-    why = "did the connector skip its snapshot, or write a row's changes to several partitions?"
     if counts.respelt_keys:
         why = f"{counts.respelt_keys:,} of them {remedies.RESPELT_KEYS}"
+    elif counts.unknown_keys > counts.explaining + counts.dead_letters:
+        why = (
+            "more than rows that were deleted before or refused. Did the connector skip its snapshot, so that rows are "
+            f"missing? {remedies.READ_AGAIN}"
+        )
+    else:
+        return
     yield (
         f"shard {shard.number}: {counts.unknown_keys:,} captured changes and deletions were about rows that it did not"
         f" have: {why}"
@@ -442,7 +452,7 @@ def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
     return verdict
 
 
-def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
+def _counts(shard: ShardFacts, now: float, dead_letters_max: float) -> Iterator[str]:
     meta = shard.redis.meta or Meta()
     counts = meta.counts
     if counts.messages > meta.next:
@@ -450,13 +460,18 @@ def _counts(shard: ShardFacts, dead_letters_max: float) -> Iterator[str]:
             f"shard {shard.number}: counts {counts.messages} messages, but only {meta.next} offsets were read: its "
             "counts are wrong, which is a fault of streamer's: please report it"
         )
-    refused, messages, which = counts.dead_letters, counts.messages, ""
-    if shard.kafka.lately:
-        refused, messages, which = shard.kafka.refused_lately, shard.kafka.lately, "the latest "
-    if refused > dead_letters_max * messages:
+    kafka, more = shard.kafka, f"more than {dead_letters_max:.0%}: `streamer dead-letters` says why"
+    refused, messages = (kafka.refused_lately, kafka.lately) if kafka.lately else (counts.dead_letters, counts.messages)
+    if kafka.refused_now >= REFUSED_NOW_LEAST and kafka.refused_now > dead_letters_max * kafka.now:
         yield (
-            f"shard {shard.number}: {refused:,} of {which}{messages:,} messages are dead letters, more than "
-            f"{dead_letters_max:.0%}: `streamer dead-letters` says why"
+            f"shard {shard.number}: {kafka.refused_now:,} of the {kafka.now:,} messages of the last minutes were "
+            f"refused, {more}"
+        )
+    elif refused > dead_letters_max * messages:
+        last = f", the last one {ago(now - kafka.refused_at)} ago" if kafka.refused_at else ""
+        yield (
+            f"shard {shard.number}: {refused:,} of the latest {messages:,} messages were refused{last}, {more}; if "
+            "that is put right, `streamer dead-letters acknowledge`"
         )
 
 

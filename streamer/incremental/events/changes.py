@@ -134,6 +134,7 @@ class Counts:
     unknown_keys: int = 0  # of these: captured changes of rows that the table does not have
     unlisted: Mapping[str, int] = field(default_factory=dict)  # of the applied: by column, an unknown category
     respelt_keys: int = 0  # of the unknown keys: those of rows, in another spelling
+    explaining: int = 0  # deletions of rows and rows that came again: each may be why a later key is unknown
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -143,6 +144,7 @@ class Counts:
             self.unknown_keys + other.unknown_keys,
             dict(Counter(self.unlisted) + Counter(other.unlisted)) if other.unlisted else self.unlisted,
             self.respelt_keys + other.respelt_keys,
+            self.explaining + other.explaining,
         )
 
     @property
@@ -158,4 +160,5 @@ APPLIED_LATE, IGNORED_LATE = Counts(applied=1, dead_letters=-1), Counts(ignored=
 """A dead letter that was retried: it is not a dead letter any more."""
 
 UNKNOWN_KEY, RESPELT_KEY = Counts(unknown_keys=1), Counts(unknown_keys=1, respelt_keys=1)
+EXPLAINING = Counts(explaining=1)
 """Added to the outcome of the message."""
