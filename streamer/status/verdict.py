@@ -32,7 +32,7 @@ from streamer.incremental.shard.preflight import Consistency, compare, former_ve
 from streamer.incremental.shard.rebuild import CHANGED_LEAST, CHANGED_SHARE, LOOK_SECONDS, last_rebuild, told
 from streamer.incremental.shard.snapshot import holds_back, waits_for
 from streamer.incremental.store.base import FAILED, REFUSED, STOPPED, Meta
-from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name
+from streamer.incremental.topics import CHANGES, CONTROL, POSITIONS, live_kinds, topic_name, worker_group
 from streamer.privacy.models import model_of, words
 from streamer.status.facts import (
     HeldFacts,
@@ -65,6 +65,7 @@ REFUSED_NOW_LEAST = 10  # messages of the last minutes: fewer count among the la
 FAULT_SECONDS = 30.0  # as long a message that could not be applied is reported
 
 REDIS_REFUSES = "workers go on by themselves once it takes writes: is --redis the master? Its log says why it refuses"
+GOES_ON = "it goes on by itself once the server does"
 REDIS_IS_FULL = "Redis is full, so that no worker can commit: raise its maxmemory"
 
 
@@ -133,11 +134,12 @@ def worker_problems(facts: WorkerFacts) -> list[str]:
     own = {held.shard for held in facts.shards if held.refused}
     others = sorted((number, custody) for number, custody in facts.refused.items() if number not in own)
     refused = (ShardFacts(number, InRedis(custody=custody)) for number, custody in others)
+    blocked = any(sentence for server in facts.servers for sentence in _of_server(server))
     return [
         *(sentence for server in facts.servers for sentence in _of_server(server)),
         *_joining(facts),
         *(sentence for shard in refused for sentence in _refused(shard, facts.now, []).problems),
-        *(sentence for held in facts.shards for sentence in held_problems(held, facts.worker)),
+        *(sentence for held in facts.shards for sentence in held_problems(held, facts.worker, blocked)),
     ]
 
 
@@ -160,15 +162,16 @@ def _joining(facts: WorkerFacts) -> Iterator[str]:
     if facts.unjoined_seconds > UNJOINED_SECONDS_MAX:
         yield (
             f"Kafka has given this worker no shards for {ago(facts.unjoined_seconds)}, not even none: a member of its "
-            "consumer group does not take part in giving them out; is it a worker?"
+            "consumer group does not take part in giving them out; is it a worker? `kafka-consumer-groups.sh "
+            f"--describe --members --group {worker_group(facts.table)}` names them"
         )
 
 
-def held_problems(held: HeldFacts, worker: str = "") -> list[str]:
-    """The problems of one shard, by what its worker knows."""
+def held_problems(held: HeldFacts, worker: str = "", blocked: bool = False) -> list[str]:
+    """The problems of one shard, by what its worker knows. blocked: a server is away, so that no restart helps."""
     shard = ShardFacts(held.shard, worker=worker, held=held)
     overdue = held.sealed.overdue_seconds if held.sealed is not None else 0.0
-    return [*_stands_still(shard, Workers({}, told=False), now=0.0), *_overdue(shard, overdue)]
+    return [*_stands_still(shard, Workers({}, told=False), 0.0, blocked), *_overdue(shard, overdue, blocked)]
 
 
 def not_ready(facts: WorkerFacts) -> list[str]:
@@ -187,14 +190,17 @@ def not_ready(facts: WorkerFacts) -> list[str]:
 
 
 def judge_shard(
-    table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0
+    table: Table, shard: ShardFacts, workers: Workers, now: float, dead_letters_max: float = 1.0, blocked: bool = False
 ) -> Verdict:
-    """The verdict on one shard. dead_letters_max: the allowed share of dead letters among its latest messages."""
+    """The verdict on one shard.
+
+    dead_letters_max: the allowed share of dead letters among its latest messages. blocked: as of `held_problems`.
+    """
     verdict = _standing(table, shard)
     if shard.held is None or not shard.held.taken_over:
         verdict.add(_refused(shard, now, known=verdict.problems))
-    verdict.problems += _stands_still(shard, workers, now)
-    verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now))
+    verdict.problems += _stands_still(shard, workers, now, blocked)
+    verdict.problems += _overdue(shard, overdue_seconds(table, shard.redis.meta, now), blocked)
     verdict.problems += _ahead(table, shard, now)
     verdict.problems += _counts(shard, now, dead_letters_max)
     verdict.problems += _truncations(shard)
@@ -211,11 +217,11 @@ def judge_shard(
     return verdict
 
 
-def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[str]:
+def _stands_still(shard: ShardFacts, workers: Workers, now: float, blocked: bool) -> Iterator[str]:
     """The most telling reason why a shard does not go on, and a recent fault."""
     held, prefix, still = shard.held, f"shard {shard.number}:", shard.still_seconds(now)
     busy = held.busy_seconds if held is not None else 0.0
-    look = f"look at the log of {shard.worker or 'its worker'}, or start it again"
+    look = GOES_ON if blocked else f"look at the log of {shard.worker or 'its worker'}, or start it again"
     if held is not None and held.lost:
         yield (
             f"{prefix} another worker has taken it over, and Kafka has not given it away yet: if that lasts, this "
@@ -241,11 +247,12 @@ def _stands_still(shard: ShardFacts, workers: Workers, now: float) -> Iterator[s
         )
 
 
-def _overdue(shard: ShardFacts, seconds: float) -> Iterator[str]:
+def _overdue(shard: ShardFacts, seconds: float, blocked: bool) -> Iterator[str]:
     if seconds > OVERDUE_SECONDS_MAX:
+        whose = shard.worker or "its worker"
         yield (
             f"shard {shard.number}: an epoch of its sealed changelog should have been over {ago(seconds)} ago, and its"
-            " newcomers are not published: is its worker running?"
+            f" newcomers are not published: {GOES_ON if blocked else f'is {whose} running? Its log says why it waits'}"
         )
 
 
@@ -443,7 +450,10 @@ def _rebuilds(shard: ShardFacts, now: float) -> Verdict:
         )
     if running is None and last is not None and last.state in (FAILED, STOPPED):
         sentence = f"shard {shard.number}: its last rebuild, {ago(now - last.at)} ago, {told(last)}"
-        (verdict.problems if last.state == FAILED else verdict.warnings).append(sentence)
+        if last.state == FAILED:
+            verdict.problems.append(f"{sentence}; `streamer rebuild` tries again")
+        else:
+            verdict.warnings.append(sentence)
     verdict.warnings += [
         f"shard {shard.number}: request {one.rebuild.id}, {ago(now - one.at)} ago, {told(one)}"
         for one in meta.rebuilds
@@ -554,7 +564,8 @@ def _secrets_lacking(table: Table, facts: TableFacts) -> Iterator[str]:
 def judge(table: Table, facts: TableFacts, dead_letters_max: float) -> tuple[list[Verdict], Verdict]:
     """The verdicts on each shard, and on all together. dead_letters_max: of `judge_shard`."""
     now = facts.redis_now.time
-    of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max) for shard in facts.shards]
+    blocked = facts.redis_now.full or bool(facts.redis_now.refuses)
+    of_shards = [judge_shard(table, shard, facts.workers, now, dead_letters_max, blocked) for shard in facts.shards]
     verdict = Verdict()
     for one in (*of_shards, judge_table(table, facts)):
         verdict.add(one)

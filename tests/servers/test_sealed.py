@@ -24,6 +24,7 @@ from streamer.reader import SealedSubscription
 from streamer.status.facts import InRedis, ShardFacts, Workers
 from streamer.status.verdict import judge_shard
 from streamer.table.yaml.loading import load_table
+from worlds.kafka_and_redis import wait_until_deleted
 from worlds.served_patients import as_csv, inserted, rows, send, wait_until_read
 from worlds.workers import WorkedTable, wait_until
 
@@ -113,7 +114,9 @@ def test_an_audit_of_the_topic_finds_a_header_and_epochs_that_are_missing_at_the
     written = {shard: [*world.read(SEALED, shard)] for shard in range(2)}
     begins = max(at for at, one in enumerate(written[1]) if b'"EPOCH"' in (one.value() or b"")[:30])
     before = next(at for at in range(begins - 1, -1, -1) if b'"EPOCH"' in (written[1][at].value() or b"")[:30])
-    world.recreate_topics(SEALED)
+    world.delete_topics(SEALED)
+    wait_until_deleted(world.bootstrap, world.name, SEALED)
+    world.must("topics create", "--shards", 2)
     write_again(world, {**written, 1: written[1][: before + 1]})
     assert re.search("'epochs'.*partition 1: the log ends with epoch .*cut off", world.refused("audit", "topic"))
     write_again(world, {1: written[1][before + 1 :]}, headers=[("release", b"1")])

@@ -35,6 +35,7 @@ from streamer.cli.support.outputs import OutputPath, force_option, require_writa
 from streamer.cli.support.tables import Line, as_json, filled, plural, shards_named, show
 from streamer.errors import UsageError
 from streamer.incremental.events.registered_schemas import schema_ids
+from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.retrial import Retrial
@@ -339,7 +340,10 @@ def _follow(consumer: Consumer, ends: Mapping[Place, int], export: Export) -> No
 
 def _lines(topic: str, total: int, reasons: list[LetterCount], latest: list[Letter]) -> Iterator[Line]:
     yield f"{plural(total, 'dead letter')} in {topic}"
-    yield from (f"  {_sentence(one)}" for one in reasons)
+    for one in reasons:
+        yield f"  {_sentence(one)}"
+        if one.reason in OF_DEAD_LETTERS and one.kind not in (RETRIED, SUPERSEDED, ACKNOWLEDGED):
+            yield f"    {OF_DEAD_LETTERS[one.reason]}"
     if latest:
         headings = ("shard", "offset", "kind", "reason", "column", "detail")
         yield filled(Grid(*headings, title=f"the latest {len(latest)}"), map(_cells, latest))

@@ -355,7 +355,7 @@ def sink_config(
         "consumer.override.isolation.level": "read_committed",
         "consumer.override.auto.offset.reset": "earliest",
         **_sink_converter(table, "key", key_schema(table), converter),
-        **_sink_converter(table, "value", value_schema(table), converter),
+        **_sink_converter(table, "value", value_schema(table, exact=True), converter),
     }
 
 

@@ -37,6 +37,7 @@ from streamer.status.verdict import (
     STILL_OUTSIDE_SECONDS_MAX,
     Verdict,
     if_redis_is_lost,
+    judge,
     judge_shard,
     judge_table,
     not_ready,
@@ -175,6 +176,19 @@ def test_where_kafka_does_not_tell_the_workers_only_silence_counts() -> None:
 def test_offsets_without_a_message_are_no_lag() -> None:
     read: dict[str, Any] = {"waiting": Waiting(META.next - 1, NOW - 3600)}  # applied while it was looked at
     assert judged(shard(worker="", **read), Workers({})) == Verdict()
+
+
+def test_while_redis_refuses_writes_nobody_is_told_to_start_a_worker_again() -> None:
+    """It would only wait again."""
+    still = shard(**waiting(3600))
+    for now in (RedisNow(NOW, full=True), RedisNow(NOW, refuses="a replica"), RedisNow(NOW)):
+        _, whole = judge(TABLE, replace(seen(shards=[still]), redis_now=now), 0.05)
+        (said,) = [one for one in whole.problems if "messages wait" in one]
+        is_blocked = bool(now.full or now.refuses)
+        assert said.endswith("it goes on by itself once the server does") == is_blocked != ("start it again" in said)
+    silent = worker(replace(WELL, lag=7, still_seconds=300.0), servers=(ServerFacts("Redis", 40.0),))
+    assert not any("start it again" in one for one in worker_problems(silent))
+    assert any("start it again" in one for one in worker_problems(replace(silent, servers=())))
 
 
 # -- counts -----------------------------------------------------------------------------------------------------------
@@ -387,7 +401,7 @@ def test_a_rebuild_that_failed_is_a_problem_until_one_is_done() -> None:
     (problem,) = with_rebuilds(None, rebuilt(FAILED), rebuilt(ANSWERED)).problems
     assert problem == (
         "shard 0: its last rebuild, 1 min ago, failed with 3 of 8 regions done, loss +0.0%, 0 rows published again, "
-        "9 s: out of memory"
+        "9 s: out of memory; `streamer rebuild` tries again"
     )
     assert with_rebuilds(rebuilt(RUNNING), rebuilt(FAILED)).problems == []
 
