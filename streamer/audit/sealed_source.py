@@ -39,10 +39,10 @@ TWICE = {"twice": "no more rows with one value are added to cohorts than had it:
 """The law of a log whose members nobody knows: a lower bound of what was published twice."""
 
 
-def check_twice(cohorts: Iterable[CohortSeen], changes: Iterable[RowChange]) -> None:
-    """Checks `TWICE`. Raises LawViolated. cohorts: of all epochs and shards.
+def check_twice(cohorts: Sequence[CohortSeen], changes: Iterable[RowChange], table: Table | None = None) -> None:
+    """Checks `TWICE`, and with a table what can be known of "withheld". Raises LawViolated.
 
-    changes: what happened to rows, from the first one on.
+    cohorts: of all epochs and shards. changes: what happened to rows, from the first one on.
     """
     published, withheld = Counter[Values](), 0
     for cohort in cohorts:
@@ -58,6 +58,29 @@ def check_twice(cohorts: Iterable[CohortSeen], changes: Iterable[RowChange]) -> 
     if twice := max((published - ever).total(), total - ever.total(), 0):
         what = f"{twice:,} of {total:,} rows, at least, were published twice, or the source is not whole"
         raise violation("twice", "the sealed changelog", what)
+    if table is not None and (n := _without_reason(table, cohorts, ever - published)):
+        what = f"{n:,} cohorts, at least, withhold values that alpha allows, or the source is not whole"
+        raise violation("withheld", "the sealed changelog", what)
+
+
+def _without_reason(table: Table, cohorts: Sequence[CohortSeen], unseen: Counter[Values]) -> int:
+    """A lower bound of cohorts that withhold values without need: each needs more rows of one value than alpha allows.
+
+    unseen: values of rows that no cohort shows.
+    """
+    rules = table.sealed
+    if rules is None or rules.l > 1:
+        return 0
+    longest = max((sum(map(len, values)) + len(values) + len("[],") for values in unseen), default=0)
+    fit = [c for c in cohorts if c.values is None and c.size + c.n * longest <= table.limits.row_bytes_max]
+    least = min((int(rules.alpha * c.n) + 1 for c in fit), default=1)
+    reasons = 0
+    for i in table.sensitive:
+        counts = Counter[object]()
+        for values, n in unseen.items():
+            counts[table.counted_value(values[i])] += n
+        reasons += sum(n // least for n in counts.values())
+    return max(0, len(fit) - reasons)
 
 
 class RowNow(msgspec.Struct, gc=False):

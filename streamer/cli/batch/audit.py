@@ -134,8 +134,8 @@ def command(**given: Any) -> None:
     everything else about them looks for their sensitive values. Without --raw, no output has values.
 
     `topic` reads all shards of the sealed changelog from Kafka, and checks its laws, and by the positions that it has
-    its end; with --source also that nobody is published twice. No shard shows its secret there: replay the events to
-    find out what their history tells.
+    its end; with --source also that nobody is published twice, and no cohort withheld without need. No shard shows its
+    secret there: replay the events to find out what their history tells.
 
     Ends with 1 if a law or the bound is broken: a value of a sealed log is known for certain, or a guess is right more
     often than --bound allows.
@@ -185,7 +185,8 @@ def _audit_topic(schema: Table, asked: AuditOptions) -> None:
                 on_progress(laws.records / len(lines))
         laws.require_end(published or {})
         if asked.source is not None:
-            check_twice(cohorts, _changes(schema, asked, token_bytes(SECRET_BYTES), _first(schema, asked, progress)))
+            changes = _changes(schema, asked, token_bytes(SECRET_BYTES), _first(schema, asked, progress))
+            check_twice(cohorts, changes, schema)
     facts = {"table": schema.name, "kind": SEALED, "log": TOPIC, "sealed": sealed_facts(laws), "ok": True}
     facts["verdict"] = LAWFUL if published is not None else f"{LAWFUL} {END_UNKNOWN}"
     show(facts, _lines(facts, None))

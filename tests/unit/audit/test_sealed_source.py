@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from streamer.audit.found import Found
-from streamer.audit.sealed_log import SealedLine
-from streamer.audit.sealed_source import SealedAudit, read_members
+from streamer.audit.sealed_log import SealedLaws, SealedLine
+from streamer.audit.sealed_source import SealedAudit, check_twice, read_members
 from streamer.audit.source import EpochMembers, members_of, row_changes
 from streamer.errors import ConfigError, LawViolated, UsageError
 from streamer.incremental.engine.engine import Engine
@@ -224,6 +224,28 @@ def test_values_that_alpha_l_or_a_message_forbids_are_rightly_withheld() -> None
     publisher.epoch(("insert", "x", 1, "a" * 600_000), ("insert", "y", 1, "b" * 600_000))
     values_withheld_by_choice(publisher)
     assert audited(publisher).withheld == 2
+
+
+def checked(publisher: SmallPublisher) -> None:
+    cohorts = [one for epoch in SealedLaws(SEALED_PEOPLE).follow(publisher.lines) for one in epoch.adds.values()]
+    engine = Engine(SEALED_PEOPLE, gathers=True)
+    check_twice(cohorts, row_changes(SEALED_PEOPLE, engine, publisher.messages, None), SEALED_PEOPLE)
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+def test_without_members_a_cohort_withheld_by_choice_is_found_if_few_rows_are_in_none(cut: int) -> None:
+    publisher = SmallPublisher()
+    publisher.epoch(*(("insert", f"p{i}", i, "abcdefgh"[i % 8]) for i in range(8 - cut)))
+    publisher.epoch(("delete", "p0", None, None), ("insert", "q", 5, "z"))
+    checked(publisher)
+    values_withheld_by_choice(publisher)
+    with pytest.raises(LawViolated, match=r"'withheld'.*: 1 cohorts, at least, withhold values that alpha allows"):
+        checked(publisher)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_without_members_nobody_is_blamed_for_cohorts_that_are_rightly_withheld(seed: int) -> None:
+    checked(busy_publisher(seed))
 
 
 def test_members_of_another_log_are_refused() -> None:
