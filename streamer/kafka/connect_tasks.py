@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http.client import HTTPException
+from typing import Literal
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import ProxyHandler, build_opener
@@ -17,29 +18,20 @@ import msgspec
 from streamer.errors import ServerUnreachable, UsageError
 
 ANSWER_SECONDS_MAX = 10.0
-RUNS = "RUNNING"
-ON_PURPOSE, PASSING = ("PAUSED", "STOPPED"), ("UNASSIGNED", "RESTARTING")
-"""States that an operator asked for, and those that end by themselves."""
+RUNS, ON_PURPOSE, PASSING = "RUNNING", ("PAUSED", "STOPPED"), ("UNASSIGNED", "RESTARTING")
 
 
-class _Stands(msgspec.Struct):
+class _ConnectTask(msgspec.Struct):
     state: str
-
-
-class _ConnectTask(_Stands):
-    id: int
+    id: int = 0
 
 
 class _Status(msgspec.Struct):
-    connector: _Stands
+    connector: _ConnectTask
     tasks: list[_ConnectTask] = []
 
 
-class _Connector(msgspec.Struct):
-    status: _Status
-
-
-_answer = msgspec.json.Decoder(dict[str, _Connector]).decode
+_answer = msgspec.json.Decoder(dict[str, dict[Literal["status"], _Status]]).decode
 
 
 def connectors_at(address: str) -> dict[str, list[str]]:
@@ -67,7 +59,7 @@ def connectors_at(address: str) -> dict[str, list[str]]:
         raise ServerUnreachable(f"Kafka Connect at {url} does not answer") from None
     except msgspec.MsgspecError:
         raise ServerUnreachable(f"what answers at {url} is not Kafka Connect's REST interface") from None
-    return {name: list(_faults(url, name, one.status)) for name, one in sorted(found.items())}
+    return {name: list(_faults(url, name, one["status"])) for name, one in sorted(found.items()) if one}
 
 
 def _faults(url: str, name: str, status: _Status) -> Iterator[str]:

@@ -39,14 +39,7 @@ from streamer.incremental.remedies import OF_DEAD_LETTERS
 from streamer.incremental.shard.input import Message
 from streamer.incremental.shard.requests import RETRIES_MAX, Retry
 from streamer.incremental.shard.retrial import Retrial
-from streamer.incremental.shard.steps import (
-    ACKNOWLEDGED,
-    REFUSED_AGAIN,
-    RETRIED,
-    SUPERSEDED,
-    Coordinates,
-    acknowledged,
-)
+from streamer.incremental.shard.steps import ACKNOWLEDGED, REFUSED_AGAIN, RETRIED, SUPERSEDED, Coordinates, acknowledged
 from streamer.incremental.store.base import Meta
 from streamer.incremental.topics import CHANGES, DEAD_LETTERS, topic_name
 from streamer.kafka import reading
@@ -229,11 +222,9 @@ def acknowledge_command(table: str, kafka: str, shard: int | None) -> None:
                 letter = acknowledged(Coordinates(topic_name(schema.name, CHANGES), number, max(standing) + 1))
                 writer.write(letter.value, letter.key, number)
     n = sum(map(len, seen.values()))
-    said = (
-        f"{plural(n, 'refused message')} of {shards_named(seen)} acknowledged: `streamer status` speaks of later ones"
-    )
-    report = {"table": schema.name, "acknowledged": n, "shards": sorted(seen)}
-    show(report, [said if n else "there is no refused message to acknowledge"])
+    said = f"{plural(n, 'refused message')} of {shards_named(seen)} acknowledged: `status` speaks of later ones"
+    said = said if n else "there is no refused message to acknowledge"
+    show({"table": schema.name, "acknowledged": n, "shards": sorted(seen)}, [said])
 
 
 # -- list -------------------------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_a_column_that_was_renamed_heals_by_the_printed_row_and_a_dead_sink_by_t
     assert (status["problems"], [one for one in status["warnings"] if "did not have" in one]) == ([], [])
     sink = sink_table(pipeline.table)
     database.execute(f"ALTER TABLE {sink} RENAME TO {sink}_away".encode())
-    database.execute(f"UPDATE {name} SET problem = 'cough' WHERE id = 100".encode())
+    database.execute(f"DELETE FROM {name} WHERE id = 100".encode())
     doctor = partial(pipeline.told, "doctor", "--redis", parts.servers.redis_url, "--connect")
     address = f"127.0.0.1:{parts.connect.port}"
     wait_until(lambda: not doctor(address)["ok"], 60, pipeline.log)
